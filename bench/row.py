@@ -24,7 +24,7 @@ class Verdict(Enum):
     STRETCH = "stretch"
     MET = "met"
     MISSED = "MISSED"
-    TOLD = "told"
+    REPORTED = "reported"
     NOT_BUILT = "not built yet"
     SKIPPED = "skipped"
     FAILED = "FAILED"
@@ -84,12 +84,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A row after its measurement: a reading, or the reason why there is no reading."""
+    """A row after its measurement: a reading, or the reason for the lack of a reading."""
 
     row: Row
     verdict: Verdict
     reading: Reading | None = None
-    why: str = ""
+    reason: str = ""
 
 
 # If the quartiles are further apart than this share of the median, the row is noisy.
@@ -121,7 +121,7 @@ def judge(row: Row, reading: Reading) -> Verdict:
         return reading.value >= target
 
     if row.must is None:
-        return Verdict.TOLD
+        return Verdict.REPORTED
     # Written so that a value that is not a number misses.
     if not reaches(row.must):
         return Verdict.MISSED
@@ -165,6 +165,6 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         found["note"] = reading.note
         found["noisy"] = is_noisy(reading)
         found["other_work"] = reading.other_work
-    if outcome.why:
-        found["why"] = outcome.why
+    if outcome.reason:
+        found["reason"] = outcome.reason
     return found

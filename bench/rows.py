@@ -1,7 +1,7 @@
 """The table as data: what is measured, its target, and the function that measures it.
 
 `call_rows.py` has the rows about small calls. A new row is one function in `measures/` and one
-entry in one of these two files. A row for a peer that may not be installed raises `NotHere`; a row
+entry in one of these two files. A row for a peer that is not installed raises `NotHere`; a row
 for a part of the host that does not exist yet raises `NotBuiltYet`.
 """
 
@@ -157,7 +157,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         key="cigen-handshake",
-        name="cigen: shaking hands with a C plugin",
+        name="cigen: handshake with a C plugin",
         measure=cigen.starting("handshake"),
         unit="ms",
         must=10,

@@ -1,25 +1,33 @@
-"""The cost of rules for a call: `python -m bench rules`. Measures the host's own code, without a
-process.
+"""The cost of rules and chosen tools for a call: `python -m bench rules`. Measures the host's own
+code, without a process.
 
 The rules that may decide about a tool are found at its first call, so rules about other tools cost
 nothing. Each row is the median of five measurements of one decision, as `Calls.call_tool` makes it.
 A rule that fits the tool and not the arguments costs its comparison; the last row shows how much.
+The tools of an extension are chosen when it reports them, so that a call of a renamed tool takes
+the same steps as any other.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from statistics import median
+from timeit import repeat
 from typing import Any
 
-from exthost.config import config_from_mapping
+from exthost.config import config_from_mapping, spec_from_mapping
+from exthost.dialects.mcp.dialect import DIALECT
 from exthost.events import Bus
+from exthost.extension.call_factory import CallFactory
 from exthost.extension.tool_interceptor import ToolOptions
 from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Hooks
 from exthost.host.ruled_calls import RuledCalls
+from exthost.launch.limits import resolve_limits
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import Tool
+from exthost.model.tool_choice import choose_tools
 
 RULES = 100
 TIMES = 20_000
@@ -66,6 +74,23 @@ def make_interceptor(*last: dict[str, Any]) -> GuardedCalls:
     return GuardedCalls(Hooks(lambda: ()), RuledCalls(rules, None, bus), bus)
 
 
+def measure_renamed_tool() -> float:
+    """Return how many microseconds a call of a renamed tool takes more than one of another tool."""
+    choice = {"allow": ["r*"], "deny": [f"deny{n}_*" for n in range(RULES)]}
+    source = {"command": "fs", "args": []}
+    times = []
+    for rename in ({}, {"read": "fetch"}):
+        entry = {"name": "fs", "source": source, "tools": choice | {"rename": rename}}
+        spec = spec_from_mapping(entry)
+        factory = CallFactory(spec, DIALECT, resolve_limits(spec, DIALECT))
+        (tool,) = choose_tools([Tool("read")], spec.tools).tools.values()
+        prepared = factory.prepare(tool)
+        make_parts = partial(factory.for_tool, prepared, {"path": "/srv/data"}, None, EMPTY_MAPPING)
+        rounds = repeat(make_parts, number=TIMES, repeat=ROUNDS, timer=time.process_time)
+        times.append(min(rounds) / TIMES * 1e6)
+    return times[1] - times[0]
+
+
 async def measure(run: Callable[[], Coroutine[Any, Any, Any]]) -> float:
     """Return the microseconds of processor time of one call, in the best round."""
     best = float("inf")
@@ -107,6 +132,7 @@ async def measure_all() -> dict[str, float]:
                 await interceptor.run(calls, "read", arguments, OPTIONS)
 
         costs[label] = await measure(call) - plain
+    costs["the tool is renamed"] = measure_renamed_tool()
     return costs
 
 

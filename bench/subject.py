@@ -1,7 +1,7 @@
 """The interface to exthost: the only module of the bench that uses its API.
 
 exthost is imported when a row needs it. A row whose part of the API does not exist yet reports "not
-built yet"; a part that exists and cannot be imported fails its row, and not the whole table.
+built yet"; a part that exists and cannot be imported fails only its row.
 """
 
 import asyncio

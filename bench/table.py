@@ -49,9 +49,9 @@ def cells(outcome: Outcome) -> tuple[str, ...]:
         if reading.low is not None and reading.high is not None:
             spread = f"{number(reading.low, '')} - {number(reading.high, '')}"
     # The last line of a traceback has the error.
-    why = outcome.why.strip().splitlines()[-1:] or [""]
+    reason = outcome.reason.strip().splitlines()[-1:] or [""]
     note = reading.note if reading is not None else ""
-    notes = "; ".join(part for part in (noise, absolute, note, why[0]) if part)
+    notes = "; ".join(part for part in (noise, absolute, note, reason[0]) if part)
     must, stretch = target(row, row.must), target(row, row.stretch)
     return (row.name, value, must, stretch, outcome.verdict.value, spread, notes)
 

@@ -55,7 +55,9 @@ def check(python: str, package: Path, folder: Path) -> None:
     run([python, "-m", "venv", "env"], folder, INSTALL_SECONDS)
     bin_folder = folder / "env" / "bin"
     own = str(bin_folder / "python")
-    run([own, "-m", "pip", "install", "--quiet", str(package)], folder, INSTALL_SECONDS)
+    # The SDK of this release may not be on the index yet.
+    install = [own, "-m", "pip", "install", "--quiet", "--find-links", str(package.parent)]
+    run([*install, str(package)], folder, INSTALL_SECONDS)
     (folder / "tool.py").write_text(EXTENSION)
     (folder / "program.py").write_text(PROGRAM)
     version = run([str(bin_folder / "exthost"), "--version"], folder)
@@ -71,13 +73,29 @@ def check(python: str, package: Path, folder: Path) -> None:
     print(f"{package.name}: {version} works on {about}", flush=True)
 
 
+def check_sdk(python: str, folder: Path) -> None:
+    """Install the wheel of the SDK alone, and let its program answer a host."""
+    [wheel], [_] = folder.glob("exthost_sdk-*.whl"), folder.glob("exthost_sdk-*.tar.gz")
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        run([python, "-m", "venv", "env"], work, INSTALL_SECONDS)
+        own = str(work / "env" / "bin" / "python")
+        run([own, "-m", "pip", "install", "--quiet", "--no-index", str(wheel)], work)
+        (work / "tool.py").write_text(EXTENSION.replace("exthost.sdk", "exthost_sdk"))
+        manifest = run([own, "tool.py", "--manifest", "nexo"], work)
+    if "shout" not in manifest:
+        raise SystemExit(f"{wheel.name} printed {manifest}")
+    print(f"{wheel.name}: works alone", flush=True)
+
+
 def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--dist", type=Path, default=Path("dist"))
     parser.add_argument("pythons", nargs="+")
     args = parser.parse_args(words)
     folder, pythons = args.dist.resolve(), args.pythons
-    [wheel], [sdist] = list(folder.glob("*.whl")), list(folder.glob("*.tar.gz"))
+    [wheel], [sdist] = list(folder.glob("exthost-*.whl")), list(folder.glob("exthost-*.tar.gz"))
+    check_sdk(pythons[0], folder)
     for package, python in [(sdist, pythons[0]), *((wheel, python) for python in pythons)]:
         with tempfile.TemporaryDirectory() as temporary:
             check(python, package, Path(temporary))

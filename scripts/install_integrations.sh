@@ -14,9 +14,9 @@ install() {
     [ -e "$target/.installed" ] && return
     rm -rf "$target"
     "$python" -m venv --without-pip "$target" \
-        && { timeout 180 "$bin/uv" pip install --quiet --python "$target/bin/python" --editable . "$@" \
+        && { timeout 180 "$bin/uv" pip install --quiet --python "$target/bin/python" --editable ./sdk --editable . "$@" \
             || timeout 180 "$bin/python" -m pip --python "$target/bin/python" install --quiet \
-                --retries 1 --editable . "$@"; } \
+                --retries 1 --editable ./sdk --editable . "$@"; } \
         && touch "$target/.installed" \
         || { rm -rf "$target"; echo "no $name: its tests are skipped"; }
 }

@@ -47,7 +47,7 @@ def main() -> int:
         "patterns", nargs="*", metavar="PATTERN", help="rows whose name contains it"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the full numbers")
-    parser.add_argument("--minutes", type=float, default=30.0, help="all of it takes no longer")
+    parser.add_argument("--minutes", type=float, default=30.0, help="the limit of all tests")
     args = parser.parse_args()
     chosen = [
         row

@@ -39,7 +39,7 @@ class Callers:
         except ExthostError as error:
             end = error.kind
         else:
-            assert answer == value, f"asked for {value!r}, was told {answer!r}"
+            assert answer == value, f"asked for {value!r}, got {answer!r}"
             end = "result"
         self.ends[end] += 1
         return end

@@ -16,7 +16,7 @@ from exthost.config.cluster import ClusterSettings
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.extension.extension import Extension
 from soak.row import Row
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.extensions.proc import our_descriptors
 
 NODES = 100
@@ -97,8 +97,8 @@ async def _run(count: int) -> str:
             ratio = await _call_ratio(extension, one)
             nodes.drop()
             began = time.monotonic()
-            await until(lambda: extension.stats.processes == 0, WAIT_SECONDS)
-            await until(lambda: extension.stats.processes == size, WAIT_SECONDS)
+            await wait_until(lambda: extension.stats.processes == 0, WAIT_SECONDS)
+            await wait_until(lambda: extension.stats.processes == size, WAIT_SECONDS)
             returned = time.monotonic() - began
             assert (_descriptors() - before) / count <= MAX_DESCRIPTORS_PER_NODE
             assert extension.stats.crashes == 0
@@ -119,7 +119,7 @@ async def _started(count: int) -> AsyncIterator[tuple[SimulatedNodes, Extension]
     cluster, extension = _pool(nodes, size)
     try:
         await extension.start()
-        await until(lambda: extension.stats.processes == size, WAIT_SECONDS)
+        await wait_until(lambda: extension.stats.processes == size, WAIT_SECONDS)
         yield nodes, extension
     finally:
         await extension.close()

@@ -32,13 +32,18 @@ def modules(source: Path, package: str) -> dict[str, Path]:
 
 
 @cache
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def import_graph(source: Path, package: str, *, in_strings: bool = False) -> Graph:
     """Return the modules of the package that each of its modules imports. With `in_strings`, a
     module whose name is in a string counts as imported."""
     known_modules = modules(source, package)
     graph = {}
     for name, path in known_modules.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parse(path)
         is_package = path.name == "__init__.py"
         imported = {*_imported_modules(tree, name, is_package, known_modules.keys())}
         if in_strings:
@@ -177,7 +182,7 @@ def test_dialects_do_not_import_one_another_and_shared_code_does_not_import_them
 def _package_docstrings() -> Iterator[tuple[Path, str]]:
     """Yield the folder and the docstring of each package below the root."""
     for path in sorted((SOURCE / PACKAGE).glob("*/**/__init__.py")):
-        yield path.parent, ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        yield path.parent, ast.get_docstring(parse(path)) or ""
 
 
 def test_the_docstring_of_a_package_names_each_of_its_modules() -> None:

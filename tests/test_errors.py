@@ -15,7 +15,6 @@ from exthost.errors import BreakerOpen, CallFailed, Evidence, ExthostError, Usag
 # replies of a running host and of diagnostics; and `session/handshake.py`, which compares the code
 # of an error that it has just created.
 MAY_COMPARE_CODES = {
-    "authoring/sdk/dialects/nexo.py",
     "dialects/mcp/handshake.py",
     "dialects/nexo/dialect.py",
     "dialects/nexo/second_contract.py",

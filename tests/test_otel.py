@@ -20,7 +20,7 @@ from opentelemetry.trace import StatusCode
 import exthost
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.otel import CallSpans, trace_context
-from tests.faces.cli.cli_process import RUN_SECONDS, extension, run_json, running, write_config
+from tests.faces.cli.cli_process import RUN_SECONDS, extension, host_process, run_json, write_config
 
 MCP_CHILD = Path(__file__).parent / "extensions" / "mcp_child.py"
 FRAGILE = Path(__file__).parents[1] / "examples" / "morphir" / "fragile.py"
@@ -219,7 +219,7 @@ def test_a_host_sends_its_spans_to_a_collector(tmp_path: Path) -> None:
         try:
             address = f"http://127.0.0.1:{server.server_address[1]}"
             variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "NO_PROXY": "127.0.0.1"}
-            with running(tmp_path, "--otel", **variables) as host:
+            with host_process(tmp_path, "--otel", **variables) as host:
                 assert run_json(tmp_path, "call", "fragile", "divide", "a=1", "b=2") == 0.5
                 host.terminate()
                 host.communicate(timeout=RUN_SECONDS)

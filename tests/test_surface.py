@@ -22,6 +22,7 @@ from exthost.host.sync.sync_host import SyncHost
 from exthost.model.spec import Spec
 
 SOURCE = Path(__file__).parents[1] / "src" / "exthost"
+SDK_SOURCE = Path(__file__).parents[1] / "sdk" / "src" / "exthost_sdk"
 
 # `exthost.sdk` has the class for the authors of extensions, the host has the class for its users.
 SHARED_CLASS_NAMES = {"Extension"}
@@ -92,9 +93,9 @@ def test_any_other_missing_name_is_a_plain_attribute_error(make: Any) -> None:
 
 def test_no_two_public_classes_have_the_same_name() -> None:
     places = defaultdict(list)
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted([*SOURCE.rglob("*.py"), *SDK_SOURCE.rglob("*.py")]):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+                places[node.name].append(f"{path}:{node.lineno}")
     shared = {name: paths for name, paths in places.items() if len(paths) > 1}
     assert shared.keys() == SHARED_CLASS_NAMES, shared

@@ -38,7 +38,7 @@ class Counting(dict[type, Any]):
 
     def get(self, kind: type, default: Any = None) -> Any:
         """Count a call of `publish`: an event was built although no subscriber wants it."""
-        raise AssertionError(f"{kind.__name__} was published to nobody")
+        raise AssertionError(f"{kind.__name__} was published without a subscriber")
 
 
 class _BusHolder:
@@ -52,7 +52,7 @@ class _BusHolder:
     def ask(self, kind: type) -> None:
         for _ in range(QUESTIONS):
             if kind in self.bus.listeners:
-                raise AssertionError("nobody listens")
+                raise AssertionError("there is a listener")
 
     def idle(self) -> None:
         for _ in range(QUESTIONS):

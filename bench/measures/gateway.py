@@ -27,7 +27,7 @@ from bench.baselines import MCP_LINE, ping_pong
 from bench.children import bare, end
 from bench.measures.calls import BLOCK_CALLS, IN_FLIGHT, Call, one_by_one
 from bench.measures.peers import ARGUMENTS, TEXT, installed, server, tool_call
-from bench.measures.sdk import FASTMCP, argv, pipelined, shake_hands
+from bench.measures.sdk import FASTMCP, argv, pipelined, run_handshake
 from bench.rounds import duration, ratios, read_values, take_turns, take_turns_async
 from bench.row import Reading, Setting
 
@@ -103,7 +103,7 @@ def lines(*, in_flight: bool = False) -> Measure:
             words = ("env", *(f"{k}={v}" for k, v in _environment().items()), *_gateway(config))
             for name, command in (("directly", server(setting)), ("gateway", words)):
                 child = stack.enter_context(bare(command))
-                shake_hands(child)
+                run_handshake(child)
                 tool = b'"ext_c_echo"' if name == "gateway" else b'"echo"'
                 line = MCP_LINE.replace(b'"echo"', tool)
                 one = ping_pong(child, calls, line)
@@ -132,7 +132,7 @@ def relayed(*, in_flight: bool = False) -> Measure:
                 words = command(_write_config(folder, server(setting)))
                 variables = (f"{key}={value}" for key, value in _environment().items())
                 child = stack.enter_context(bare(("env", *variables, *words)))
-                shake_hands(child)
+                run_handshake(child)
                 one = ping_pong(child, calls, line)
                 blocks[name] = pipelined(child, line) if in_flight else one
                 one()
@@ -150,7 +150,7 @@ def relay_start(setting: Setting) -> Reading:
         words = _relay(_write_config(folder, server(setting)))
         variables = (f"{key}={value}" for key, value in _environment().items())
         command = ("env", *variables, *words)
-        shake_hands(stack.enter_context(bare(command)))  # this client keeps the host running
+        run_handshake(stack.enter_context(bare(command)))  # this client keeps the host running
 
         def join() -> float:
             began_at = time.perf_counter()

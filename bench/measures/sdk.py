@@ -2,7 +2,7 @@
 
 Each server is a Python process of its own, with an MCP tool that returns its text. What is compared
 is the processor time that a call takes there, so neither the client nor other work on the machine
-counts; where a system does not tell the processor time of another process, it is the time of the
+counts; where a system does not report the processor time of another process, it is the time of the
 call.
 """
 
@@ -43,7 +43,7 @@ def argv(server: tuple[str, str, str]) -> tuple[str, ...]:
     return (sys.executable, str(SERVERS / file), *([word] if word else []))
 
 
-def shake_hands(server: Bare) -> None:
+def run_handshake(server: Bare) -> None:
     """Open a session of the handshake era."""
     params = {
         "protocolVersion": "2025-11-25",
@@ -89,7 +89,7 @@ def _on_processor(server: Bare, block: Callable[[], None], calls: int) -> Callab
     def measured() -> float:
         try:
             before = time.clock_gettime(clock)
-        except OSError:  # this system does not tell
+        except OSError:  # this system does not report it
             before = time.perf_counter()
             block()
             return (time.perf_counter() - before) / calls
@@ -118,7 +118,7 @@ def against(
             for chosen in (subject, other):
                 name = chosen[0]
                 server = stack.enter_context(bare(argv(chosen)))
-                shake_hands(server)
+                run_handshake(server)
                 request_line = line if name == subject[0] else MCP_LINE
                 assert b"xxx" in _ask(server, request_line, 1)
                 is_slow = chosen is FASTMCP

@@ -19,12 +19,12 @@ config runs, the verbs that call or look are its clients; `--standalone` starts 
 | 2 | usage, not found, arguments that do not fit the schema |
 | 3 | a config or manifest is invalid |
 | 4 | refused: a requirement, a permission, the sandbox or a pin forbids it |
-| 5 | did not start or shake hands |
+| 5 | did not start or complete the handshake |
 | 6 | a call timed out |
 | 7 | the process died or broke the protocol, or its breaker is open |
 | 130 | Ctrl-C |
 
-Colours are used on a terminal only, and not if `NO_COLOR` is set.
+Colours are used only on a terminal, unless `NO_COLOR` is set.
 """
 
 

@@ -29,7 +29,7 @@ def prose(doc: str) -> str:
 
 
 def _as_table(paragraph: str) -> str:
-    """Return an aligned list as a table; "" if the paragraph is no such list."""
+    """Return an aligned list as a table; "" if the paragraph is not such a list."""
     rows: list[tuple[str, str]] = []
     for line in paragraph.splitlines():
         if entry := _ENTRY.fullmatch(line):

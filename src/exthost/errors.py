@@ -39,7 +39,7 @@ class Evidence:
     it ended, such as "exited with 1"; `stderr` has the last lines that it wrote to stderr; `bytes`
     is its faulty output, as text. About a file, such as a config: `path` is the file, `line` the
     line in it (0 if unknown), and `key` the key. `details` are further facts, such as the names of
-    missing programs. `answer` is the error reply of a CallFailed that came from another process.
+    missing programs. `answer` is the error reply of a CallFailed from another process.
     """
 
     argv: tuple[str, ...] = ()

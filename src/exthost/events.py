@@ -83,9 +83,9 @@ class RuleApplied(NamedTuple):
 
     `tool_name` is the registered name of the tool. `rule` is the position of the rule in the
     config, from 1, and `reason` the reason that it gives. `outcome` is "allowed" or "denied" if the
-    rule decided by itself, "agreed" or "declined" if a person did, and "unanswered" if nobody could
-    be asked or nobody answered. `client` is the name of the gateway's client, None for any other
-    caller.
+    rule decided by itself, "agreed" or "declined" if a person did, and "unanswered" if no person
+    could be asked or no answer arrived. `client` is the name of the gateway's client, None for any
+    other caller.
     """
 
     extension: str
@@ -236,6 +236,33 @@ class ContainmentWeakened(NamedTuple):
     reason: str
 
 
+class NetworkRefused(NamedTuple):
+    """The proxy of an extension refused connections that `permissions.network` does not allow.
+
+    `target` is the host and the port, such as `api.example.com:443`, as the extension named them.
+    `reason` says why. `entry` is the entry of the list that would allow it. `connections` is
+    how many to this target were refused since the last such event.
+    """
+
+    extension: str
+    target: str
+    reason: str
+    entry: str = ""
+    connections: int = 1
+
+
+class NetworkProxyEnded(NamedTuple):
+    """The proxy of an extension ended by itself, or was killed. Its connections are lost.
+
+    `reason` describes its end. `is_restarted` is whether it was started again. If it was not, all
+    further connections of the extension are refused.
+    """
+
+    extension: str
+    reason: str
+    is_restarted: bool = True
+
+
 class Exited(NamedTuple):
     """A process of an extension ended.
 
@@ -250,7 +277,7 @@ class Exited(NamedTuple):
 
 
 class ProcessLost(NamedTuple):
-    """A process of a pool ended by itself or did not get ready, and the others go on.
+    """A process of a pool ended by itself or did not become ready. The other processes continue.
 
     `reason` is the message of its error and `code` its code. `processes` is how many processes are
     ready. `delay` is the time in seconds until a new process is started in its place; None if none
@@ -373,6 +400,8 @@ Event: TypeAlias = (
     | ToolsChanged
     | Spawned
     | ContainmentWeakened
+    | NetworkRefused
+    | NetworkProxyEnded
     | Exited
     | ProcessLost
     | LogLine

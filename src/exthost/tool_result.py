@@ -123,7 +123,7 @@ class ResultReader(NamedTuple):
 
 
 class ToolResult:
-    """What a tool returned. Read-only; `str(result)` is its text."""
+    """The result of a tool. Read-only; `str(result)` is its text."""
 
     __slots__ = ("_is_error", "_raw", "_reader")
 

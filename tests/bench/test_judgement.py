@@ -75,8 +75,8 @@ def test_a_lower_target_is_met_by_values_from_it(value: float, verdict: Verdict)
 
 def test_a_row_without_a_target_never_fails_the_run() -> None:
     without_target = make_row(must=None, stretch=None)
-    assert judge(without_target, Reading(1e9)) is Verdict.TOLD
-    assert exit_status([Outcome(without_target, Verdict.FAILED, why="crashed")]) == 0
+    assert judge(without_target, Reading(1e9)) is Verdict.REPORTED
+    assert exit_status([Outcome(without_target, Verdict.FAILED, reason="crashed")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_row_without_a_target_never_fails_the_run() -> None:
     [
         (Verdict.STRETCH, 0),
         (Verdict.MET, 0),
-        (Verdict.TOLD, 0),
+        (Verdict.REPORTED, 0),
         (Verdict.NOT_BUILT, 0),
         (Verdict.SKIPPED, 0),
         (Verdict.MISSED, 1),
@@ -203,7 +203,7 @@ def test_a_profile_shows_microseconds_and_the_ratio_to_the_raw_pipe() -> None:
 
 
 def test_a_failed_row_shows_the_last_line_of_its_traceback() -> None:
-    line = cells(Outcome(make_row(), Verdict.FAILED, why="Traceback\n  File\nOSError: no\n"))
+    line = cells(Outcome(make_row(), Verdict.FAILED, reason="Traceback\n  File\nOSError: no\n"))
     assert line[1] == ""
     assert line[-1] == "OSError: no"
 
@@ -225,8 +225,8 @@ def test_json_has_the_contents_of_the_table() -> None:
     )
     assert (document["value"], document["must"], document["verdict"]) == (2.5, 3, "met")
     assert document["absolute"] == {"raw": "12 us"}
-    missing = as_json(Outcome(make_row(), Verdict.NOT_BUILT, why="exthost.connect"))
-    assert (missing["value"], missing["why"]) == (None, "exthost.connect")
+    missing = as_json(Outcome(make_row(), Verdict.NOT_BUILT, reason="exthost.connect"))
+    assert (missing["value"], missing["reason"]) == (None, "exthost.connect")
 
 
 def test_rows_are_chosen_by_key_or_name_or_shell_pattern() -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 CALLS_PER_SECOND = 200
 
@@ -80,7 +80,7 @@ async def kill_repeatedly(
         for _ in range(rounds):
             before = load.ends["result"]
             is_over = await kill()
-            await until(is_over, 120)
-            await until(lambda: extension.stats.processes >= processes, 150)
-            await until(lambda before=before: load.ends["result"] > before + 20, 90)  # type: ignore[misc]
+            await wait_until(is_over, 120)
+            await wait_until(lambda: extension.stats.processes >= processes, 150)
+            await wait_until(lambda before=before: load.ends["result"] > before + 20, 90)  # type: ignore[misc]
     return load

@@ -19,8 +19,8 @@ from typing import Any
 import exthost
 from exthost.config import spec_from_mapping
 from tests.cluster.load import under_load
-from tests.extensions.harness import until
-from tests.extensions.proc import descendants_of, runs
+from tests.extensions.harness import wait_until
+from tests.extensions.proc import descendants_of, is_running
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,9 +34,9 @@ async def serve(config: Any) -> None:
     async with exthost.Host.from_config(config) as host:
         extension = host[config["extensions"][0]["name"]]
         await extension.start()
-        await until(lambda: extension.stats.processes == size, 150)
+        await wait_until(lambda: extension.stats.processes == size, 150)
         async with under_load(extension) as load:
-            await until(lambda: load.ends["result"] > ANSWERS)
+            await wait_until(lambda: load.ends["result"] > ANSWERS)
             sessions = extension._supervisor.processes.sessions
             print(*(session.lifetime.child.pid for session in sessions), flush=True)
             await asyncio.Event().wait()
@@ -59,7 +59,7 @@ def kill_loaded_host(
     assert host.stdout is not None
     try:
         pids = [int(word) for word in host.stdout.readline().split()]
-        assert len(pids) == size and all(map(runs, pids))
+        assert len(pids) == size and all(map(is_running, pids))
         assert is_empty is None or not is_empty()
         pids += descendants_of(host.pid)
     finally:
@@ -67,7 +67,9 @@ def kill_loaded_host(
         began = time.monotonic()
         host.wait()
         host.stdout.close()
-    asyncio.run(until(lambda: not any(map(runs, pids)) and (is_empty is None or is_empty())))
+    asyncio.run(
+        wait_until(lambda: not any(map(is_running, pids)) and (is_empty is None or is_empty()))
+    )
     return time.monotonic() - began
 
 

@@ -12,7 +12,7 @@ from exthost.errors import ConfigError
 from exthost.model.spec import HostEnvRef, Limits
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import config as tree_config
-from tests.extensions.nexo_tree import plugin
+from tests.extensions.nexo_tree import write_plugin
 
 
 def read_json_config(document: Any, folder: str = "/f") -> Any:
@@ -187,9 +187,9 @@ context_passthrough = true
 [mcp_servers.far]
 url = "https://h"
 """
-    plugin(tmp_path / "a", "a", more=servers)
+    write_plugin(tmp_path / "a", "a", more=servers)
     json_servers = {"s": {"command": "x"}, "off": {"command": "y", "disabled": True}}
-    plugin(tmp_path / "b", "b")
+    write_plugin(tmp_path / "b", "b")
     (tmp_path / "b" / ".mcp.json").write_text(json.dumps({"mcpServers": json_servers}))
     configured = find_extensions(tree_config(tmp_path))
     assert [spec.id for spec in configured.specs] == ["a", "a.files", "a.far", "b", "b.s"]

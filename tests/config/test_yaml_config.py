@@ -10,7 +10,7 @@ from exthost.config import DiscoverySettings, WatchSettings
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.errors import ConfigError
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import plugin
+from tests.extensions.nexo_tree import write_plugin
 
 # The file of the nexo documentation, with all defaults.
 DEFAULTS = """
@@ -158,9 +158,9 @@ def test_search_paths_are_below_the_working_folder_or_the_folder_of_the_file(
     (warning,) = find_extensions(config).diagnostics
     assert str(tmp_path / "extensions") in warning.message
     assert str(folder / "extensions") in warning.message
-    plugin(folder / "extensions" / "a", "beside")
+    write_plugin(folder / "extensions" / "a", "beside")
     assert [spec.id for spec in find_extensions(config).specs] == ["beside"]
-    plugin(tmp_path / "extensions" / "a", "working")
+    write_plugin(tmp_path / "extensions" / "a", "working")
     assert [spec.id for spec in find_extensions(config).specs] == ["working"]
 
 

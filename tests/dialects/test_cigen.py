@@ -32,7 +32,7 @@ from exthost.session.effects import Frame
 from exthost.session.session import Session
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.harness import accounted, closing, failing, pid_of, until
+from tests.extensions.harness import check_call_counts, closed_at_end, error_of, pid_of, wait_until
 
 ROOT = Path(__file__).parents[2]
 CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
@@ -64,7 +64,7 @@ async def generate_report(ext: Extension, params: Any = None, **more: Any) -> An
 
 @shows("cigen-call-01", "cigen-load-01")
 async def test_generate_sends_a_plan_request_first() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         schema = {"version": "1", "jobs": [{"id": "build"}, {"id": "test"}]}
         messages_received = (
             await generate_report(ext, {"schema": schema, "facts": {"os": "linux"}})
@@ -89,7 +89,7 @@ async def test_generate_sends_a_plan_request_first() -> None:
 
 
 async def test_fields_of_the_caller_replace_those_of_the_plan() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         params = {
             "target": "gitlab",
             "graph": [{"id": "mine"}],
@@ -102,7 +102,7 @@ async def test_fields_of_the_caller_replace_those_of_the_plan() -> None:
 
 @shows("cigen-call-02")
 async def test_a_plugin_without_a_plan_step_gets_only_generate() -> None:
-    async with closing(plugin("alone", options={"plan": False})) as ext:
+    async with closed_at_end(plugin("alone", options={"plan": False})) as ext:
         report = (await generate_report(ext, request_with_verb()))["heard"]
         assert [kind for kind, _ in report] == ["Hello", "GenerateRequest"]
 
@@ -112,7 +112,7 @@ async def test_no_secret_is_sent_in_hello_or_given_to_the_process() -> None:
     secret = {"MY_API_KEY": "hunter2"}
     spec = spec_from_mapping(config_entry(env={"EXTRA": "1"}))
     environ = {**os.environ, **secret, "ODD": "\udcff"}
-    async with closing(Extension(spec, DIALECT, environ=environ)) as ext:
+    async with closed_at_end(Extension(spec, DIALECT, environ=environ)) as ext:
         answer = await generate_report(ext)
         env = answer["heard"][0][1]["env"]
         assert env["EXTRA"] == "1" and env["PATH"] == os.environ["PATH"]
@@ -124,7 +124,7 @@ async def test_no_secret_is_sent_in_hello_or_given_to_the_process() -> None:
 
 @shows("cigen-json-01", "cigen-json-03")
 async def test_both_spellings_of_a_field_are_accepted() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         signature = base64.b64encode(b"\x01\x02").decode()
         for name in ("work_signatures", "workSignatures"):
             report = (await generate_report(ext, {name: {"job": signature}}))["heard"]
@@ -133,7 +133,7 @@ async def test_both_spellings_of_a_field_are_accepted() -> None:
 
 @shows("cigen-call-01")
 async def test_a_member_that_is_null_has_its_default() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         schema = {"jobs": [{"id": "build"}]}
         message = {"schema": schema, "facts": None, "graph": None, "target": None, "plan": None}
         (_, generate) = (await generate_report(ext, message))["heard"][-1]
@@ -157,10 +157,10 @@ async def test_a_member_that_is_null_has_its_default() -> None:
     ],
 )
 async def test_invalid_params_are_refused_and_not_sent(params: Any) -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
-        error = await failing(ext.call("generate", params))
+        error = await error_of(ext.call("generate", params))
         assert isinstance(error, UsageError) and error.code == "X1320"
         assert [kind for kind, _ in (await generate_report(ext))["heard"]][1:] == [
             "PlanRequest",
@@ -171,27 +171,27 @@ async def test_invalid_params_are_refused_and_not_sent(params: Any) -> None:
 
 @shows("cigen-json-06")
 async def test_typed_messages_can_be_sent_and_received() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         schema = messages.CigenSchema(version="1", jobs=[messages.JobDefinition(id="build")])
         plan = await ext.typed.ask(messages.PlanRequest(schema=schema))
         assert isinstance(plan, messages.PlanResult)
         assert [(resource.id, resource.type) for resource in plan.resources] == [("build", 1)]
-        error = await failing(ext.typed.ask(messages.Hello()))
+        error = await error_of(ext.typed.ask(messages.Hello()))
         assert isinstance(error, UsageError) and "Hello" in error.message
 
 
 @shows("cigen-call-05")
 async def test_a_method_that_the_plugin_does_not_announce_is_not_sent() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         for method in ("detect", "validate", "preflight"):
-            error = await failing(ext.call(method, {}))
+            error = await error_of(ext.call(method, {}))
             assert isinstance(error, UsageError) and error.code == "X1321"
         assert len((await generate_report(ext))["heard"]) == 3
 
 
 async def test_an_unknown_method_is_not_found() -> None:
-    async with closing(plugin()) as ext:
-        error = await failing(ext.call("hello", {}))
+    async with closed_at_end(plugin()) as ext:
+        error = await error_of(ext.call("hello", {}))
         assert isinstance(error, NotFound) and "generate" in error.help
 
 
@@ -200,21 +200,21 @@ async def test_an_unknown_method_is_not_found() -> None:
 
 @shows("cigen-call-03", "cigen-call-04")
 async def test_an_error_in_the_plan_fails_the_call_with_all_diagnostics() -> None:
-    async with closing(plugin()) as ext:
-        error = await failing(ext.call("generate", request_with_verb("plan:fail")))
+    async with closed_at_end(plugin()) as ext:
+        error = await error_of(ext.call("generate", request_with_verb("plan:fail")))
         assert isinstance(error, CallFailed) and error.code == "X0720"
         titles = [diagnostic["title"] for diagnostic in error.data["diagnostics"]]
         assert titles == ["bad plan", "and a warning"]
         report = (await generate_report(ext))["heard"]
         assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
-        accounted(ext, 2, result=1, error=1)
+        check_call_counts(ext, 2, result=1, error=1)
 
 
 @shows("cigen-call-10")
 @pytest.mark.both_loops
 async def test_plans_and_generates_in_any_order_alternate_for_the_plugin() -> None:
     """The plugin expects a generate after each plan, because messages have no ids."""
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         await ext.start()
         calls = [
             ext.call("plan", request_with_verb())
@@ -222,13 +222,13 @@ async def test_plans_and_generates_in_any_order_alternate_for_the_plugin() -> No
             else generate_report(ext, request_with_verb())
             for n in range(8)
         ]
-        calls.append(failing(ext.call("generate", request_with_verb("plan:fail"))))
+        calls.append(error_of(ext.call("generate", request_with_verb("plan:fail"))))
         calls.append(generate_report(ext, request_with_verb()))
         for answer in await asyncio.gather(*calls):
             if isinstance(answer, dict) and "heard" in answer:
                 kinds = [kind for kind, _ in answer["heard"]]
                 assert kinds == ["Hello", *["PlanRequest", "GenerateRequest"] * (len(kinds) // 2)]
-        accounted(ext, 10, result=9, error=1)
+        check_call_counts(ext, 10, result=9, error=1)
         assert ext.stats.crashes == 0 and ext.health == "running"
 
 
@@ -236,7 +236,7 @@ async def test_plans_and_generates_in_any_order_alternate_for_the_plugin() -> No
 @pytest.mark.parametrize("cause", ["the caller", "the plan"])
 async def test_the_next_call_works_after_a_generate_over_the_limit(cause: str) -> None:
     """The plan was sent, so the plugin expects a generate."""
-    async with closing(plugin(limits={"max_message": "16KiB"})) as ext:
+    async with closed_at_end(plugin(limits={"max_message": "16KiB"})) as ext:
         if cause == "the caller":
             params = request_with_verb() | {
                 "work_signatures": {"big": base64.b64encode(bytes(20_000)).decode()}
@@ -244,7 +244,7 @@ async def test_the_next_call_works_after_a_generate_over_the_limit(cause: str) -
         else:  # each job becomes a resource, so the graph makes the request larger than the plan
             jobs = [{"id": f"job-{n:04}"} for n in range(1000)]
             params = request_with_verb() | {"schema": {"version": "1", "jobs": jobs}}
-        error = await failing(ext.call("generate", params))
+        error = await error_of(ext.call("generate", params))
         assert isinstance(error, UsageError) and error.code == "X1303"
         report = (await generate_report(ext, request_with_verb()))["heard"]
         assert [kind for kind, _ in report] == ["Hello", "PlanRequest", "GenerateRequest"]
@@ -252,8 +252,8 @@ async def test_the_next_call_works_after_a_generate_over_the_limit(cause: str) -
 
 
 async def test_a_plugin_without_a_plan_step_has_no_method_plan() -> None:
-    async with closing(plugin("alone", options={"plan": False})) as ext:
-        error = await failing(ext.call("plan", {}))
+    async with closed_at_end(plugin("alone", options={"plan": False})) as ext:
+        error = await error_of(ext.call("plan", {}))
         assert isinstance(error, UsageError) and error.code == "X1321"
         assert list(ext.tools) == ["generate"]
 
@@ -261,7 +261,7 @@ async def test_a_plugin_without_a_plan_step_has_no_method_plan() -> None:
 @shows("cigen-wire-02")
 @pytest.mark.parametrize("verb", ["plan:empty", "empty"])
 async def test_an_empty_frame_is_a_valid_reply(verb: str) -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         result = await ext.call("generate", request_with_verb(verb))
         assert result["diagnostics"] == []
         assert (result["fragments"] == []) is (verb == "empty")
@@ -269,14 +269,14 @@ async def test_an_empty_frame_is_a_valid_reply(verb: str) -> None:
 
 @shows("cigen-wire-03")
 async def test_a_reply_can_have_ten_mebibytes_but_not_one_byte_more() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         result = await ext.call("generate", request_with_verb("full"))
         (fragment,) = result["fragments"]
         message = messages.GenerateResult(
             fragments=[messages.Fragment(path="full", content=fragment["content"])]
         )
         assert message.ByteSize() == 10 * 2**20
-        error = await failing(ext.call("generate", request_with_verb("overrun")))
+        error = await error_of(ext.call("generate", request_with_verb("overrun")))
         assert isinstance(error, ProtocolViolation) and "10,485,761" in error.message
         assert "max_message" not in error.help, (
             "the protocol has this limit, it cannot be configured"
@@ -285,10 +285,10 @@ async def test_a_reply_can_have_ten_mebibytes_but_not_one_byte_more() -> None:
 
 @shows("cigen-wire-08")
 async def test_a_request_over_the_limit_is_refused_and_not_sent() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
-        error = await failing(ext.call("plan", {"flags": {"big": "x" * 10 * 2**20}}))
+        error = await error_of(ext.call("plan", {"flags": {"big": "x" * 10 * 2**20}}))
         assert isinstance(error, UsageError) and error.code == "X1303"
         assert "send less" in error.help and "max_message" not in error.help
         assert len((await generate_report(ext))["heard"]) == 3
@@ -301,7 +301,7 @@ async def test_a_request_over_the_limit_is_refused_and_not_sent() -> None:
 @shows("cigen-call-06")
 @pytest.mark.both_loops
 async def test_concurrent_calls_are_sent_one_after_the_other() -> None:
-    async with closing(plugin(limits={"max_in_flight": 8})) as ext:
+    async with closed_at_end(plugin(limits={"max_in_flight": 8})) as ext:
         answers = await asyncio.gather(
             *(generate_report(ext, request_with_verb(n=str(n))) for n in range(20))
         )
@@ -310,7 +310,7 @@ async def test_concurrent_calls_are_sent_one_after_the_other() -> None:
             assert (plan, generate) == ("PlanRequest", "GenerateRequest")
             assert planned["schema"]["variables"]["n"] == str(n)
             assert generated["schema"]["variables"]["n"] == str(n)
-        accounted(ext, 20, result=20)
+        check_call_counts(ext, 20, result=20)
 
 
 @shows("cigen-call-06")
@@ -343,10 +343,10 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_new_one(verb:
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
-    async with closing(plugin(bus=bus)) as ext:
+    async with closed_at_end(plugin(bus=bus)) as ext:
         await ext.start()
         pid = pid_of(ext)
-        error = await failing(ext.call("generate", request_with_verb(verb), timeout=0.3))
+        error = await error_of(ext.call("generate", request_with_verb(verb), timeout=0.3))
         assert isinstance(error, CallTimeout)
         await generate_report(ext)
         assert ext.stats.pid != pid
@@ -357,11 +357,11 @@ async def test_a_timeout_ends_the_process_and_the_next_call_gets_a_new_one(verb:
 
 @shows("cigen-call-07")
 async def test_a_cancelled_call_ends_the_process_and_the_next_call_gets_a_new_one() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
         cancelled_call = asyncio.ensure_future(ext.call("generate", request_with_verb("hang")))
-        await until(lambda: ext.stats.in_flight == 1)
+        await wait_until(lambda: ext.stats.in_flight == 1)
         cancelled_call.cancel()
         await generate_report(ext)
         assert ext.stats.pid != pid
@@ -374,7 +374,7 @@ async def test_the_limit_applies_to_each_reply_and_a_timeout_to_the_whole_call(
 ) -> None:
     """A generate has two exchanges. Each takes 1.5 s of the limit of 2 s."""
     assert DIALECT.traits.limits.call == DIALECT.traits.limits.handshake == 30
-    async with closing(plugin(limits={"call": "2s"})) as ext:
+    async with closed_at_end(plugin(limits={"call": "2s"})) as ext:
         await ext.start()
         clock.stop()
         seconds_left = []
@@ -410,8 +410,8 @@ async def test_the_limit_applies_to_each_reply_and_a_timeout_to_the_whole_call(
 async def test_a_plugin_that_dies_is_reported_with_its_status_and_replaced(
     verb: str, exit_status: str, text: str
 ) -> None:
-    async with closing(plugin()) as ext:
-        error = await failing(ext.call("generate", request_with_verb(verb)))
+    async with closed_at_end(plugin()) as ext:
+        error = await error_of(ext.call("generate", request_with_verb(verb)))
         assert isinstance(error, ExtensionGone)
         assert error.evidence.exit == exit_status and text in error.message
         if exit_status.endswith("3"):
@@ -430,10 +430,10 @@ async def test_a_plugin_that_dies_is_reported_with_its_status_and_replaced(
     ],
 )
 async def test_unreadable_output_ends_the_process(verb: str, code: str, text: str) -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
-        error = await failing(ext.call("generate", request_with_verb(verb)))
+        error = await error_of(ext.call("generate", request_with_verb(verb)))
         assert isinstance(error, ProtocolViolation)
         assert error.code == code and text in error.message
         assert error.extension == "plugin" and error.evidence.argv
@@ -443,11 +443,11 @@ async def test_unreadable_output_ends_the_process(verb: str, code: str, text: st
 
 @shows("cigen-wire-05")
 async def test_a_second_reply_to_a_request_ends_the_process() -> None:
-    async with closing(plugin()) as ext:
+    async with closed_at_end(plugin()) as ext:
         await ext.start()
         pid = pid_of(ext)
         await ext.call("generate", request_with_verb("twice"))
-        await until(lambda: ext.stats.pid != pid)
+        await wait_until(lambda: ext.stats.pid != pid)
         assert isinstance(ext.cause, ProtocolViolation) and ext.cause.code == "X0621"
         await generate_report(ext)
         assert ext.stats.pid != pid
@@ -456,8 +456,8 @@ async def test_a_second_reply_to_a_request_ends_the_process() -> None:
 @shows("cigen-load-02")
 @pytest.mark.parametrize("protocol", ["0", "2"])
 async def test_another_protocol_version_fails_the_call(protocol: str) -> None:
-    async with closing(plugin(f"protocol={protocol}")) as ext:
-        error = await failing(ext.call("plan", {}))
+    async with closed_at_end(plugin(f"protocol={protocol}")) as ext:
+        error = await error_of(ext.call("plan", {}))
         assert isinstance(error, HandshakeFailed) and error.code == "X0520"
         assert f"protocol {protocol}" in error.message and ext.stats.pid is None
 
@@ -469,7 +469,7 @@ async def test_the_end_of_stdin_stops_the_plugin_within_five_seconds() -> None:
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
-    async with closing(plugin(bus=bus)) as ext:
+    async with closed_at_end(plugin(bus=bus)) as ext:
         await ext.start()
     assert [exit_event.status for exit_event in exits] == ["exited with 0"]
 
@@ -513,11 +513,11 @@ async def test_tools_are_found_by_plugin_name_or_capability() -> None:
         assert (await host.find_tool("generate", capability="provider:a")).extension == "one"
         assert (await host.find_tool("generate", capability="lang:*")).extension == "two"
         for error in (
-            await failing(host.find_tool("generate")),
-            await failing(host.find_tool("generate", capability="provider:*")),
+            await error_of(host.find_tool("generate")),
+            await error_of(host.find_tool("generate", capability="provider:*")),
         ):
             assert isinstance(error, NotFound) and error.code == "X1204"
-        error = await failing(host.find_tool("generate", capability="provider:z"))
+        error = await error_of(host.find_tool("generate", capability="provider:z"))
         assert isinstance(error, NotFound) and error.code == "X1220"
         result = await host.call_tool("provider/a:plan", {"schema": {"jobs": [{"id": "x"}]}})
         assert result.data["resources"][0]["id"] == "x"

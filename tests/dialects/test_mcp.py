@@ -24,8 +24,8 @@ from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock, run_loop
-from tests.extensions.harness import failing, until
-from tests.extensions.proc import gone, runs
+from tests.extensions.harness import error_of, wait_until
+from tests.extensions.proc import is_gone, is_running
 
 CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
@@ -184,7 +184,7 @@ async def test_an_extension_that_always_dies_is_reported_with_its_exit() -> None
     bus = Bus()
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
-    error = await failing(exthost.connect(command, dialect="mcp", events=bus).__aenter__())
+    error = await error_of(exthost.connect(command, dialect="mcp", events=bus).__aenter__())
     assert isinstance(error, HandshakeFailed) and "exited with 3" in error.message
     assert len(spawned) == 1  # it had not read the discovery
 
@@ -244,7 +244,7 @@ async def test_a_refused_subscription_is_reported_and_not_retried(
     monkeypatch.setattr(mcp_calls, "LISTEN_PAUSES", (0.01, 0.01))
     async with child({"era": "stateless"}) as ext:
         await ext.call_tool("unlisten", {"no": {"code": 1, "message": "not today"}}, timeout=60)
-        await until(lambda: "not today" in caplog.text)
+        await wait_until(lambda: "not today" in caplog.text)
         received = read_text_block(await ext.call_tool("heard"))
         assert [message["method"] for message in received].count("subscriptions/listen") == 1
 
@@ -295,7 +295,7 @@ async def test_structured_content_is_checked_against_its_output_schema(
     arguments: Any, message: str
 ) -> None:
     async with child() as ext:
-        error = await failing(ext.call_tool("typed", arguments))
+        error = await error_of(ext.call_tool("typed", arguments))
         assert isinstance(error, ProtocolViolation) and error.code == "X0661"
         assert message in error.message and "typed" in error.evidence.bytes
         valid_result = await ext.call_tool("typed", {"as": {"sum": 3}})
@@ -314,7 +314,7 @@ async def test_many_notifications_of_changed_tools_cause_few_lists(era: str) -> 
         changes.clear()
         added = [f"new{number}" for number in range(20)]
         await ext.call_tool("change", {"add": added})
-        await until(lambda: added[-1] in ext.tools)
+        await wait_until(lambda: added[-1] in ext.tools)
         assert set(added) <= set(ext.tools) and "echo" in ext.tools
         assert {name for change in changes for name in change.added} == set(added)
         # A list of all tools needs seven requests. One list for each notification would be 140.
@@ -325,7 +325,7 @@ async def test_many_notifications_of_changed_tools_cause_few_lists(era: str) -> 
 @shows("mcp-tools-06")
 async def test_a_server_that_dies_in_a_call_is_restarted() -> None:
     async with child(restart={"initial_delay": "1ms"}) as ext:
-        error = await failing(ext.call_tool("die"))
+        error = await error_of(ext.call_tool("die"))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 7"
         assert "I cannot go on" in error.evidence.stderr
         assert read_text_block(await ext.call_tool("echo", {"back": True})) == {"back": True}
@@ -351,7 +351,7 @@ async def test_a_context_that_is_not_a_mapping_is_reported(
         no_context: Any = None
         bad_contexts: list[Any] = [5, ["agent_id"]]
         for context in bad_contexts:
-            error = await failing(ext.call_tool("echo", {}, context=context))
+            error = await error_of(ext.call_tool("echo", {}, context=context))
             assert isinstance(error, UsageError) and error.code == "X1338"
         await ext.call_tool("echo", {}, context=no_context)
         assert (ext.stats.calls, ext.stats.result) == (1, 1)
@@ -386,7 +386,7 @@ async def test_a_timeout_mentions_an_error_that_names_no_request(
     """A server that cannot read a request does not know its id."""
     clock.stop()
     async with child() as ext:
-        unread_call = asyncio.ensure_future(failing(ext.call_tool("hang", {}, timeout=0.5)))
+        unread_call = asyncio.ensure_future(error_of(ext.call_tool("hang", {}, timeout=0.5)))
         await run_loop()  # so that this call is sent first
         error_without_id = {"id": None, "error": {"code": -32700, "message": "Parse error"}}
         await ext.call_tool("notify", error_without_id, timeout=60)
@@ -406,7 +406,7 @@ async def test_progress_extends_the_call_limit_but_not_the_timeout_of_the_caller
     async with child(limits={"call": "400ms"}, events=move_clock_at_progress(clock, 0.1)) as ext:
         steps = {"times": 8, "asks": True}
         assert read_text_block(await ext.call_tool("steps", steps)) == "done"
-        error = await failing(ext.call_tool("steps", steps, timeout=0.3))
+        error = await error_of(ext.call_tool("steps", steps, timeout=0.3))
         assert isinstance(error, CallTimeout) and "longer than 0.3 s" in error.message
 
 
@@ -426,7 +426,7 @@ async def test_progress_extends_the_limit_at_most_tenfold(clock: Clock) -> None:
     clock.stop()
     async with child(limits={"call": "80ms"}, events=move_clock_at_progress(clock, 0.04)) as ext:
         began = clock.now()
-        error = await failing(ext.call_tool("steps", {"times": 40, "asks": True}))
+        error = await error_of(ext.call_tool("steps", {"times": 40, "asks": True}))
         assert isinstance(error, CallTimeout) and "longer than 0.8 s" in error.message
         assert 0.75 < clock.now() - began < 1.5
 
@@ -434,10 +434,10 @@ async def test_progress_extends_the_limit_at_most_tenfold(clock: Clock) -> None:
 @shows("mcp-cancel-01")
 async def test_a_call_that_times_out_or_is_cancelled_sends_a_cancellation() -> None:
     async with child() as ext:
-        error = await failing(ext.call_tool("hang", timeout=0.05))
+        error = await error_of(ext.call_tool("hang", timeout=0.05))
         assert isinstance(error, CallTimeout)
         call = asyncio.create_task(ext.call_tool("hang"))
-        await until(lambda: ext.stats.in_flight == 1)
+        await wait_until(lambda: ext.stats.in_flight == 1)
         call.cancel()
         await asyncio.wait([call])
         received = read_text_block(await ext.call_tool("heard"))
@@ -502,7 +502,7 @@ async def test_requests_of_a_stateless_server_are_answered_by_the_same_handlers(
         request = {"method": "elicitation/create", "params": {"message": "n?"}}
         answers, _ = read_text_block(await ext.call_tool("input", request))
         assert answers["where"]["content"] == {"message": "n?"}
-        error = await failing(ext.call_tool("input", {"method": "sampling/createMessage"}))
+        error = await error_of(ext.call_tool("input", {"method": "sampling/createMessage"}))
         assert isinstance(error, CallFailed) and error.code == "X0760"
 
 
@@ -512,13 +512,13 @@ async def test_a_handler_that_takes_too_long_fails_only_its_call() -> None:
         await asyncio.get_running_loop().create_future()
 
     async with child({"era": "stateless"}, handlers={"roots/list": never}) as ext:
-        error = await failing(ext.call_tool("input", {"method": "roots/list"}, timeout=0.2))
+        error = await error_of(ext.call_tool("input", {"method": "roots/list"}, timeout=0.2))
         assert isinstance(error, CallTimeout)
         assert read_text_block(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
         call_in_flight = asyncio.create_task(
-            failing(ext.call_tool("input", {"method": "roots/list"}))
+            error_of(ext.call_tool("input", {"method": "roots/list"}))
         )
-        await until(lambda: ext.stats.in_flight == 1)
+        await wait_until(lambda: ext.stats.in_flight == 1)
         ext.kill()
         assert isinstance(await call_in_flight, ExtensionGone)
 
@@ -562,7 +562,7 @@ async def test_the_log_level_is_set_by_the_facet_and_by_the_option() -> None:
     ]
     assert levels == ["warning", "debug"]
     async with child({"era": "stateless"}, options={"log_level": "warning"}) as ext:
-        error = await failing(ext.logging.set_level("debug"))
+        error = await error_of(ext.logging.set_level("debug"))
         assert isinstance(error, UsageError) and error.code == "X1360"
         received = read_text_block(await ext.call_tool("heard"))
     assert received[-1]["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "warning"
@@ -581,8 +581,8 @@ async def test_a_server_that_does_not_exit_is_killed_after_the_shutdown_steps(cl
     closing = asyncio.ensure_future(connection.__aexit__(None, None, None))
     await run_loop()
     for wait in (1.9, 0.1, 1.9, 0.1):
-        assert runs(pid)
+        assert is_running(pid)
         await clock.advance(wait)
     await clock.until(closing.done)  # the clock is stopped
     await closing
-    assert gone(pid)
+    assert is_gone(pid)

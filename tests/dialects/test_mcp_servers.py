@@ -15,7 +15,7 @@ import pytest
 import exthost
 from exthost.events import Bus, OfferChanged, Progressed
 from tests.dialects.requirements import shows
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.cli.cli_process import run_inside as run
 
 BIN = Path(sys.executable).parent
@@ -98,7 +98,7 @@ async def test_a_server_of_the_official_sdk_works_in_the_stateless_era(
         confirmed = await ext.call_tool("confirm")
         assert confirmed.text == "sure: True"
         await ext.call_tool("grow", {"name": "grown"})
-        await until(lambda: "grown" in ext.tools)
+        await wait_until(lambda: "grown" in ext.tools)
         assert changes[-1].added == ("grown",)
         assert (await ext.resources.read("demo://greeting"))["contents"][0]["text"] == "hello"
         prompt = await ext.prompts.get("ask", {"topic": "this"})
@@ -131,7 +131,7 @@ async def test_server_everything_from_npm_works() -> None:
         await ext.call_tool("trigger-long-running-operation", arguments)
         assert [update.progress for update in progress] == [1, 2]
         # Listed when the server has requested the roots.
-        await until(lambda: "get-roots-list" in ext.tools)
+        await wait_until(lambda: "get-roots-list" in ext.tools)
         assert "somewhere" in (await ext.call_tool("get-roots-list")).text
         declined = await ext.call_tool("trigger-elicitation-request")
         assert "decline" in json.dumps(declined.raw)
@@ -144,6 +144,7 @@ async def test_server_everything_from_npm_works() -> None:
         assert await ext.check_health() == {}
 
 
+@pytest.mark.more
 @shows("mcp-real-01", "mcp-real-02", "mcp-config-02")
 def test_the_command_line_works_with_a_file_of_mcp_servers(tmp_path: Path) -> None:
     servers: dict[str, Any] = {

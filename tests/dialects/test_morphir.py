@@ -30,7 +30,15 @@ from exthost.model.spec import Spec
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.harness import accounted, closing, failing, hostile, pid_of, unstarted, until
+from tests.extensions.harness import (
+    check_call_counts,
+    closed_at_end,
+    error_of,
+    hostile_extension,
+    pid_of,
+    unstarted_extension,
+    wait_until,
+)
 
 MIB = 2**20
 
@@ -62,8 +70,8 @@ def test_neither_role_can_send_a_message_that_the_dialect_lacks() -> None:
 
 @shows("morphir-wire-07")
 async def test_a_notification_to_a_morphir_extension_is_a_usage_error() -> None:
-    async with hostile() as ext:
-        error = await failing(ext.notify("log", {}))
+    async with hostile_extension() as ext:
+        error = await error_of(ext.notify("log", {}))
         assert isinstance(error, UsageError) and error.code == "X1304"
         assert await ext.call("echo", 1) == 1
 
@@ -98,7 +106,7 @@ async def test_log_notifications_and_stderr_become_log_events() -> None:
     bus = Bus()
     lines: list[LogLine] = []
     bus.subscribe(LogLine, lines.append)
-    async with hostile(events=bus) as ext:
+    async with hostile_extension(events=bus) as ext:
         await ext.call("log", {"level": "error", "message": "disk full"})
         await ext.call("log", {"level": "shout", "message": "hey"})
         await ext.call("stderr", {"bytes": 0})
@@ -109,7 +117,7 @@ async def test_log_notifications_and_stderr_become_log_events() -> None:
 
 @shows("morphir-wire-15", "morphir-sample-02")
 async def test_a_reply_with_the_previous_id_is_dropped_and_counted() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         assert await ext.call("old_id", "mine") == "mine"
         assert await ext.call("echo", "next") == "next"
         assert ext.stats.dropped == {"late or repeated replies": 1}
@@ -127,7 +135,7 @@ async def test_the_handshake_with_cat_fails() -> None:
         ):
             pass
 
-    error = await failing(connect_to_cat())
+    error = await error_of(connect_to_cat())
     assert isinstance(error, HandshakeFailed) and error.code == "X0504"
     with pytest.raises(ProcessLookupError):
         os.kill(pids[0], 0)
@@ -140,15 +148,15 @@ def test_the_maximum_length_of_a_line_is_64_mib() -> None:
 
 @shows("morphir-wire-16", "morphir-wire-17", "morphir-wire-18")
 async def test_a_call_whose_reply_is_too_long_fails_and_the_next_call_is_served() -> None:
-    async with hostile(limits={"max_message": 100_000, "call": "40s"}) as ext:
-        error = await failing(ext.call("huge", {"bytes": 200_000}))
+    async with hostile_extension(limits={"max_message": 100_000, "call": "40s"}) as ext:
+        error = await error_of(ext.call("huge", {"bytes": 200_000}))
         assert isinstance(error, ProtocolViolation) and error.code == "X0603"
         assert "100,000" in error.message
         assert await ext.call("huge_noise", {"bytes": 200_000}) == "after the noise"
         assert ext.stats.dropped == {"messages over the size limit": 2}
-        error = await failing(ext.call("echo", "x" * 100_000))
+        error = await error_of(ext.call("echo", "x" * 100_000))
         assert isinstance(error, UsageError) and error.code == "X1303"
-        accounted(ext, 2, result=1, error=1)
+        check_call_counts(ext, 2, result=1, error=1)
 
 
 # -- load ------------------------------------------------------------------------------------
@@ -161,7 +169,7 @@ async def test_the_command_runs_without_a_shell_and_with_configured_variables(
     monkeypatch.setenv("CONFIGURED", "by the host")
     monkeypatch.setenv("INHERITED", "by the host")
     argument = "a word; $HOME && `true` > /dev/null"
-    async with hostile(argument, env={"CONFIGURED": "by the config"}) as ext:
+    async with hostile_extension(argument, env={"CONFIGURED": "by the config"}) as ext:
         environment = await ext.call("environment")
         assert environment["CONFIGURED"] == "by the config"
         assert environment["INHERITED"] == "by the host"
@@ -226,8 +234,10 @@ async def test_a_child_that_hangs_in_its_handshake_is_killed(
     )
     limits = {"handshake": "1s"}
     clock.stop()
-    async with closing(unstarted(f"hang_at={request_method}", bus=bus, limits=limits)) as ext:
-        starting = asyncio.ensure_future(failing(ext.start()))
+    async with closed_at_end(
+        unstarted_extension(f"hang_at={request_method}", bus=bus, limits=limits)
+    ) as ext:
+        starting = asyncio.ensure_future(error_of(ext.start()))
         await child_hangs.wait()
         await clock.advance(1)
         error = await starting
@@ -238,8 +248,8 @@ async def test_a_child_that_hangs_in_its_handshake_is_killed(
 
 @shows("morphir-load-10", "morphir-load-11")
 async def test_an_early_exit_is_reported_with_its_status_and_stderr() -> None:
-    async with closing(unstarted("die_at=initialize", "code=5")) as ext:
-        error = await failing(ext.start())
+    async with closed_at_end(unstarted_extension("die_at=initialize", "code=5")) as ext:
+        error = await error_of(ext.start())
         assert isinstance(error, HandshakeFailed) and error.code == "X0501"
         assert error.evidence.exit == "exited with 5"
         assert error.evidence.stderr == ("dying at initialize",)
@@ -251,8 +261,8 @@ async def test_an_early_exit_is_reported_with_its_status_and_stderr() -> None:
 
 @shows("morphir-call-02")
 async def test_an_error_reply_raises_an_error_with_its_text() -> None:
-    async with hostile() as ext:
-        error = await failing(ext.call("refuse", {"text": "not on a Monday"}))
+    async with hostile_extension() as ext:
+        error = await error_of(ext.call("refuse", {"text": "not on a Monday"}))
         assert isinstance(error, CallFailed)
         assert (error.code, error.error_message) == ("X0701", "not on a Monday")
         assert "not on a Monday" in error.message
@@ -261,17 +271,17 @@ async def test_an_error_reply_raises_an_error_with_its_text() -> None:
 @shows("morphir-call-03")
 @pytest.mark.both_loops
 async def test_replies_in_random_order_are_delivered_to_their_calls() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         calls = [ext.call("together", {"n": n, "of": 500}) for n in range(500)]
         assert await asyncio.gather(*calls) == list(range(500))
 
 
 @shows("morphir-call-04")
 async def test_no_outcome_leaves_a_pending_call() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         await ext.call("echo", 1)
-        await failing(ext.call("refuse", {"text": "no"}))
-        error = await failing(ext.call("keep", None, timeout=0.05))
+        await error_of(ext.call("refuse", {"text": "no"}))
+        error = await error_of(ext.call("keep", None, timeout=0.05))
         assert isinstance(error, CallTimeout)
         cancelled = asyncio.ensure_future(ext.call("keep"))
         await asyncio.sleep(0)
@@ -282,14 +292,14 @@ async def test_no_outcome_leaves_a_pending_call() -> None:
         # Both late answers come before this answer and are dropped.
         assert await ext.call("release") == 2
         assert ext.stats.dropped == {"late or repeated replies": 2}
-        error = await failing(ext.call("leave", {"code": 4}))
+        error = await error_of(ext.call("leave", {"code": 4}))
         assert isinstance(error, ExtensionGone)
-        accounted(ext, 6, result=2, error=1, timeout=1, cancelled=1, gone=1)
+        check_call_counts(ext, 6, result=2, error=1, timeout=1, cancelled=1, gone=1)
 
 
 @shows("morphir-call-05")
 async def test_1024_calls_can_be_in_flight_and_the_next_call_waits() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         calls = [
             asyncio.ensure_future(ext.call("together", {"n": n, "of": 1024})) for n in range(1024)
         ]
@@ -303,10 +313,10 @@ async def test_1024_calls_can_be_in_flight_and_the_next_call_waits() -> None:
 
 @shows("morphir-call-05")
 async def test_a_call_that_waits_to_be_sent_times_out() -> None:
-    async with hostile(limits={"max_in_flight": 1}) as ext:
+    async with hostile_extension(limits={"max_in_flight": 1}) as ext:
         first = asyncio.ensure_future(ext.call("keep", "first", timeout=30))
         await asyncio.sleep(0)
-        error = await failing(ext.call("echo", "second", timeout=0.05))
+        error = await error_of(ext.call("echo", "second", timeout=0.05))
         assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
         first.cancel()
         # The second call was not sent: the child has kept only the first one.
@@ -315,10 +325,10 @@ async def test_a_call_that_waits_to_be_sent_times_out() -> None:
 
 @shows("morphir-call-06", "morphir-call-07")
 async def test_call_accepts_any_method_and_call_tool_only_listed_tools() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         assert await ext.call("never_listed", [1]) == [1]
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
-        error = await failing(ext.call_tool("never_listed", {}))
+        error = await error_of(ext.call_tool("never_listed", {}))
         assert isinstance(error, NotFound) and "never_listed" in error.message
         # The third call was not sent.
         assert ext.stats.calls == 2
@@ -326,7 +336,7 @@ async def test_call_accepts_any_method_and_call_tool_only_listed_tools() -> None
 
 @shows("morphir-call-08")
 async def test_an_extension_without_health_check_is_healthy() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         assert await ext.check_health() == {"status": "healthy"}
 
 
@@ -350,7 +360,7 @@ async def test_the_reported_health_is_kept_until_the_next_process() -> None:
 @shows("morphir-sample-01")
 @pytest.mark.both_loops
 async def test_echo_returns_its_argument_unchanged() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         assert await ext.call("echo", {"msg": "hello"}) == {"msg": "hello"}
 
 
@@ -362,7 +372,7 @@ async def test_an_extension_that_exits_at_the_end_of_stdin_gets_no_signal() -> N
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
-    async with hostile(events=bus) as ext:
+    async with hostile_extension(events=bus) as ext:
         await ext.call("echo", 1)
     assert [event.status for event in exits] == ["exited with 0"]
 
@@ -383,12 +393,12 @@ async def test_sigterm_comes_after_the_end_of_stdin_and_sigkill_after_sigterm() 
         bus = Bus()
         exits: list[Exited] = []
         bus.subscribe(Exited, exits.append)
-        ext = unstarted(flag, dialect=impatient, bus=bus, lifetime="plain")
-        async with closing(ext):
+        ext = unstarted_extension(flag, dialect=impatient, bus=bus, lifetime="plain")
+        async with closed_at_end(ext):
             await ext.start()
             grandchild = await ext.call("grandchild")
         assert [event.status for event in exits] == [expected]
-        await until(partial(_is_gone, grandchild))  # it was killed, and may not have ended yet
+        await wait_until(partial(_is_gone, grandchild))  # it was killed, and may not have ended yet
 
 
 def _is_gone(pid: int) -> bool:
@@ -401,9 +411,9 @@ def _is_gone(pid: int) -> bool:
 
 @shows("morphir-stop-03", "morphir-stop-04")
 async def test_calls_in_flight_fail_when_the_process_dies() -> None:
-    async with hostile() as ext:
-        calls_in_flight = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(3)]
-        crash = await failing(ext.call("leave", {"code": 7}))
+    async with hostile_extension() as ext:
+        calls_in_flight = [asyncio.ensure_future(error_of(ext.call("keep"))) for _ in range(3)]
+        crash = await error_of(ext.call("leave", {"code": 7}))
         for error in [crash, *await asyncio.gather(*calls_in_flight)]:
             assert isinstance(error, ExtensionGone)
             assert error.evidence.exit == "exited with 7"

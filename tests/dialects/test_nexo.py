@@ -29,8 +29,8 @@ from exthost.model.offer import Tool
 from exthost.model.shutdown_steps import CloseStdin, Write
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing
-from tests.extensions.nexo_tree import CHILD, config, plugin
+from tests.extensions.harness import error_of
+from tests.extensions.nexo_tree import CHILD, config, write_plugin
 
 
 def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
@@ -70,7 +70,7 @@ async def test_ids_continue_after_a_restart_and_initialize_always_has_id_0(tmp_p
     behaviour = {"heard": str(log_file)}
     async with child(behaviour, restart={"initial_delay": "1ms"}) as ext:
         assert (await ext.call_tool("id")).data == 1
-        error = await failing(ext.call_tool("die"))
+        error = await error_of(ext.call_tool("die"))
         assert isinstance(error, ExtensionGone)
         assert (await ext.call_tool("id")).data == 3
     lines = [json.loads(line) for line in log_file.read_text().splitlines()]
@@ -83,7 +83,7 @@ async def test_with_retry_a_tool_whose_process_died_is_sent_once_more(tmp_path: 
     log_file = tmp_path / "heard"
     settings = {"retry": "once", "restart": {"initial_delay": "1ms"}}
     async with child({"heard": str(log_file)}, **settings) as ext:
-        error = await failing(ext.call_tool("die"))
+        error = await error_of(ext.call_tool("die"))
     assert isinstance(error, ExtensionGone) and "sent once more" in error.message
     assert log_file.read_text().count("tools/call") == 2
 
@@ -112,7 +112,7 @@ async def test_stray_lines_notifications_and_unknown_ids_do_not_disturb_a_call()
     bus.subscribe(LogLine, lines.append)
     async with child(events=bus) as ext:
         assert (await ext.call_tool("whine")).data == "done"
-        assert ext.stats.dropped == {"stray lines on stdout": 1, "replies to no question": 1}
+        assert ext.stats.dropped == {"stray lines on stdout": 1, "replies without a request": 1}
     assert notices == [("child", "progress", 7)]
     assert any("a stray line" in line.text for line in lines)
 
@@ -153,7 +153,7 @@ async def test_the_handshake_with_cat_fails() -> None:
         async with exthost.connect(["cat"], dialect="nexo", limits={"handshake": "5s"}):
             pass
 
-    assert isinstance(await failing(connect_to_cat()), HandshakeFailed)
+    assert isinstance(await error_of(connect_to_cat()), HandshakeFailed)
 
 
 # -- operations ------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ async def test_a_list_of_tools_is_an_object_or_an_array(tool_list: Any) -> None:
 
 async def test_an_invalid_list_of_tools_fails_only_its_request() -> None:
     async with child({"listed": {"tools": 5}}) as ext:
-        error = await failing(ext.list_tools())
+        error = await error_of(ext.list_tools())
         assert isinstance(error, ProtocolViolation) and error.code == "X0630"
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
@@ -185,7 +185,7 @@ async def test_a_hook_receives_the_event() -> None:
 async def test_an_invalid_answer_of_a_hook_fails_only_its_request() -> None:
     behaviour = {"offer": {"hooks": ["before_message"]}, "hooks": {"before_message": [1]}}
     async with child(behaviour) as ext:
-        error = await failing(ext.run_hook("before_message", {}))
+        error = await error_of(ext.run_hook("before_message", {}))
         assert isinstance(error, ProtocolViolation) and error.code == "X0631"
         with pytest.raises(CallFailed):
             await ext.call("no/such")
@@ -254,7 +254,7 @@ PASSTHROUGH = "[context]\npassthrough = true"
 
 @shows("nexo-context-01", "nexo-context-02", "nexo-context-03")
 async def test_the_context_is_added_after_the_arguments_are_checked(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", behaviour={"offer": OFFER_WITH_SCHEMAS}, more=PASSTHROUGH)
+    write_plugin(tmp_path / "a", "a", behaviour={"offer": OFFER_WITH_SCHEMAS}, more=PASSTHROUGH)
     async with exthost.Host(config(tmp_path)) as host:
         context = {"agent_id": "a1", "session_id": "s1", "role": "admin"}
         result = await host.call_tool("ext_a_echo", {"a": 1}, context=context)
@@ -265,14 +265,14 @@ async def test_the_context_is_added_after_the_arguments_are_checked(tmp_path: Pa
         assert spoofed == {"x": 1, "_meta": {"agent_id": "root"}}  # the argument is not changed
         result = await host.call_tool("ext_a_open", spoofed)
         assert result.data["_meta"] == {"agent_id": None, "session_id": None}
-        error = await failing(host.call_tool("ext_a_echo", {"_meta": {}}, context=context))
+        error = await error_of(host.call_tool("ext_a_echo", {"_meta": {}}, context=context))
         assert isinstance(error, UsageError) and error.code == "X1301"
         assert (await host.call_tool("ext_a_open", [1], context=context)).data == [1]
 
 
 @shows("nexo-context-04")
 async def test_without_passthrough_arguments_are_sent_unchanged(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a")
+    write_plugin(tmp_path / "a", "a")
     async with exthost.Host(config(tmp_path)) as host:
         arguments = {"x": 1, "_meta": {"agent_id": "me"}}
         assert (
@@ -293,7 +293,7 @@ async def test_an_invalid_schema_is_a_warning_and_arguments_are_not_checked(
 def test_blocking_calls_get_the_same_context(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "a", "a", behaviour={"offer": OFFER_WITH_SCHEMAS}, more=PASSTHROUGH)
+    write_plugin(tmp_path / "a", "a", behaviour={"offer": OFFER_WITH_SCHEMAS}, more=PASSTHROUGH)
     with exthost.SyncHost(config(tmp_path)) as host:
         result = host.call_tool("ext_a_open", {"_meta": 1}, context={"agent_id": "a1"})
         assert result.data == {"_meta": {"agent_id": "a1", "session_id": None}}
@@ -304,13 +304,15 @@ def test_blocking_calls_get_the_same_context(
 async def test_the_tools_of_the_handshake_replace_those_of_the_manifest(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "a", "a", behaviour={"offer": OFFER_WITH_SCHEMAS}, tools=("echo", "promised"))
+    write_plugin(
+        tmp_path / "a", "a", behaviour={"offer": OFFER_WITH_SCHEMAS}, tools=("echo", "promised")
+    )
     lazy_start = lazy_config(tmp_path)
     async with exthost.Host(lazy_start) as host:
         assert set(host.tools) == {"ext_a_echo", "ext_a_promised"}
         assert host["a"].state == "admitted"
         # The manifest has no schema, so the call waits for the handshake before it is sent.
-        error = await failing(host.call_tool("ext_a_echo", {"a": "text"}))
+        error = await error_of(host.call_tool("ext_a_echo", {"a": "text"}))
         assert isinstance(error, UsageError) and error.code == "X1301"
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         assert set(host.tools) == {"ext_a_echo", "ext_a_open", "ext_a_odd"}
@@ -329,8 +331,8 @@ def lazy_config(root: Path) -> Any:
 async def test_the_error_of_an_open_breaker_has_its_name() -> None:
     breaker = {"failures": 1, "open": "60s", "max_open": "60s"}
     async with child(breaker=breaker) as ext:
-        await failing(ext.call_tool("die"))
-        error = await failing(ext.call_tool("echo"))
+        await error_of(ext.call_tool("die"))
+        error = await error_of(ext.call_tool("echo"))
         assert isinstance(error, BreakerOpen)
         assert "the breaker ext:stdio:child is open" in error.message
 
@@ -348,7 +350,7 @@ async def test_a_child_gets_the_variables_of_its_manifest_and_of_nexo(tmp_path: 
         "B_TOKEN": "t",
         "KEYBOARD": "k",
     }
-    plugin(tmp_path / "x" / "a", "a", tools=("env",), more='[requires]\nenv = ["A_TOKEN"]')
+    write_plugin(tmp_path / "x" / "a", "a", tools=("env",), more='[requires]\nenv = ["A_TOKEN"]')
     async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
         environment = (await host.call_tool("ext_a_env")).data
         assert (await host["a"].call_tool("cwd")).data == str(tmp_path / "x" / "a")
@@ -367,7 +369,7 @@ async def test_a_child_gets_the_variables_of_its_manifest_and_of_nexo(tmp_path: 
 async def test_a_child_runs_without_a_state_folder_if_it_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     environ = {"PATH": "/usr/bin:/bin", "EXTHOST_HOME": str(tmp_path / "home")}
-    plugin(tmp_path / "x" / "a", "a")
+    write_plugin(tmp_path / "x" / "a", "a")
     async with exthost.Host(config(tmp_path / "x"), environ=environ) as host:
         environment = (await host["a"].call_tool("env")).data
         assert not {"AGENT_STATE_DIR", "NEXO_EXTENSION_STATE_ROOT"} & environment.keys()
@@ -375,7 +377,7 @@ async def test_a_child_runs_without_a_state_folder_if_it_cannot_be_made(tmp_path
 
 @shows("nexo-env-01")
 async def test_a_relative_command_is_in_the_folder_of_the_manifest(tmp_path: Path) -> None:
-    manifest = plugin(tmp_path / "a", "a")
+    manifest = write_plugin(tmp_path / "a", "a")
     script = tmp_path / "a" / "run"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} -S -E {CHILD}\n")
     script.chmod(0o755)
@@ -394,9 +396,9 @@ async def test_a_relative_command_is_in_the_folder_of_the_manifest(tmp_path: Pat
 async def test_the_other_extensions_load_if_one_dies_in_its_handshake(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "bad", "bad", behaviour={"exit": 3})
+    write_plugin(tmp_path / "bad", "bad", behaviour={"exit": 3})
     for id in ("a", "z"):
-        plugin(tmp_path / id, id)
+        write_plugin(tmp_path / id, id)
     host = exthost.Host(config(tmp_path))
     states_entered: list[tuple[str, str]] = []
     host.events.subscribe(
@@ -424,7 +426,7 @@ async def test_an_extension_with_missing_requirements_is_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     needs = '[requires]\nbins = ["sh", "no-such-a", "no-such-b"]\nenv = ["NO_SUCH_C"]'
-    plugin(tmp_path / "a", "a", more=needs)
+    write_plugin(tmp_path / "a", "a", more=needs)
     host = exthost.Host(config(tmp_path))
     states_entered: list[str] = []
     host.events.subscribe(StateChanged, lambda event: states_entered.append(event.after))

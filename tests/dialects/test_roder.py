@@ -29,8 +29,8 @@ from exthost.model.shutdown_steps import CloseStdin, Say
 from exthost.session.stream import EventStream
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.harness import closing, failing, unstarted, until
-from tests.extensions.roder import manifest_text, said, toy
+from tests.extensions.harness import closed_at_end, error_of, unstarted_extension, wait_until
+from tests.extensions.roder import manifest_text, received_params, roder_extension
 
 MIB = 2**20
 DELTA = {"MessageDelta": {"text": "hi"}}
@@ -85,8 +85,8 @@ async def test_a_call_whose_reply_is_too_long_fails_and_the_next_is_served(
     tmp_path: Path,
 ) -> None:
     assert DIALECT.traits.limits.max_message == 4 * MIB
-    async with closing(toy(tmp_path, limits={"max_message": "64KiB"})) as ext:
-        error = await failing(ext.call_tool("echo", {"text": "x" * 65_000}))
+    async with closed_at_end(roder_extension(tmp_path, limits={"max_message": "64KiB"})) as ext:
+        error = await error_of(ext.call_tool("echo", {"text": "x" * 65_000}))
         assert isinstance(error, ProtocolViolation) and error.code == "X0603"
         assert not error.evidence.bytes, "the content of messages is private"
         assert (await ext.call_tool("echo", {})).is_error is False
@@ -94,7 +94,7 @@ async def test_a_call_whose_reply_is_too_long_fails_and_the_next_is_served(
 
 @shows("roder-wire-06")
 async def test_a_request_of_the_child_is_answered_with_the_error_32601(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         await ext.call_tool("emit", {"messages": [{"id": 77, "method": "host/readFile"}]})
         received = (await ext.call_tool("heard")).data
         (answer,) = [message for message in received if message.get("id") == 77]
@@ -106,7 +106,7 @@ async def test_stray_output_is_skipped_and_its_text_is_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "exthost")
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         await ext.call_tool("raw", {"text": "my prompt, by mistake\n\n"})
         await ext.call_tool("emit", {"messages": [{"method": "who/knows", "params": "my prompt"}]})
         assert (await ext.call_tool("echo", {})).is_error is False
@@ -116,7 +116,7 @@ async def test_stray_output_is_skipped_and_its_text_is_not_logged(
 
 @shows("roder-wire-10")
 async def test_twenty_calls_can_be_in_flight(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         hanging_calls = [asyncio.ensure_future(ext.call_tool("hang")) for _ in range(20)]
         assert (await ext.call_tool("echo", {"n": 1})).data["arguments"] == {"n": 1}
         assert ext.stats.in_flight == 20
@@ -139,9 +139,9 @@ async def test_initialize_has_the_specified_fields_and_no_secrets(tmp_path: Path
         "event_filter": {"kinds": ["turn."]},
         "options": {"denied_capabilities": ["fs"]},
     }
-    async with closing(toy(tmp_path, **settings)) as ext:
+    async with closed_at_end(roder_extension(tmp_path, **settings)) as ext:
         assert (ext.id, ext.offer.version) == ("toy", "0.3.0")
-        (params,) = await said(ext, "extension/initialize")
+        (params,) = await received_params(ext, "extension/initialize")
         assert params == {
             "protocolVersion": PROTOCOL_VERSION,
             "apiVersion": "0.1.0",
@@ -176,9 +176,11 @@ async def test_a_failed_start_leaves_no_process_and_the_next_call_tries_again(
     bus.subscribe(Spawned, spawned.append)
     bus.subscribe(Exited, exited.append)
     limit = 400 if behaviour == "hang" else 60_000
-    async with closing(toy(tmp_path, behaviour, bus=bus, startup_timeout_ms=limit)) as ext:
+    async with closed_at_end(
+        roder_extension(tmp_path, behaviour, bus=bus, startup_timeout_ms=limit)
+    ) as ext:
         for n in (1, 2):
-            error = await failing(ext.call_tool("echo"))
+            error = await error_of(ext.call_tool("echo"))
             assert isinstance(error, HandshakeFailed) and error.code == code
             assert len(spawned) == len(exited) == n
             assert (ext.state, ext.stats.pid) == ("admitted", None)
@@ -190,11 +192,11 @@ async def test_a_missing_program_is_reported_and_can_be_installed_later(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "run.sh"
-    child = toy(tmp_path, command="./run.sh")
+    child = roder_extension(tmp_path, command="./run.sh")
     arguments = " ".join(f"'{secret}'" for secret in child.spec.argv[1:])
-    async with closing(child) as ext:
+    async with closed_at_end(child) as ext:
         assert "echo" in ext.tools
-        error = await failing(ext.call_tool("echo"))
+        error = await error_of(ext.call_tool("echo"))
         assert isinstance(error, SpawnFailed) and ext.state == "admitted"
         program.write_text(f"#!/bin/sh\nexec python3 {arguments}\n")
         program.chmod(0o755)
@@ -206,7 +208,7 @@ async def test_an_extension_without_a_manifest_is_not_started() -> None:
         async with exthost.connect(["cat"], dialect="roder"):
             pass
 
-    error = await failing(connect())
+    error = await error_of(connect())
     assert isinstance(error, HandshakeFailed) and error.code == "X0540"
 
 
@@ -220,14 +222,14 @@ async def test_the_first_call_and_the_next_call_after_a_crash_start_a_process(
     bus = Bus()
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
-    async with closing(toy(tmp_path, bus=bus)) as ext:
+    async with closed_at_end(roder_extension(tmp_path, bus=bus)) as ext:
         ext.internals.admit()
         assert ext.state == "admitted" and list(ext.tools) and not spawned
         calls = (ext.call_tool("echo", {"n": n}) for n in range(50))
         answers = await asyncio.gather(*calls)
         assert [answer.data["arguments"]["n"] for answer in answers] == list(range(50))
         assert len(spawned) == 1
-        error = await failing(ext.call_tool("die", {"code": 3}))
+        error = await error_of(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 3"
         assert (await ext.call_tool("echo")).is_error is False
         assert len(spawned) == 2
@@ -235,11 +237,11 @@ async def test_the_first_call_and_the_next_call_after_a_crash_start_a_process(
 
 @shows("roder-life-09")
 async def test_five_consecutive_crashes_open_the_breaker(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         for _ in range(5):
-            assert isinstance(await failing(ext.call_tool("die", {"code": 3})), ExtensionGone)
-        await until(lambda: ext.state == "open")
-        error = await failing(ext.call_tool("echo"))
+            assert isinstance(await error_of(ext.call_tool("die", {"code": 3})), ExtensionGone)
+        await wait_until(lambda: ext.state == "open")
+        error = await error_of(ext.call_tool("echo"))
         assert isinstance(error, BreakerOpen) and 9 < error.seconds_left <= 10
         assert ext.health == "suspended" and "echo" in ext.tools
         await ext.restart()
@@ -251,10 +253,10 @@ async def test_the_child_gets_only_the_configured_variables_and_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARMLESS", "1")
-    async with closing(toy(tmp_path, env={"MINE": "yes"})) as ext:
+    async with closed_at_end(roder_extension(tmp_path, env={"MINE": "yes"})) as ext:
         environment = (await ext.call_tool("environment")).data["env"]
         assert environment.keys() - {"LC_CTYPE"} == {"MINE", "PATH"}  # Python sets LC_CTYPE itself
-    async with closing(toy(tmp_path, env={"PATH": "/mine"})) as ext:
+    async with closed_at_end(roder_extension(tmp_path, env={"PATH": "/mine"})) as ext:
         assert (await ext.call_tool("environment")).data["env"]["PATH"] == "/mine"
 
 
@@ -263,8 +265,8 @@ async def test_stderr_is_logged_with_the_id_of_the_extension(tmp_path: Path) -> 
     bus = Bus()
     lines: list[LogLine] = []
     bus.subscribe(LogLine, lines.append)
-    async with closing(toy(tmp_path, bus=bus)) as ext:
-        await failing(ext.call_tool("die", {"code": 3}))
+    async with closed_at_end(roder_extension(tmp_path, bus=bus)) as ext:
+        await error_of(ext.call_tool("die", {"code": 3}))
     assert ("toy", "stderr", logging.INFO, "dying, as I was told") in lines
 
 
@@ -288,7 +290,7 @@ async def test_the_child_exits_after_a_shutdown_request(tmp_path: Path) -> None:
     bus = Bus()
     exited: list[Exited] = []
     bus.subscribe(Exited, exited.append)
-    async with closing(toy(tmp_path, bus=bus)) as ext:
+    async with closed_at_end(roder_extension(tmp_path, bus=bus)) as ext:
         await ext.start()
     assert [event.status for event in exited] == ["exited with 0"]
 
@@ -298,7 +300,7 @@ async def test_the_child_exits_after_a_shutdown_request(tmp_path: Path) -> None:
 
 @shows("roder-tools-01")
 async def test_a_tool_call_names_its_provider_and_the_conversation(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         context = {"thread_id": "t1", "turn_id": "u1"}
         params = (await ext.call_tool("echo", {"a": 1}, context=context)).data
         call_id = params.pop("callId")
@@ -322,7 +324,7 @@ async def test_a_tool_call_names_its_provider_and_the_conversation(tmp_path: Pat
 
 @shows("roder-tools-06")
 async def test_the_caller_can_set_the_call_id(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         params = (await ext.call_tool("echo", context={"call_id": "toolu_7"})).data
         assert params["callId"] == "toolu_7" and is_uuid4(params["turnId"])
         params = (await ext.tools.call("echo", context={"call_id": "toolu_8"})).data
@@ -332,16 +334,16 @@ async def test_the_caller_can_set_the_call_id(tmp_path: Path) -> None:
 @shows("roder-tools-02", "roder-tools-03", "roder-tools-05")
 async def test_an_exception_in_call_tool_is_an_error_result_in_tools_call(tmp_path: Path) -> None:
     errors_by_tool = {"refuse": CallFailed, "malformed": ProtocolViolation, "hang": CallTimeout}
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         for name, error_class in errors_by_tool.items():
             limit = 0.2 if name == "hang" else 60
-            error = await failing(ext.call_tool(name, timeout=limit))
+            error = await error_of(ext.call_tool(name, timeout=limit))
             assert isinstance(error, error_class)
             result = await ext.tools.call(name, timeout=limit)
             assert result.is_error is True and result.text
             expected_error = {"kind": "tool_execution_failed", "message": result.raw["content"]}
             assert result.raw["data"] == {"error": expected_error}
-        failed = await failing(ext.call_tool("fail"))
+        failed = await error_of(ext.call_tool("fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
         assert (await ext.tools.call("fail")).raw == failed.data
         assert failed.data["content"] == failed.error_message == "as you wish"
@@ -349,7 +351,7 @@ async def test_an_exception_in_call_tool_is_an_error_result_in_tools_call(tmp_pa
         assert crash_result.data["error"]["kind"] == "tool_execution_failed"
         unknown = await ext.tools.call("no such tool")
         assert "no such tool" in unknown.data["error"]["message"]
-    async with closing(toy(tmp_path, command="no-such-program")) as ext:
+    async with closed_at_end(roder_extension(tmp_path, command="no-such-program")) as ext:
         result = await ext.tools.call("echo")
         assert "no-such-program" in result.data["error"]["message"]
 
@@ -357,11 +359,11 @@ async def test_an_exception_in_call_tool_is_an_error_result_in_tools_call(tmp_pa
 async def test_tools_is_a_mapping(
     tmp_path: Path,
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         assert ext.tools["echo"].name == "echo" and "nope" not in ext.tools
         assert len(ext.tools) == len(dict(ext.tools))
-    async with closing(unstarted()) as other:
-        error = await failing(other.tools.call("echo"))
+    async with closed_at_end(unstarted_extension()) as other:
+        error = await error_of(other.tools.call("echo"))
         assert isinstance(error, UsageError) and error.code == "X1341"
 
 
@@ -375,7 +377,7 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
     script = [["event", DELTA], ["ack"], ["event", usage], ["event", {"Compaction": {"n": 1}}]]
     script += [["event", {"ProviderMetadata": [1]}]]
     script += [["event", DONE], ["event", DELTA], ["event", DONE]]
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         async with turn(ext, *script, thread_id="t", turn_id="u") as events:
             received = [event async for event in events]
         assert received == [
@@ -386,7 +388,7 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
             types.Completed("end_turn", None),
         ]
         assert events.result is received[-1]
-        (params,) = await said(ext, "inference/streamTurn")
+        (params,) = await received_params(ext, "inference/streamTurn")
         assert is_uuid4(params["streamId"]) and params["engineId"] == "wire-inference_engine"
         assert (params["threadId"], params["turnId"]) == ("t", "u")
         assert ext.stats.dropped == {NO_STREAM: 2}, "events after the last one are dropped"
@@ -394,7 +396,7 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
 
 @shows("roder-stream-08", "roder-wire-11")
 async def test_a_dispatch_and_a_task_stream_to_their_last_event(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         status = {"type": "status", "status": "thinking", "detail": None, "x": 1}
         result = {"final_message": "done", "exit_reason": "completed"}
         script = (["ack"], ["event", status], ["event", {"type": "completed", "result": result}])
@@ -403,7 +405,7 @@ async def test_a_dispatch_and_a_task_stream_to_their_last_event(tmp_path: Path) 
             types.SubagentStatus("thinking", extra={"x": 1}),
             types.Finished(result),
         ]
-        (params,) = await said(ext, "subagents/dispatch")
+        (params,) = await received_params(ext, "subagents/dispatch")
         assert is_uuid4(params["dispatchId"])
         assert (params["parentThreadId"], params["parentTurnId"]) == ("t", "u")
 
@@ -412,26 +414,28 @@ async def test_a_dispatch_and_a_task_stream_to_their_last_event(tmp_path: Path) 
             task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7")
         )
         assert received == [types.TaskOutput("stdout", "tick"), types.WorkFailed("out of paper")]
-        (params,) = await said(ext, "tasks/execute")
+        (params,) = await received_params(ext, "tasks/execute")
         assert params.keys() == {"executorId", "executionId", "taskId", "input"}
         await read_all(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
-        params = (await said(ext, "tasks/execute"))[1]
+        params = (await received_params(ext, "tasks/execute"))[1]
         assert (params["threadId"], params["workspaceRoot"]) == ("t", "/w")
         for cancel in CANCELS.values():
-            assert await said(ext, cancel) == [], "a stream that has ended is not cancelled"
+            assert await received_params(ext, cancel) == [], (
+                "a stream that has ended is not cancelled"
+            )
 
 
 @shows("roder-stream-01", "roder-stream-06")
 async def test_a_raw_stream_gets_an_id_and_can_be_cancelled(
     tmp_path: Path,
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         params = {"request": {"script": [["ack"], ["event", {"type": "status", "status": "on"}]]}}
         async with ext.stream("subagents/dispatch", params) as events:
             assert await anext(events) == types.SubagentStatus("on")
-        (opened,) = await said(ext, "subagents/dispatch")
+        (opened,) = await received_params(ext, "subagents/dispatch")
         assert is_uuid4(opened["dispatchId"]) and "dispatchId" not in params
-        (cancelled,) = await said(ext, "subagents/cancel")
+        (cancelled,) = await received_params(ext, "subagents/cancel")
         assert cancelled == {"dispatchId": opened["dispatchId"], "reason": "the consumer left"}
         invalid_params: list[Any] = [None, [], {"dispatchId": None}, {"dispatchId": True}]
         for invalid in invalid_params:
@@ -443,7 +447,7 @@ async def test_a_raw_stream_gets_an_id_and_can_be_cancelled(
 
 @shows("roder-life-06")
 async def test_a_dispatch_with_a_huge_timeout_has_no_time_limit(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         request = {"timeout_seconds": 10**400, "script": [["ack"], ["event", FINISHED]]}
         async with ext.subagents.dispatch(request) as events:
             assert [event async for event in events]
@@ -454,11 +458,11 @@ async def test_a_dispatch_with_a_huge_timeout_has_no_time_limit(tmp_path: Path) 
 async def test_an_acknowledgement_of_another_stream_is_a_violation(
     tmp_path: Path, kind: str
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         for other_stream in ("another", None, 1):
-            error = await failing(read_all(OPENERS[kind](ext, ["ack", other_stream])))
+            error = await error_of(read_all(OPENERS[kind](ext, ["ack", other_stream])))
             assert isinstance(error, ProtocolViolation) and error.code == "X0605"
-        error = await failing(read_all(OPENERS[kind](ext, ["refuse"])))
+        error = await error_of(read_all(OPENERS[kind](ext, ["refuse"])))
         assert isinstance(error, CallFailed) and error.error_message == "no such model"
         assert (await ext.call_tool("echo")).is_error is False
 
@@ -473,7 +477,7 @@ async def test_invalid_events_and_events_of_other_streams_are_dropped_and_counte
     invalid_events: list[Any] = [None, 1, {}, {"type": 1}, [], {"type": "failed"}]
     script += [["event", event] for event in invalid_events]
     script += [["event", {"Failed": {}}], ["event", {"Failed": {"message": 1}}]]
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         received = await read_all(OPENERS[kind](ext, *script, ["event", last]))
         assert len(received) == 1 and isinstance(received[-1], types.Completed | types.Finished)
         assert ext.stats.dropped == {NO_STREAM: 2, "events that could not be read": 8}
@@ -484,15 +488,15 @@ async def test_invalid_events_and_events_of_other_streams_are_dropped_and_counte
 async def test_when_the_child_dies_each_open_stream_ends_with_one_failure(
     tmp_path: Path, kind: str
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         async with (
             OPENERS[kind](ext, ["ack"], ["wait"]) as first,
             OPENERS[kind](ext, ["ack"], ["wait"]) as second,
         ):
-            error = await failing(ext.call_tool("die", {"code": 6}))
+            error = await error_of(ext.call_tool("die", {"code": 6}))
             assert isinstance(error, ExtensionGone)
             for stream in (first, second):
-                error = await failing(anext(stream))
+                error = await error_of(anext(stream))
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 6"
                 assert [event async for event in stream] == [], "the error is raised once"
         # The next stream starts a new process.
@@ -504,8 +508,8 @@ async def test_when_the_child_dies_each_open_stream_ends_with_one_failure(
 async def test_when_the_child_dies_before_it_acknowledges_the_opening_fails(
     tmp_path: Path, kind: str
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
-        error = await failing(read_all(OPENERS[kind](ext, ["die", 5])))
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
+        error = await error_of(read_all(OPENERS[kind](ext, ["die", 5])))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
 
 
@@ -513,11 +517,11 @@ async def test_when_the_child_dies_before_it_acknowledges_the_opening_fails(
 async def test_leaving_a_turn_sends_no_message_and_drops_later_events(
     tmp_path: Path, clock: Clock
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         async with turn(ext, ["ack"], ["event", DELTA], ["wait"], ["event", DONE]) as events:
             assert await anext(events) == types.MessageDelta("hi")
         clock.stop()
-        error = await failing(exceed_time_limit(clock, turn(ext, ["ack"], ["wait"], timeout=0.2)))
+        error = await error_of(exceed_time_limit(clock, turn(ext, ["ack"], ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         await ext.call_tool("go")
         assert ext.stats.dropped == {NO_STREAM: 1}
@@ -529,8 +533,8 @@ async def test_leaving_a_turn_sends_no_message_and_drops_later_events(
 async def cancel_received(ext: Extension, kind: str) -> Any:
     """Return the params of the only cancellation, which must name the only stream."""
     opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
-    (params,) = await said(ext, opened)
-    (cancel,) = await said(ext, CANCELS[kind])
+    (params,) = await received_params(ext, opened)
+    (cancel,) = await received_params(ext, CANCELS[kind])
     for key in ("dispatcherId", "dispatchId", "executorId", "executionId"):
         assert cancel.get(key) == params.get(key)
     return cancel
@@ -540,7 +544,7 @@ async def cancel_received(ext: Extension, kind: str) -> Any:
 @cancelled_streams
 async def test_leaving_a_stream_early_sends_a_cancellation(tmp_path: Path, kind: str) -> None:
     event = TICK if kind == "task" else {"type": "status", "status": "busy"}
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         async with OPENERS[kind](ext, ["ack"], ["event", event], ["wait"]) as events:
             async for _ in events:
                 break
@@ -552,21 +556,21 @@ async def test_leaving_a_stream_early_sends_a_cancellation(tmp_path: Path, kind:
 async def test_a_stream_that_exceeds_its_limit_sends_a_cancellation(
     tmp_path: Path, kind: str, clock: Clock
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         await ext.start()
         clock.stop()
         stream = OPENERS[kind](ext, ["ack"], ["wait"], timeout=0.2)
-        error = await failing(exceed_time_limit(clock, stream))
+        error = await error_of(exceed_time_limit(clock, stream))
         assert isinstance(error, CallTimeout) and error.code == "X0840"
         assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
 
 @shows("roder-stream-06")
 async def test_the_timeout_of_a_dispatch_request_is_its_limit(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         await ext.start()
         stream = dispatch(ext, ["ack"], ["wait"], request={"timeout_seconds": 0.2})
-        error = await failing(read_all(stream))
+        error = await error_of(read_all(stream))
         assert isinstance(error, CallTimeout) and "0.2 s" in error.message
         await cancel_received(ext, "dispatch")
 
@@ -575,13 +579,13 @@ async def test_the_timeout_of_a_dispatch_request_is_its_limit(tmp_path: Path) ->
 async def test_the_time_of_a_dispatch_begins_with_its_acknowledgement(
     tmp_path: Path, clock: Clock
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         await ext.start()
         script = [["wait"], ["ack"], ["wait"], ["event", FINISHED]]
         opening = asyncio.ensure_future(
             read_all(dispatch(ext, *script, request={"timeout_seconds": 5}))
         )
-        while not await said(ext, "subagents/dispatch"):
+        while not await received_params(ext, "subagents/dispatch"):
             pass  # each iteration waits for an answer of the child
         await clock.advance(8)  # longer than the dispatch, but not longer than a reply may take
         await ext.call_tool("go")
@@ -595,9 +599,9 @@ async def test_the_time_of_a_dispatch_begins_with_its_acknowledgement(
 async def test_a_stream_without_acknowledgement_sends_a_cancellation(
     tmp_path: Path, kind: str
 ) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         await ext.start()
-        error = await failing(read_all(OPENERS[kind](ext, ["wait"], timeout=0.2)))
+        error = await error_of(read_all(OPENERS[kind](ext, ["wait"], timeout=0.2)))
         assert isinstance(error, CallTimeout) and error.code == "X0801"
         assert "0.2 s" in (await cancel_received(ext, kind))["reason"]
 
@@ -609,9 +613,9 @@ async def test_cancelling_the_consumer_task_sends_a_cancellation(
     tmp_path: Path, kind: str, script: list[Any]
 ) -> None:
     opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         consumer = asyncio.ensure_future(read_all(OPENERS[kind](ext, *script)))
-        while not await said(ext, opened):
+        while not await received_params(ext, opened):
             pass  # each iteration waits for an answer of the child
         consumer.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -631,7 +635,7 @@ async def test_a_consumer_cancelled_at_the_acknowledgement_sends_a_cancellation(
         consumer.cancel()  # before the consumer runs again
 
     monkeypatch.setattr(EventStream, "acknowledge", acknowledge_and_cancel)
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         consumer = asyncio.ensure_future(read_all(OPENERS[kind](ext, ["ack"], ["wait"])))
         with pytest.raises(asyncio.CancelledError):
             await consumer
@@ -639,7 +643,7 @@ async def test_a_consumer_cancelled_at_the_acknowledgement_sends_a_cancellation(
 
 
 async def test_a_slow_consumer_loses_no_event_and_can_make_calls(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         script = [["ack"], *[["event", TICK]] * 600, ["event", FINISHED]]
         async with task(ext, *script) as events:
             await ext.call_tool("echo")
@@ -651,14 +655,14 @@ async def test_a_slow_consumer_loses_no_event_and_can_make_calls(tmp_path: Path)
 
 @shows("roder-facet-01")
 async def test_facets_return_models_definitions_and_specs(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         assert await ext.inference.list_models() == [types.InferenceModel("m", "M", extra={"x": 1})]
         (definition,) = await ext.subagents.definitions()
         assert (definition.agent_type, definition.max_turns) == ("a", 3)
         assert (await ext.tasks.spec()).input_schema == {"type": "object"}
-        (params,) = await said(ext, "inference/listModels")
+        (params,) = await received_params(ext, "inference/listModels")
         assert params == {"engineId": "wire-inference_engine"}
-        error = await failing(ext.inference.list_models("another"))
+        error = await error_of(ext.inference.list_models("another"))
         assert isinstance(error, UsageError) and error.code == "X1340"
         assert "wire-inference_engine" in error.help
 
@@ -666,8 +670,8 @@ async def test_facets_return_models_definitions_and_specs(tmp_path: Path) -> Non
 @shows("roder-facet-01")
 @pytest.mark.parametrize("models", ["null", "[]", '{"models": 1}', '{"models": [{"id": 1}]}'])
 async def test_a_list_of_models_of_another_type_is_a_violation(tmp_path: Path, models: str) -> None:
-    async with closing(toy(tmp_path, f"models={models}")) as ext:
-        error = await failing(ext.inference.list_models())
+    async with closed_at_end(roder_extension(tmp_path, f"models={models}")) as ext:
+        error = await error_of(ext.inference.list_models())
         assert isinstance(error, ProtocolViolation) and error.code == "X0641"
         assert error.extension == "toy"
 
@@ -687,7 +691,7 @@ async def test_extension_events_are_published_with_the_id_in_this_host(
     bus = Bus()
     received: list[ExtensionEvent] = []
     bus.subscribe(ExtensionEvent, received.append)
-    async with closing(toy(tmp_path, bus=bus)) as ext:
+    async with closed_at_end(roder_extension(tmp_path, bus=bus)) as ext:
         longest, too_long = "x" * (256 * 1024 - 2), "x" * (256 * 1024 - 1)
         for message in (
             extension_event(payload=[1]),
@@ -712,7 +716,7 @@ async def test_no_error_and_no_log_line_has_a_prompt_or_secret(
     secret = "my-prompt-text"
     errors: list[Any] = []
     settings: dict[str, Any] = {"env": {"API_TOKEN": secret}, "config": {"token": secret}}
-    async with closing(toy(tmp_path, **settings)) as ext:
+    async with closed_at_end(roder_extension(tmp_path, **settings)) as ext:
         prompt = {"transcript": [{"UserMessage": {"text": secret}}]}
         scripts: list[tuple[list[Any], float]] = [
             ([["ack", secret]], 60),
@@ -721,9 +725,9 @@ async def test_no_error_and_no_log_line_has_a_prompt_or_secret(
         ]
         for script, limit in scripts:
             stream = ext.inference.stream_turn({"script": script, **prompt}, timeout=limit)
-            errors.append(await failing(read_all(stream)))
-        errors.append(await failing(ext.call_tool("malformed", {"text": secret})))
-        errors.append(await failing(ext.call_tool("hang", {"text": secret}, timeout=0.1)))
+            errors.append(await error_of(read_all(stream)))
+        errors.append(await error_of(ext.call_tool("malformed", {"text": secret})))
+        errors.append(await error_of(ext.call_tool("hang", {"text": secret}, timeout=0.1)))
     assert len(errors) == 5
     for error in errors:
         assert secret not in str(error) and secret not in str(error.as_dict())

@@ -13,8 +13,8 @@ from exthost.dialects.roder.messages import METHODS, WireObject
 from exthost.dialects.roder.types import Definition, InferenceModel, TaskSpec
 from exthost.errors import ProtocolViolation
 from tests.dialects.requirements import shows
-from tests.extensions.harness import closing
-from tests.extensions.roder import said, toy
+from tests.extensions.harness import closed_at_end
+from tests.extensions.roder import received_params, roder_extension
 
 CLASSES = sorted({cls for row in METHODS.values() for cls in row if cls}, key=lambda c: c.__name__)
 
@@ -171,9 +171,9 @@ def test_a_missing_field_is_refused_unless_it_is_optional() -> None:
 
 
 async def test_the_messages_of_the_host_can_be_read_by_the_classes(tmp_path: Path) -> None:
-    async with closing(toy(tmp_path)) as ext:
+    async with closed_at_end(roder_extension(tmp_path)) as ext:
         params = (await ext.call_tool("echo", {"a": 1}, context={"call_id": "c"})).data
-        [initialize] = await said(ext, "extension/initialize")
+        [initialize] = await received_params(ext, "extension/initialize")
         assert messages.InitializeParams.from_json(initialize).extension_id == "wire"
         call = messages.ToolCallParams.from_json(params)
         assert (call.tool_name, call.call_id, call.arguments) == ("echo", "c", {"a": 1})

@@ -31,8 +31,8 @@ from exthost.model.spec import Restart
 from exthost.tool_result import TextBlock
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.harness import failing, until
-from tests.extensions.proc import runs
+from tests.extensions.harness import error_of, wait_until
+from tests.extensions.proc import is_running
 from tests.extensions.synaps_tree import command
 
 QUICK_RESTART = {"restart": {"initial_delay": "1ms"}}
@@ -114,7 +114,7 @@ async def test_a_broken_frame_fails_the_call_and_the_next_call_gets_a_new_proces
     text: str,
 ) -> None:
     async with child(retry="never", **QUICK_RESTART) as ext:
-        error = await failing(ext.call_tool("raw", {"text": text, "seconds": 5}))
+        error = await error_of(ext.call_tool("raw", {"text": text, "seconds": 5}))
         assert isinstance(error, ProtocolViolation), error
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
         assert ext.health == "degraded"
@@ -143,7 +143,7 @@ async def test_text_before_a_frame_is_logged_and_skipped() -> None:
 async def test_a_frame_of_4_mib_is_allowed() -> None:
     async with child(retry="never", **QUICK_RESTART) as ext:
         assert (await ext.call_tool("big", {"bytes": 4_194_304})).data == {"bytes": 4_194_304}
-        error = await failing(ext.call_tool("big", {"bytes": 4_194_305}))
+        error = await error_of(ext.call_tool("big", {"bytes": 4_194_305}))
         assert isinstance(error, ProtocolViolation) and "4,194,304" in error.message
 
 
@@ -173,8 +173,8 @@ async def test_calls_are_sent_one_at_a_time_and_waiting_counts_as_time(tmp_path:
     end_file = tmp_path / "end"
     async with child() as ext:
         slow_call = asyncio.create_task(ext.call_tool("nap", {"until": str(end_file)}))
-        await until(lambda: ext.stats.in_flight == 1)
-        error = await failing(ext.call_tool("echo", {}, timeout=0.1))
+        await wait_until(lambda: ext.stats.in_flight == 1)
+        error = await error_of(ext.call_tool("echo", {}, timeout=0.1))
         assert isinstance(error, CallTimeout) and "waiting for its turn" in error.message
         assert not slow_call.done()
         end_file.touch()
@@ -187,7 +187,7 @@ async def test_calls_are_sent_one_at_a_time_and_waiting_counts_as_time(tmp_path:
 async def test_a_timeout_restarts_no_process_and_the_late_reply_is_dropped(tmp_path: Path) -> None:
     end_file = tmp_path / "end"
     async with child() as ext:
-        error = await failing(ext.call_tool("nap", {"until": str(end_file)}, timeout=0.05))
+        error = await error_of(ext.call_tool("nap", {"until": str(end_file)}, timeout=0.05))
         assert isinstance(error, CallTimeout)
         end_file.touch()
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
@@ -201,7 +201,7 @@ async def test_max_in_flight_can_be_configured(tmp_path: Path) -> None:
     nap = {"until": str(end_file)}
     async with child(limits={"max_in_flight": 4}) as ext:
         tasks = [asyncio.create_task(ext.call_tool("nap", nap)) for _ in range(4)]
-        await until(lambda: ext.stats.in_flight == 4)
+        await wait_until(lambda: ext.stats.in_flight == 4)
         end_file.touch()
         await asyncio.gather(*tasks)
 
@@ -222,12 +222,14 @@ async def test_the_next_message_to_a_child_with_an_open_request_is_the_answer(
 
     behaviour = {"method": "slow"}
     async with child({"heard": str(file)}, handlers={"slow": slow}) as ext:
-        first = asyncio.create_task(failing(ext.call_tool("ask", behaviour, timeout=0.2)))
+        first = asyncio.create_task(error_of(ext.call_tool("ask", behaviour, timeout=0.2)))
         await request_received.wait()
         assert isinstance(await first, CallTimeout)
         second = asyncio.create_task(ext.call_tool("echo", {"n": 2}))
         await ext.notify("news", {"n": 1})
-        await until(lambda: ext.stats.waiting == 1)  # other messages could have been sent by now
+        await wait_until(
+            lambda: ext.stats.waiting == 1
+        )  # other messages could have been sent by now
         may_answer.set()
         assert (await second).data == {"n": 2}
         # The child ignores messages before the answer, so the second call was sent after it.
@@ -246,8 +248,8 @@ async def test_a_session_that_ends_with_an_open_request_does_not_delay_the_next(
         await never.wait()
 
     async with child(handlers={"slow": slow}, retry="never", **QUICK_RESTART) as ext:
-        call_in_flight = asyncio.create_task(failing(ext.call_tool("ask", {"method": "slow"})))
-        await until(lambda: ext.internals.queue.max_in_flight == 0)
+        call_in_flight = asyncio.create_task(error_of(ext.call_tool("ask", {"method": "slow"})))
+        await wait_until(lambda: ext.internals.queue.max_in_flight == 0)
         ext.kill()
         assert isinstance(await call_in_flight, ExtensionGone)
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
@@ -304,7 +306,7 @@ async def test_a_call_whose_process_died_is_sent_once_more(tmp_path: Path) -> No
 @shows("synaps-life-02", "synaps-life-05")
 async def test_if_a_call_fails_twice_both_exits_are_reported() -> None:
     async with child(**QUICK_RESTART) as ext:
-        error = await failing(ext.call_tool("die", {"code": 3}))
+        error = await error_of(ext.call_tool("die", {"code": 3}))
         assert isinstance(error, ExtensionGone)
         assert error.message.count("exited with 3") == 2 and "once more" in error.message
 
@@ -312,18 +314,18 @@ async def test_if_a_call_fails_twice_both_exits_are_reported() -> None:
 @shows("synaps-life-02")
 async def test_with_retry_never_the_call_is_not_sent_again() -> None:
     async with child(retry="never", **QUICK_RESTART) as ext:
-        error = await failing(ext.call_tool("die", {"code": 3}))
+        error = await error_of(ext.call_tool("die", {"code": 3}))
         assert error.message.count("exited with 3") == 1
 
 
 @shows("synaps-life-03", "synaps-route-03")
 async def test_an_error_reply_restarts_no_process() -> None:
     async with child() as ext:
-        error = await failing(ext.call("tool.call", {"name": "ask", "input": {}}))
+        error = await error_of(ext.call("tool.call", {"name": "ask", "input": {}}))
         assert isinstance(error, CallFailed)
         assert (error.error_code, error.data) == (-32000, [1])
         assert ext.stats.restarts == 0
-        error = await failing(ext.call_tool("ask"))
+        error = await error_of(ext.call_tool("ask"))
         assert isinstance(error, CallFailed)
         assert error.message.startswith("ask was answered with an error")
 
@@ -333,10 +335,10 @@ async def test_an_extension_fails_after_three_restarts_without_a_served_call() -
     async with child(retry="never", **QUICK_RESTART) as ext:
         await ext.call_tool("echo")
         for _ in range(4):
-            await failing(ext.call_tool("die"))
-        await until(lambda: ext.state == "failed")
+            await error_of(ext.call_tool("die"))
+        await wait_until(lambda: ext.state == "failed")
         assert (ext.health, ext.stats.restarts) == ("failed", 3)
-        assert isinstance(await failing(ext.call_tool("echo")), ExtensionGone)
+        assert isinstance(await error_of(ext.call_tool("echo")), ExtensionGone)
         await ext.restart()
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
 
@@ -380,11 +382,11 @@ async def test_a_child_that_answers_shutdown_and_does_not_exit_is_killed(
     # Without a namespace, so that the reported pids are ours.
     async with child(behaviour, lifetime="plain") as ext:
         pids = [ext.stats.pid, int(file.read_text())]
-        assert all(map(runs, pids))
+        assert all(map(is_running, pids))
         began = time.monotonic()
     seconds = time.monotonic() - began
     assert 0.4 < seconds < 20, seconds  # the steps wait half a second each, other limits are longer
-    await until(lambda: not any(map(runs, pids)))
+    await wait_until(lambda: not any(map(is_running, pids)))
 
 
 @shows("synaps-life-06")
@@ -414,7 +416,7 @@ async def test_an_invalid_offer_ends_the_child(tmp_path: Path) -> None:
         async with child({"offer": offer}, events=bus):
             pass
 
-    error = await failing(connect())
+    error = await error_of(connect())
     assert isinstance(error, HandshakeFailed) and error.code == "X0552"
     assert len(exits) == 1
 
@@ -424,7 +426,7 @@ async def test_a_bare_command_has_the_permissions_of_its_options() -> None:
         async with child(options={"permissions": ["memory.read"]}):
             pass
 
-    error = await failing(connect())
+    error = await error_of(connect())
     assert error.code == "X0555" and "tools.register" in error.message
 
 
@@ -459,8 +461,8 @@ async def test_a_request_for_a_completion_has_every_member(tmp_path: Path) -> No
             None,
             {"n": 1},
         )
-        assert isinstance(await failing(ext.providers.complete("n", MESSAGES)), NotFound)
-        assert isinstance(await failing(ext.providers.complete("p:x", MESSAGES)), NotFound)
+        assert isinstance(await error_of(ext.providers.complete("n", MESSAGES)), NotFound)
+        assert isinstance(await error_of(ext.providers.complete("p:x", MESSAGES)), NotFound)
         await ext.providers.complete("m", MESSAGES)
     params = [
         item["params"] for item in read_messages(file) if item["method"] == "provider.complete"
@@ -490,7 +492,7 @@ async def test_a_request_for_a_completion_has_every_member(tmp_path: Path) -> No
 )
 async def test_an_invalid_completion_is_an_error(result: Any, code: str) -> None:
     async with child({"offer": PROVIDER, "result": result}) as ext:
-        error = await failing(ext.providers.complete("m", MESSAGES))
+        error = await error_of(ext.providers.complete("m", MESSAGES))
         assert isinstance(error, ProtocolViolation) and error.code == code
 
 
@@ -643,7 +645,7 @@ async def test_stderr_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> No
     caplog.set_level(logging.DEBUG, "exthost.extensions")
     program = "import sys; print('compiling', file=sys.stderr); sys.exit(3)"
     argv = [sys.executable, "-S", "-E", "-c", program]
-    await failing(exthost.connect(argv, dialect="synaps").__aenter__())
+    await error_of(exthost.connect(argv, dialect="synaps").__aenter__())
     (record,) = [item for item in caplog.records if "compiling" in item.getMessage()]
     assert record.levelno == logging.DEBUG
 
@@ -653,7 +655,7 @@ async def test_a_handshake_that_takes_longer_than_its_limit_names_the_setting() 
     assert DIALECT.traits.limits.handshake == 10
     argv = [sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.read()"]
     connection = exthost.connect(argv, dialect="synaps", limits={"handshake": "300ms"})
-    error = await failing(connection.__aenter__())
+    error = await error_of(connection.__aenter__())
     assert error.code == "X0504" and "0.3 s" in error.message
     assert "limits.handshake" in error.help
 
@@ -704,8 +706,8 @@ async def test_the_facets_info_sidecar_and_settings() -> None:
         commit_reply = await ext.settings.commit("c", "f", 1)
         assert commit_reply["params"] == {"category": "c", "field": "f", "value": 1}
     async with child({"methods": {"info.get": [1], "sidecar.spawn_args": {"args": "x"}}}) as ext:
-        assert (await failing(ext.info.get())).code == "X0652"
-        assert (await failing(ext.sidecar.spawn_args())).code == "X0652"
+        assert (await error_of(ext.info.get())).code == "X0652"
+        assert (await error_of(ext.sidecar.spawn_args())).code == "X0652"
 
 
 async def test_calls_work_during_a_flood_of_notifications() -> None:
@@ -849,6 +851,6 @@ async def test_a_request_whose_id_cannot_be_answered_is_named_in_the_help() -> N
     body = '{"jsonrpc": "2.0", "id": 1.5, "method": "config.get", "params": {"key": "a"}}'
     frame = f"Content-Length: {len(body)}\r\n\r\n{body}"
     async with child() as ext:
-        error = await failing(ext.call_tool("raw", {"text": frame, "seconds": 60}, timeout=2))
+        error = await error_of(ext.call_tool("raw", {"text": frame, "seconds": 60}, timeout=2))
         assert isinstance(error, CallTimeout)
         assert "The last one: the id of its request, which has no answer," in error.help

@@ -16,7 +16,7 @@ from exthost.errors import ManifestError, Refused
 from exthost.launch.prerequisites import resolve_config
 from exthost.model.spec import DeclaredSetting, Spec
 from tests.dialects.requirements import shows
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.synaps_tree import write_plugin
 
 GOOD: dict[str, Any] = {
     "protocol_version": 1,
@@ -226,9 +226,9 @@ def test_a_plugin_of_the_project_has_precedence_over_one_of_the_user(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     users, project = tmp_path / "home/.synaps-cli/plugins", tmp_path / "work/.synaps/plugins"
     for root in (users, project):
-        plugin(root / "both")
-    plugin(users / "mine")
-    plugin(project / "broken", command=" ")
+        write_plugin(root / "both")
+    write_plugin(users / "mine")
+    write_plugin(project / "broken", command=" ")
     skill = project / "skill" / ".synaps-plugin" / "plugin.json"
     skill.parent.mkdir(parents=True)
     skill.write_text('{"name": "skill"}')
@@ -245,10 +245,10 @@ def test_a_replaced_user_plugin_with_a_tool_hook_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "before_tool_call"}])
-    plugin(tmp_path / "work/.synaps/plugins/both")
+    write_plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "before_tool_call"}])
+    write_plugin(tmp_path / "work/.synaps/plugins/both")
     assert [diagnostic.code for diagnostic in search(tmp_path / "work").diagnostics] == ["X0205"]
-    plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "on_session_end"}])
+    write_plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "on_session_end"}])
     assert search(tmp_path / "work").diagnostics == ()
 
 
@@ -258,9 +258,9 @@ def test_variables_change_the_search_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    plugin(tmp_path / "home/.synaps-cli/plugins/users")
-    plugin(tmp_path / "base/plugins/based")
-    plugin(tmp_path / "work/.synaps/plugins/projects")
+    write_plugin(tmp_path / "home/.synaps-cli/plugins/users")
+    write_plugin(tmp_path / "base/plugins/based")
+    write_plugin(tmp_path / "work/.synaps/plugins/projects")
     assert found_ids(tmp_path) == {"users", "projects"}
     monkeypatch.setenv("SYNAPS_BASE_DIR", str(tmp_path / "base"))
     assert found_ids(tmp_path) == {"based", "projects"}

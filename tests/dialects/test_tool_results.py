@@ -16,7 +16,7 @@ from exthost.extension.extension import Extension
 from exthost.tool_result import TextBlock, ToolResult
 from tests.dialects import test_cigen, test_mcp, test_nexo, test_synaps
 from tests.extensions import nexo_tree, roder
-from tests.extensions.harness import closing, failing, until
+from tests.extensions.harness import closed_at_end, error_of, wait_until
 
 # A morphir extension whose tool answers a division by zero with an error reply.
 DIVIDER = """
@@ -49,7 +49,7 @@ async def morphir_child(folder: Path) -> AsyncIterator[Extension]:
 async def mcp_child(folder: Path) -> AsyncIterator[Extension]:
     async with test_mcp.child() as ext:
         await ext.call_tool("change", {"add": ["ghost"]})  # a tool that the server does not know
-        await until(lambda: "ghost" in ext.tools)
+        await wait_until(lambda: "ghost" in ext.tools)
         yield ext
 
 
@@ -88,12 +88,12 @@ FAILED_CALLS = [
         tool="refuse", text="not today", data=[1], code="X0701"),
     ToolCase(dialect="synaps", open=lambda _: test_synaps.child(), tool="ask", text="'method'",
         data=[1], code="X0701"),
-    ToolCase(dialect="cigen", open=lambda _: closing(test_cigen.plugin()), tool="plan",
+    ToolCase(dialect="cigen", open=lambda _: closed_at_end(test_cigen.plugin()), tool="plan",
         arguments=test_cigen.request_with_verb("plan:fail"), text="bad plan", code="X0720"),
-    ToolCase(dialect="roder", open=lambda folder: closing(roder.toy(folder)), tool="refuse",
-        text="not today", code="X0701"),
-    ToolCase(dialect="roder", open=lambda folder: closing(roder.toy(folder)), tool="fail",
-        text="as you wish", code="X0702", is_reply=False),
+    ToolCase(dialect="roder", open=lambda folder: closed_at_end(roder.roder_extension(folder)),
+        tool="refuse", text="not today", code="X0701"),
+    ToolCase(dialect="roder", open=lambda folder: closed_at_end(roder.roder_extension(folder)),
+        tool="fail", text="as you wish", code="X0702", is_reply=False),
     ToolCase(dialect="mcp", open=mcp_child, tool="ghost", text="no such tool", code="X0701"),
     ToolCase(dialect="mcp", open=mcp_child, tool="typed", arguments={"isError": True}, text="typed",
         code="X0702", is_reply=False),
@@ -114,14 +114,14 @@ async def test_a_successful_tool_returns_a_tool_result_in_every_dialect(
 
 
 async def test_a_roder_result_has_data_and_text(tmp_path: Path) -> None:
-    async with closing(roder.toy(tmp_path)) as ext:
+    async with closed_at_end(roder.roder_extension(tmp_path)) as ext:
         result = await ext.call_tool("echo", {"a": 1})
         assert result.data["arguments"] == {"a": 1} and not result.is_error
         assert result.raw == {"content": result.text, "isError": False, "data": result.data}
 
 
 async def test_the_data_of_a_cigen_plan_is_the_plan() -> None:
-    async with closing(test_cigen.plugin()) as ext:
+    async with closed_at_end(test_cigen.plugin()) as ext:
         result = await ext.call_tool("plan", PLAN)
         assert result.data["resources"][0]["id"] == "x" and not result.is_error
         assert result.data is result.raw and '"id":"x"' in result.text
@@ -132,7 +132,7 @@ async def test_a_tool_that_fails_raises_and_is_returned_with_check_false(
     case: ToolCase, tmp_path: Path
 ) -> None:
     async with case.open(tmp_path) as ext:
-        error = await failing(ext.call_tool(case.tool, case.arguments))
+        error = await error_of(ext.call_tool(case.tool, case.arguments))
         assert isinstance(error, CallFailed) and error.code == case.code
         assert error.extension == ext.id
         assert error.error_message == case.text and case.text in error.message
@@ -150,17 +150,17 @@ async def test_a_tool_that_fails_raises_and_is_returned_with_check_false(
 
 
 async def test_a_call_without_a_reply_raises_even_without_check(tmp_path: Path) -> None:
-    async with closing(roder.toy(tmp_path)) as ext:
-        timeout = await failing(ext.call_tool("hang", timeout=0.2, check=False))
+    async with closed_at_end(roder.roder_extension(tmp_path)) as ext:
+        timeout = await error_of(ext.call_tool("hang", timeout=0.2, check=False))
         assert isinstance(timeout, CallTimeout)
-        unknown = await failing(ext.call_tool("no such tool", check=False))
+        unknown = await error_of(ext.call_tool("no such tool", check=False))
         assert isinstance(unknown, NotFound)
-        crash = await failing(ext.call_tool("die", {"code": 3}, check=False))
+        crash = await error_of(ext.call_tool("die", {"code": 3}, check=False))
         assert isinstance(crash, ExtensionGone)
-    async with closing(roder.toy(tmp_path, command="no-such-program")) as ext:
-        assert isinstance(await failing(ext.call_tool("echo", check=False)), SpawnFailed)
+    async with closed_at_end(roder.roder_extension(tmp_path, command="no-such-program")) as ext:
+        assert isinstance(await error_of(ext.call_tool("echo", check=False)), SpawnFailed)
     async with morphir_child(tmp_path) as ext:
-        invalid = await failing(ext.call_tool("divide", {"a": "x"}, check=False))
+        invalid = await error_of(ext.call_tool("divide", {"a": "x"}, check=False))
         assert isinstance(invalid, UsageError)
 
 
@@ -178,7 +178,7 @@ def test_the_blocking_api_returns_and_raises_the_same(tmp_path: Path) -> None:
         "extensions": [
             {"name": "f", "source": {"type": "process", "command": COMMAND[0], "args": COMMAND[1:]}}
         ],
-        "process_extensions": [roder.entry(tmp_path)],
+        "process_extensions": [roder.config_entry(tmp_path)],
     }  # fmt: skip
     with exthost.SyncHost.from_config(document) as host:
         assert host.call_tool("ext_f_divide", {"a": 6, "b": 3}).data == 2
@@ -202,31 +202,31 @@ def host_with_hook(folder: Path, result: Any) -> exthost.Host:
     """Return a host with the roder toy and a hook that replaces each result by this one."""
     hooks = {} if result is None else {"hooks": {"after_tool_call": {"override": result}}}
     log_file = {"heard": str(folder / "heard")}
-    nexo_tree.plugin(
+    nexo_tree.write_plugin(
         folder / "plugins" / "eye", "eye", behaviour={**HOOK_BEHAVIOUR, **hooks, **log_file}
     )
     return exthost.Host.from_config(
         {
             "discovery": {"search_paths": [str(folder / "plugins")]},
-            "process_extensions": [roder.entry(folder)],
+            "process_extensions": [roder.config_entry(folder)],
         }
     )
 
 
 async def test_call_tool_raises_after_its_hooks_have_received_the_failure(tmp_path: Path) -> None:
     async with host_with_hook(tmp_path, None) as host:
-        failed = await failing(host.call_tool("ext_toy_fail"))
+        failed = await error_of(host.call_tool("ext_toy_fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
         assert (await host.call_tool("ext_toy_fail", check=False)).raw == failed.data
-        refused = await failing(host.call_tool("ext_toy_refuse"))
+        refused = await error_of(host.call_tool("ext_toy_refuse"))
         assert isinstance(refused, CallFailed) and refused.code == "X0701"
         reply = await host.call_tool("ext_toy_refuse", check=False)
         assert reply.is_error and reply.text == "not today" and reply.error_reply is not None
-        timeout_error = await failing(host.call_tool("ext_toy_hang", timeout=0.2, check=False))
+        timeout_error = await error_of(host.call_tool("ext_toy_hang", timeout=0.2, check=False))
         assert isinstance(timeout_error, CallTimeout)
     received = (tmp_path / "heard").read_text()
     assert received.count("as you wish") == 2 and received.count("not today") == 2
-    assert received.count("no answer came") == 1
+    assert received.count("no answer arrived") == 1
 
 
 async def test_the_error_of_a_failed_tool_mentions_skipped_hooks(
@@ -234,7 +234,7 @@ async def test_the_error_of_a_failed_tool_mentions_skipped_hooks(
 ) -> None:
     async with host_with_hook(tmp_path, "no object") as host:
         for name in ("ext_toy_fail", "ext_toy_refuse"):
-            failed = await failing(host.call_tool(name))
+            failed = await error_of(host.call_tool(name))
             assert isinstance(failed, CallFailed)
             assert [item.count("after_tool_call of") for item in failed.__notes__] == [1]
             returned = await host.call_tool(name, check=False)
@@ -256,13 +256,13 @@ async def test_a_result_of_a_hook_replaces_the_error(tmp_path: Path) -> None:
 async def test_a_hook_can_turn_a_result_into_a_failure(tmp_path: Path) -> None:
     replacement = {"content": "not allowed", "isError": True, "data": None}
     async with host_with_hook(tmp_path, {"result": replacement}) as host:
-        error = await failing(host.call_tool("ext_toy_echo"))
+        error = await error_of(host.call_tool("ext_toy_echo"))
         assert isinstance(error, CallFailed) and error.data == replacement
         assert (await host.call_tool("ext_toy_echo", check=False)).text == "not allowed"
 
 
 async def test_tools_call_returns_a_failure_in_the_format_of_the_dialect(tmp_path: Path) -> None:
-    async with closing(roder.toy(tmp_path)) as ext:
+    async with closed_at_end(roder.roder_extension(tmp_path)) as ext:
         refused = await ext.tools.call("refuse")
         assert isinstance(refused, ToolResult) and refused.is_error
         assert refused.raw["data"]["error"]["kind"] == "tool_execution_failed"

@@ -229,3 +229,10 @@ script = [
 ]
 result = "2"
 """
+
+
+def test_a_file_of_vectors_without_its_module_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "lost.toml"
+    file.write_text('[[read]]\nname = "x"\n')
+    with pytest.raises(ValueError, match=r"lost\.toml does not begin with module"):
+        load_vectors(file)

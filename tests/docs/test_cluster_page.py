@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faces.cli.cli_process import exthost, running
+from tests.faces.cli.cli_process import host_process, run_exthost
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,8 +20,8 @@ def test_the_first_config_runs_and_status_shows_the_node_of_each_process(tmp_pat
     config = dedent(page[page.index("    [[extensions]]") :].partition("\n\n")[0])
     program = str(ROOT / "examples" / "morphir" / "text.py")
     (tmp_path / "exthost.toml").write_text(config.replace("examples/morphir/text.py", program))
-    with running(tmp_path):
-        output = exthost(tmp_path, "status").stdout
+    with host_process(tmp_path):
+        output = run_exthost(tmp_path, "status").stdout
     nodes = re.findall(r"\d+@(local-\d)", output)
     assert nodes and set(nodes) <= {"local-1", "local-2", "local-3"}, output
 

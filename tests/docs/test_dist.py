@@ -7,7 +7,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import exthost_sdk._version
 import pytest
+
+import exthost
 
 ROOT = Path(__file__).parents[2]
 FRAMEWORKS = {"pydantic-ai", "langchain", "openai-agents", "smolagents", "fastmcp"}
@@ -16,7 +19,8 @@ FRAMEWORKS = {"pydantic-ai", "langchain", "openai-agents", "smolagents", "fastmc
 @pytest.mark.more  # it takes most of a minute: it installs packages from an index
 def test_the_built_packages_can_be_installed_and_work(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=100)
+    for folder in (ROOT, ROOT / "sdk"):
+        subprocess.run(build, cwd=folder, check=True, capture_output=True, timeout=100)
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "msgspec"]
     downloaded = subprocess.run(
         [*download, "-d", str(tmp_path / "x")], capture_output=True, check=False
@@ -36,6 +40,13 @@ def test_the_built_packages_can_be_installed_and_work(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count(" works on Python ") == 2  # the wheel and the source package
+    assert "works alone" in result.stdout  # the wheel of the SDK
+
+
+def test_both_packages_have_the_same_version() -> None:
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert exthost_sdk._version.__version__ == exthost.__version__
+    assert f"exthost-sdk=={exthost.__version__}" in dependencies
 
 
 def test_the_constraints_pin_every_dependency_and_name_no_index() -> None:
@@ -51,4 +62,6 @@ def test_the_constraints_pin_every_dependency_and_name_no_index() -> None:
     pinned = {line.partition("==")[0] for line in text.splitlines()}
     for requirement in requirements:
         name = re.split(r"[\[><=!~;\s]", requirement)[0].lower().replace("_", "-")
-        assert name in pinned or name == "exthost", f"{name}: run `make constraints`"
+        assert name in pinned or name in ("exthost", "exthost-sdk"), (
+            f"{name}: run `make constraints`"
+        )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.cli_process import RUN_SECONDS, run_inside, running
+from tests.faces.cli.cli_process import RUN_SECONDS, host_process, run_inside
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -86,6 +86,7 @@ def check_console(console: str, folder: Path, run: Run = run_line) -> None:
         assert re.fullmatch(pattern, result.stdout.strip()), f"{command}\n{result.stdout}"
 
 
+@pytest.mark.more
 def test_every_snippet_of_the_readme_runs_and_prints_the_shown_output(tmp_path: Path) -> None:
     blocks = read_blocks("README.md")
     write_files(blocks, tmp_path)
@@ -124,6 +125,7 @@ def test_every_command_of_a_page_prints_the_output_on_the_page(page: str, tmp_pa
         check_console(console, tmp_path)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dialect", ["roder", "synaps"])
 def test_the_messages_on_a_page_are_those_that_are_sent(dialect: str, tmp_path: Path) -> None:
     blocks = read_blocks(f"docs/dialects/{dialect}.md")
@@ -163,7 +165,7 @@ def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_p
         block.text for block in read_blocks("docs/operate.md") if block.language == "console"
     ]
     assert len(consoles) == 3  # the number of console blocks on the page
-    with running(tmp_path):
+    with host_process(tmp_path):
         for console in consoles:
             check_console(console, tmp_path)
 

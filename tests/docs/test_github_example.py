@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import exthost
 from exthost.errors import CallFailed
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cigen" / "github"
 COMMAND = [sys.executable, str(EXAMPLE / "cigen-provider-github")]
@@ -79,7 +79,7 @@ async def test_a_schema_that_github_would_refuse_is_an_error() -> None:
         assert ext.offer.extra["protocol"] == 1
         for id, job in invalid_jobs.items():
             call = ext.call("generate", {"schema": {"jobs": [{"id": id, **job}]}}, timeout=60)
-            error = await failing(call)
+            error = await error_of(call)
             assert isinstance(error, CallFailed) and repr(id) in error.message
 
 

@@ -4,6 +4,7 @@ The tests use the small server of the package; `make test-more` also uses pylsp.
 """
 
 import asyncio
+import dataclasses
 import json
 import os
 import re
@@ -18,9 +19,10 @@ import pytest
 import exthost
 from exthost.authoring.testing.vectors import package_vectors, run_vectors
 from exthost.dialects import find
+from exthost.dialects.package import DialectPackage
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "language-server"
@@ -101,7 +103,7 @@ async def test_requests_of_the_server_are_answered() -> None:
     lines: list[str] = []
     bus.subscribe(LogLine, lambda line: lines.append(line.text))
     async with exthost.connect(SERVER, dialect=NAME, events=bus):
-        await until(lambda: "settings [null, null]" in lines)
+        await wait_until(lambda: "settings [null, null]" in lines)
 
 
 async def test_a_call_that_times_out_is_cancelled_at_the_server() -> None:
@@ -112,7 +114,7 @@ async def test_a_call_that_times_out_is_cancelled_at_the_server() -> None:
         position = {"path": "a.txt", "text": "wait", "line": 0, "character": 0}
         with pytest.raises(CallTimeout):
             await ext.call_tool("hover", position, timeout=0.2)
-        await until(lambda: "was cancelled" in lines)
+        await wait_until(lambda: "was cancelled" in lines)
 
 
 async def test_open_documents_are_opened_again_after_a_crash() -> None:
@@ -157,6 +159,7 @@ async def test_the_dialect_is_detected() -> None:
         assert ext.dialect.name == NAME
 
 
+@pytest.mark.more
 def test_the_command_line_can_use_the_dialect(installed: Path) -> None:
     report = json.loads(
         run_exthost(installed, "inspect", "--json", "--dialect", NAME, "--", *SERVER)
@@ -206,3 +209,19 @@ def test_the_dialect_works_with_pylsp(
     arguments = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
     output = run_exthost(installed, "call", "hover", *arguments, *target, more=more)
     assert "getcwd" in output
+
+
+@pytest.mark.more
+def test_the_server_passes_the_checks(installed: Path) -> None:
+    text = run_exthost(installed, "check", "--json", "--dialect", NAME, "--", *SERVER)
+    report = json.loads(text)
+    broken = {item["check"] for item in report["checks"] if item["findings"]}
+    assert report["ok"] and broken <= {"speed"}, text
+
+
+def test_the_page_names_every_field_of_a_dialect_package() -> None:
+    page = (ROOT / "docs" / "write-a-dialect.md").read_text(encoding="utf-8")
+    table = page.partition("| field | use |")[2].partition("\n\n")[0]
+    listed = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    fields = {field.name for field in dataclasses.fields(DialectPackage)}
+    assert fields - listed == {"name", "dialect"}

@@ -22,15 +22,15 @@ from tests.extension.test_restarting import follows_the_table
 from tests.extensions.clock import Clock
 from tests.extensions.harness import (
     Ledger,
-    closing,
-    failing,
-    hostile,
-    outcome,
-    plain,
-    unstarted,
-    until,
+    closed_at_end,
+    error_of,
+    extension_without_namespace,
+    hostile_extension,
+    result_or_error,
+    unstarted_extension,
+    wait_until,
 )
-from tests.extensions.proc import gone
+from tests.extensions.proc import is_gone
 
 # The times are longer than any test: they pass only when a test moves the clock.
 SETTINGS: BreakerSettings = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}
@@ -48,13 +48,13 @@ def seconds_left(error: ExthostError) -> float:
 
 
 async def make_timed_out_calls(ext: Extension, times: int) -> None:
-    errors = await asyncio.gather(*(failing(ext.call("keep", timeout=0.05)) for _ in range(times)))
+    errors = await asyncio.gather(*(error_of(ext.call("keep", timeout=0.05)) for _ in range(times)))
     assert {type(error) for error in errors} == {CallTimeout}
 
 
 async def pass_open_time(clock: Clock, ext: Extension, seconds: float = OPEN_SECONDS) -> None:
     """Move the clock to the time when the breaker allows a probe."""
-    await until(lambda: ext.state == "open")
+    await wait_until(lambda: ext.state == "open")
     await clock.advance(seconds)
 
 
@@ -65,16 +65,18 @@ async def test_the_breaker_opens_probes_a_new_process_and_closes_again(
 ) -> None:
     starts_file = tmp_path / "starts"
     ledger = Ledger()
-    async with plain(f"marks={starts_file}", breaker=SETTINGS, events=ledger.bus) as ext:
+    async with extension_without_namespace(
+        f"marks={starts_file}", breaker=SETTINGS, events=ledger.bus
+    ) as ext:
         old_pid = await ext.call("pid")
         await make_timed_out_calls(ext, 3)
-        await until(lambda: ext.state == "open")
+        await wait_until(lambda: ext.state == "open")
         assert (ext.health, ext.stats.breaker) == ("suspended", "open")
-        error = await failing(ext.call("echo", 1))
+        error = await error_of(ext.call("echo", 1))
         assert isinstance(error, BreakerOpen) and error.code == "X1170"
         assert seconds_left(error) == pytest.approx(OPEN_SECONDS, abs=60)
         assert "keep took longer" in error.message
-        await until(lambda: gone(old_pid))
+        await wait_until(lambda: is_gone(old_pid))
         await pass_open_time(clock, ext)
         assert len(starts_file.read_text().split()) == 1  # without a call, no process is started
         new_pid = await ext.call("pid")
@@ -89,7 +91,7 @@ async def test_the_breaker_opens_probes_a_new_process_and_closes_again(
 
 
 async def test_an_answered_call_resets_the_count_of_failures() -> None:
-    async with hostile(breaker=SETTINGS) as ext:
+    async with hostile_extension(breaker=SETTINGS) as ext:
         for _ in range(4):
             await make_timed_out_calls(ext, 2)
             assert await ext.call("echo", 1) == 1
@@ -101,13 +103,13 @@ async def test_a_failed_probe_doubles_the_open_time_and_fails_waiting_calls(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
-    async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
+    async with hostile_extension(breaker=SETTINGS, events=ledger.bus) as ext:
         await make_timed_out_calls(ext, 3)
         await pass_open_time(clock, ext)
-        probe = asyncio.ensure_future(failing(ext.call("keep", timeout=600)))
-        await until(lambda: ext.stats.in_flight == 1)
+        probe = asyncio.ensure_future(error_of(ext.call("keep", timeout=600)))
+        await wait_until(lambda: ext.stats.in_flight == 1)
         other_calls = [
-            asyncio.ensure_future(failing(ext.call("echo", n, timeout=3600))) for n in range(5)
+            asyncio.ensure_future(error_of(ext.call("echo", n, timeout=3600))) for n in range(5)
         ]
         await asyncio.sleep(0)
         assert ext.stats.waiting == 5  # one probe at a time
@@ -123,40 +125,40 @@ async def test_a_failed_probe_doubles_the_open_time_and_fails_waiting_calls(
 @shows("nexo-life-05")
 async def test_a_crash_that_ends_twenty_calls_is_one_failure() -> None:
     restart = {"strategy": "immediate", "max_retries": "unlimited"}
-    async with hostile(breaker=SETTINGS | {"failures": 2}, restart=restart) as ext:
-        kept_calls = [asyncio.ensure_future(failing(ext.call("keep"))) for _ in range(20)]
-        await until(lambda: ext.stats.in_flight == 20)
-        error = await failing(ext.call("leave", {"code": 1}))
+    async with hostile_extension(breaker=SETTINGS | {"failures": 2}, restart=restart) as ext:
+        kept_calls = [asyncio.ensure_future(error_of(ext.call("keep"))) for _ in range(20)]
+        await wait_until(lambda: ext.stats.in_flight == 20)
+        error = await error_of(ext.call("leave", {"code": 1}))
         assert isinstance(error, ExtensionGone)
         assert {type(await call) for call in kept_calls} == {ExtensionGone}
-        await until(lambda: ext.state == "ready")
+        await wait_until(lambda: ext.state == "ready")
         assert ext.stats.breaker == "closed"
-        await failing(ext.call("leave", {"code": 1}))
-        await until(lambda: ext.state == "open")
+        await error_of(ext.call("leave", {"code": 1}))
+        await wait_until(lambda: ext.state == "open")
         # The second crash opened the breaker instead of using a restart.
         assert ext.stats.restarts == 1
 
 
 @shows("nexo-life-03")
 async def test_error_replies_count_as_failures_only_if_configured() -> None:
-    async with hostile(breaker=SETTINGS) as ext:
+    async with hostile_extension(breaker=SETTINGS) as ext:
         for _ in range(10):
-            assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
+            assert isinstance(await error_of(ext.call("refuse", {"text": "no"})), CallFailed)
         assert ext.state == "ready"
         await make_timed_out_calls(ext, 2)
-        await failing(ext.call("refuse", {"text": "no"}))  # an answer resets the count
+        await error_of(ext.call("refuse", {"text": "no"}))  # an answer resets the count
         await make_timed_out_calls(ext, 2)
         assert ext.state == "ready"
-    async with hostile(breaker=SETTINGS | {"count_error_replies": True}) as ext:
+    async with hostile_extension(breaker=SETTINGS | {"count_error_replies": True}) as ext:
         for _ in range(3):
-            assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
-        await until(lambda: ext.state == "open")
+            assert isinstance(await error_of(ext.call("refuse", {"text": "no"})), CallFailed)
+        await wait_until(lambda: ext.state == "open")
 
 
 async def test_a_timed_out_call_that_was_not_sent_does_not_count() -> None:
-    async with closing(unstarted("hang_at=initialize", breaker=SETTINGS)) as ext:
+    async with closed_at_end(unstarted_extension("hang_at=initialize", breaker=SETTINGS)) as ext:
         for _ in range(5):
-            assert isinstance(await failing(ext.call("echo", timeout=0.02)), CallTimeout)
+            assert isinstance(await error_of(ext.call("echo", timeout=0.02)), CallTimeout)
         assert ext.state == "starting" and ext.stats.breaker == "closed"
 
 
@@ -166,7 +168,7 @@ async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
 ) -> None:
     ledger = Ledger()
     sent_messages: list[Any] = []
-    async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
+    async with hostile_extension(breaker=SETTINGS, events=ledger.bus) as ext:
         ext.internals.traffic.subscribe(sent_messages.append)
         for _ in range(5):
             for call in (
@@ -174,7 +176,7 @@ async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
                 ext.call_tool("echo", {}, timeout=timeout),
                 ext.check_health(timeout=timeout),
             ):
-                error = await failing(call)
+                error = await error_of(call)
                 assert isinstance(error, CallTimeout) and error.code == "X0801"
                 assert "was not sent" in error.message
         with pytest.raises(CallTimeout):
@@ -186,9 +188,9 @@ async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
 
 
 async def test_a_call_without_time_left_does_not_start_the_extension() -> None:
-    async with closing(unstarted(start="lazy")) as ext:
+    async with closed_at_end(unstarted_extension(start="lazy")) as ext:
         for call in (ext.call("echo", timeout=-1), ext.call_tool("echo", {}, timeout=-1)):
-            assert isinstance(await failing(call), CallTimeout)
+            assert isinstance(await error_of(call), CallTimeout)
         assert ext.state == "discovered"
 
 
@@ -207,9 +209,9 @@ async def test_a_new_process_that_fails_to_start_is_a_failed_probe(
         await make_timed_out_calls(ext, 3)
         program.write_text("#!/bin/sh\nexit 3\n")
         await pass_open_time(clock, ext)
-        error = await failing(ext.call("echo"))
+        error = await error_of(ext.call("echo"))
         assert isinstance(error, HandshakeFailed) and ext.state == "open"
-        second_error = await failing(ext.call("echo"))
+        second_error = await error_of(ext.call("echo"))
         assert seconds_left(second_error) == pytest.approx(2 * OPEN_SECONDS, abs=60)
         program.write_text(f"#!/bin/sh\nexec python3 -S -E {hostile_program}\n")
         await ext.restart()  # a restart by the user is immediate
@@ -219,22 +221,22 @@ async def test_a_new_process_that_fails_to_start_is_a_failed_probe(
 async def test_a_call_that_does_not_wait_fails_at_once_and_still_starts_the_probe(
     clock: Clock,
 ) -> None:
-    async with hostile(breaker=SETTINGS) as ext:
+    async with hostile_extension(breaker=SETTINGS) as ext:
         await make_timed_out_calls(ext, 3)
-        assert isinstance(await failing(ext.call("echo", wait=False)), BreakerOpen)
+        assert isinstance(await error_of(ext.call("echo", wait=False)), BreakerOpen)
         await pass_open_time(clock, ext)
-        await outcome(ext.call("echo", wait=False))
-        await until(lambda: ext.state == "ready")
+        await result_or_error(ext.call("echo", wait=False))
+        await wait_until(lambda: ext.state == "ready")
         assert await ext.call("echo", 1, wait=False) == 1
 
 
 async def test_an_extension_can_be_stopped_while_its_breaker_is_open() -> None:
     ledger = Ledger()
-    ext = unstarted(breaker=SETTINGS, bus=ledger.bus)
-    async with closing(ext):
+    ext = unstarted_extension(breaker=SETTINGS, bus=ledger.bus)
+    async with closed_at_end(ext):
         await ext.start()
         await make_timed_out_calls(ext, 3)
-        await until(lambda: ext.state == "open")
+        await wait_until(lambda: ext.state == "open")
     assert ext.state == "stopped" and follows_the_table(ledger.states)
 
 
@@ -242,10 +244,10 @@ async def test_an_extension_can_be_stopped_while_its_breaker_is_open() -> None:
 async def test_one_breaker_key_enables_a_breaker_in_a_dialect_without_one(
     settings: dict[str, Any], opens: bool
 ) -> None:
-    async with hostile(**({"breaker": settings} if settings else {})) as ext:
+    async with hostile_extension(**({"breaker": settings} if settings else {})) as ext:
         await make_timed_out_calls(ext, 5)
         if opens:
-            await until(lambda: ext.state == "open")
+            await wait_until(lambda: ext.state == "open")
         else:
             assert await ext.call("echo", 1) == 1 and ext.state == "ready"
 
@@ -254,15 +256,15 @@ async def test_one_breaker_key_enables_a_breaker_in_a_dialect_without_one(
 async def test_a_program_that_crashes_at_every_call_is_given_up(clock: Clock) -> None:
     ledger = Ledger()
     restart: Any = {"strategy": "exponential", "initial_delay": "1ms", "max_retries": 3}
-    async with hostile(breaker=SETTINGS, restart=restart, events=ledger.bus) as ext:
+    async with hostile_extension(breaker=SETTINGS, restart=restart, events=ledger.bus) as ext:
         for _ in range(3):
-            assert isinstance(await failing(ext.call("leave", {"code": 3})), ExtensionGone)
+            assert isinstance(await error_of(ext.call("leave", {"code": 3})), ExtensionGone)
         await pass_open_time(clock, ext)  # the breaker opened before the restarts were used
         assert ext.stats.restarts == 2
         # The probe after a crash is a restart, and the last one.
-        assert isinstance(await failing(ext.call("leave", {"code": 3})), ExtensionGone)
+        assert isinstance(await error_of(ext.call("leave", {"code": 3})), ExtensionGone)
         assert (ext.state, ext.stats.restarts) == ("failed", 3)
-        error = await failing(ext.call("echo", 1))
+        error = await error_of(ext.call("echo", 1))
         assert "all 3 restarts allowed" in str(error) and not isinstance(error, BreakerOpen)
         await ext.restart()
         assert await ext.call("echo", 1) == 1
@@ -271,12 +273,12 @@ async def test_a_program_that_crashes_at_every_call_is_given_up(clock: Clock) ->
 
 async def test_probes_for_a_program_that_hangs_use_no_restart(clock: Clock) -> None:
     restart: Any = {"strategy": "exponential", "initial_delay": "1ms", "max_retries": 1}
-    async with hostile(breaker=SETTINGS, restart=restart) as ext:
+    async with hostile_extension(breaker=SETTINGS, restart=restart) as ext:
         await make_timed_out_calls(ext, 3)
         for seconds in (OPEN_SECONDS, 2 * OPEN_SECONDS, 4 * OPEN_SECONDS):
             await pass_open_time(clock, ext, seconds)
-            probe = asyncio.ensure_future(failing(ext.call("keep", timeout=60)))
-            await until(lambda: ext.stats.in_flight == 1)
+            probe = asyncio.ensure_future(error_of(ext.call("keep", timeout=60)))
+            await wait_until(lambda: ext.stats.in_flight == 1)
             await clock.advance(61)
             assert isinstance(await probe, CallTimeout)
         assert (ext.state, ext.stats.restarts) == ("open", 0)

@@ -144,7 +144,7 @@ class CallQueueMachine(RuleBasedStateMachine):
         assert self.fake_child is not None
         output = {"error": f"no {model_call.n}"} if refused else {"result": model_call.n}
         for _ in range(1 + twice):
-            self.fake_child.say(id=model_call.id, **output)
+            self.fake_child.send_to_host(id=model_call.id, **output)
         self.stray_replies += twice + (model_call.place == "ended")
         if model_call.place == "sent":
             self._model_end(model_call, "error" if refused else "result")
@@ -154,7 +154,7 @@ class CallQueueMachine(RuleBasedStateMachine):
     @rule(ahead=st.integers(0, 5))
     def answer_unknown_request(self, ahead: int) -> None:
         assert self.fake_child is not None
-        self.fake_child.say(id=len(self.sent) + ahead, result="to nobody")
+        self.fake_child.send_to_host(id=len(self.sent) + ahead, result="to nobody")
         self.stray_replies += 1
         self._run()
 
@@ -163,7 +163,7 @@ class CallQueueMachine(RuleBasedStateMachine):
         """Cancel the future first and then the call in the queue, as a cancelled task does."""
         if answered_before and model_call.place == "sent" and self.fake_child is not None:
             # Not read yet when the caller cancels.
-            self.fake_child.say(id=model_call.id, result=model_call.n)
+            self.fake_child.send_to_host(id=model_call.id, result=model_call.n)
             self.stray_replies += 1
         model_call.future.cancel()
         self.queue.cancel(model_call.call)
@@ -195,7 +195,7 @@ class CallQueueMachine(RuleBasedStateMachine):
         in_flight = self._calls_in_flight()
         if answer_before and in_flight:  # the answer is in the pipe when the process ends
             model_call = in_flight.pop(0)
-            self.fake_child.say(id=model_call.id, result=model_call.n)
+            self.fake_child.send_to_host(id=model_call.id, result=model_call.n)
             queued = len(self.waiting)
             self._model_end(model_call, "result")
             in_flight += self.sent[len(self.sent) - (queued - len(self.waiting)) :]
@@ -209,7 +209,7 @@ class CallQueueMachine(RuleBasedStateMachine):
             else:
                 self._model_end(model_call, "gone")
         self.waiting[:0] = retried_calls
-        self.fake_child.die()
+        self.fake_child.exit()
         self._run()
         assert session.conversation.phase is Phase.CLOSED and not session.pending
         self.fake_child = None
@@ -258,7 +258,7 @@ class CallQueueMachine(RuleBasedStateMachine):
         if self.session is None or self.fake_child is None:
             assert self.queue.live_sessions == self.queue.sessions == []
             return
-        received = [(request["id"], request["params"]) for request in self.fake_child.heard()]
+        received = [(request["id"], request["params"]) for request in self.fake_child.received()]
         assert received == [(item.id, item.n) for item in self.sent]
         assert set(self.session.pending) == {item.id for item in self._calls_in_flight()}
         assert sum(self.session.diagnostics.counts.values()) == self.stray_replies
@@ -267,7 +267,7 @@ class CallQueueMachine(RuleBasedStateMachine):
         if not hasattr(self, "loop"):
             return
         if self.fake_child is not None:
-            self.fake_child.die()
+            self.fake_child.exit()
             self._run()
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
         self.queue.deadlines.stop()

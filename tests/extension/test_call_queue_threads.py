@@ -17,7 +17,7 @@ from exthost.session.call import Call
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
 from tests.extensions.fake_child import FakeChild, session_with
-from tests.extensions.harness import closing, unstarted, until
+from tests.extensions.harness import closed_at_end, unstarted_extension, wait_until
 
 
 class CountedCall(BlockingCall):
@@ -68,7 +68,7 @@ async def test_a_call_added_while_the_queue_closes_fails_with_the_reason() -> No
     )
     call = call_of(queue, 1)
     queue.submit_threadsafe(call)
-    await until(lambda: call.ended)
+    await wait_until(lambda: call.ended)
     assert isinstance(call.outcome, ExtensionGone) and call.ends == 1
     assert queue.outcomes.unsuccessful == {"gone": 1} and not queue.waiting
 
@@ -86,9 +86,9 @@ async def test_a_call_added_while_the_last_answer_arrives_is_sent() -> None:
 
     queue.waiting = InterruptedQueue(complete_first_call)
     queue.submit_threadsafe(second)
-    await until(lambda: len(fake_child.heard()) == 2)
-    fake_child.die()
-    await until(lambda: second.ended)
+    await wait_until(lambda: len(fake_child.received()) == 2)
+    fake_child.exit()
+    await wait_until(lambda: second.ended)
     assert queue.outcomes.results == 1 and queue.outcomes.unsuccessful == {"gone": 1}
     assert first.ends == second.ends == 1
 
@@ -119,7 +119,7 @@ async def test_a_call_sent_while_its_session_ends_is_refused() -> None:
     with pytest.raises(ExtensionGone):
         queue.submit_threadsafe(call_of(queue, 1))
     assert not session.pending and not queue.outcomes.unsuccessful
-    await until(lambda: session.lifetime.released.is_set)
+    await wait_until(lambda: session.lifetime.released.is_set)
 
 
 @pytest.mark.both_loops
@@ -127,9 +127,9 @@ async def test_a_call_sent_while_its_session_ends_is_refused() -> None:
 async def test_each_call_of_many_threads_and_tasks_ends_once_with_its_answer(
     end: str,
 ) -> None:
-    ext = unstarted(limits={"max_in_flight": 20})
+    ext = unstarted_extension(limits={"max_in_flight": 20})
     ext.internals.queue.is_shared = True
-    async with closing(ext):
+    async with closed_at_end(ext):
         await ext.start()
         accepted: list[CountedCall] = []
         refused: list[int] = []
@@ -159,8 +159,8 @@ async def test_each_call_of_many_threads_and_tasks_ends_once_with_its_answer(
         if end == "a close":
             await ext.close()
         results += await asyncio.gather(*task_calls[50:], return_exceptions=True)
-        await until(lambda: not any(thread.is_alive() for thread in threads))
-        await until(lambda: all(call.ended for call in accepted))
+        await wait_until(lambda: not any(thread.is_alive() for thread in threads))
+        await wait_until(lambda: all(call.ended for call in accepted))
         for n, result in [*enumerate(results), *((call.params, call.outcome) for call in accepted)]:
             assert result == n or (isinstance(result, ExtensionGone) and end != "no interruption")
         assert all(call.ends == 1 for call in accepted)

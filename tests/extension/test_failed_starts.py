@@ -12,13 +12,13 @@ from exthost.extension.extension import Extension
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
-from tests.extensions.harness import closing, command, failing
+from tests.extensions.harness import closed_at_end, error_of, hostile_command
 
 NO_RESTART = {"strategy": "never"}
 
 
 def pool_of(size: int, spawn: Callable[..., Awaitable[ChildProcess]], **settings: Any) -> Extension:
-    program, *args = command()
+    program, *args = hostile_command()
     entry = {
         "name": "a",
         "source": {"type": "process", "command": program, "args": args},
@@ -35,8 +35,8 @@ async def test_two_starts_that_fail_at_the_same_moment_are_one_failure() -> None
         await both_are_starting.wait()
         raise SpawnFailed("X0401", "there is no such program")
 
-    async with closing(pool_of(2, spawn, restart=NO_RESTART)) as extension:
-        assert (await failing(extension.start())).code == "X0401"
+    async with closed_at_end(pool_of(2, spawn, restart=NO_RESTART)) as extension:
+        assert (await error_of(extension.start())).code == "X0401"
         assert extension.state == "failed" and extension.stats.processes == 0
 
 
@@ -52,7 +52,7 @@ async def test_an_extension_is_ready_if_one_of_two_starts_succeeds() -> None:
         await both_are_starting.wait()
         return child
 
-    async with closing(pool_of(2, spawn, restart=NO_RESTART)) as extension:
+    async with closed_at_end(pool_of(2, spawn, restart=NO_RESTART)) as extension:
         await extension.start()
         assert await extension.call("echo", 1) == 1
         assert extension.state == "ready"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.proc import gone
+from tests.extensions.proc import is_gone
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ import exthost
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.events import StateChanged
 from exthost.model.shutdown_steps import CloseStdin, Terminate
-from tests.extensions.harness import command
+from tests.extensions.harness import hostile_command
 
 # A stubborn extension would keep the program for longer than the test waits.
 steps = (CloseStdin(wait=300), Terminate(wait=300))
@@ -34,7 +34,7 @@ def print_draining(change):
         print("draining", flush=True)
 
 async def main():
-    program, *args = command(*sys.argv[1:])
+    program, *args = hostile_command(*sys.argv[1:])
     source = {"type": "process", "command": program, "args": args}
     entries = [{"name": "h", "source": source}]
     async with exthost.Host.from_config({"extensions": entries}) as host:
@@ -62,7 +62,7 @@ def test_the_second_ctrl_c_ends_a_stubborn_extension(flag: str, interrupts: int)
         if interrupts == 2:
             process.send_signal(signal.SIGINT)
         assert process.wait(timeout=150) != 0
-    assert gone(pid)
+    assert is_gone(pid)
 
 
 # A program that starts two extensions. Each of them is the code in the first argument.

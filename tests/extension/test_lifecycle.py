@@ -32,7 +32,7 @@ def states_after(*events: Event, start: State = INITIAL_STATE) -> list[str]:
     return [state.value for state in states[1:]]
 
 
-UNTIL_READY = (Event.ADMIT, Event.START, Event.SHOOK_HANDS)
+UNTIL_READY = (Event.ADMIT, Event.START, Event.HANDSHAKE_DONE)
 
 
 def test_an_eager_extension_starts_serves_and_stops() -> None:
@@ -46,7 +46,7 @@ def test_an_eager_extension_starts_serves_and_stops() -> None:
 
 
 def test_a_crash_leads_through_backoff_to_a_new_start() -> None:
-    crash = (Event.WILL_RETRY, Event.RETRY_DUE, Event.SHOOK_HANDS)
+    crash = (Event.WILL_RETRY, Event.RETRY_DUE, Event.HANDSHAKE_DONE)
     assert states_after(*UNTIL_READY, *crash)[3:] == ["backoff", "starting", "ready"]
 
 
@@ -74,7 +74,9 @@ def test_a_probe_starts_a_new_process_and_a_failed_probe_opens_again() -> None:
         "starting",
         "open",
     ]
-    assert states_after(Event.PROBE, Event.SHOOK_HANDS, Event.BREAKER_OPENED, start=State.OPEN) == [
+    assert states_after(
+        Event.PROBE, Event.HANDSHAKE_DONE, Event.BREAKER_OPENED, start=State.OPEN
+    ) == [
         "starting",
         "ready",
         "open",

@@ -20,7 +20,7 @@ import pytest
 import exthost
 from exthost.config.extension_settings import PoolSettings
 from exthost.extension import process_choice, read_ahead
-from tests.extensions.harness import NEVER, until
+from tests.extensions.harness import ONE_HOUR, wait_until
 
 # The functions of both programs. With `staggered`, the second process waits for the file `start-2`
 # before it is ready, and so on. The call `work` records the pid and waits for its file.
@@ -116,7 +116,7 @@ async def running_pool(
         dialect="morphir",
         lifetime="plain",
         pool={"min": min_processes or processes, "max": processes},
-        limits={"call": NEVER, "handshake": NEVER},
+        limits={"call": ONE_HOUR, "handshake": ONE_HOUR},
     ) as extension:
         pool = Pool(extension, folder)
         try:
@@ -134,11 +134,11 @@ async def test_a_burst_on_a_new_pool_waits_for_the_processes_that_are_starting(
 ) -> None:
     async with running_pool(tmp_path, SERIAL, "staggered") as pool:
         pool.start_calls(6, until="first")
-        await until(lambda: len(pool.begun_calls_by_pid()) == 1)
+        await wait_until(lambda: len(pool.begun_calls_by_pid()) == 1)
         pool.create("start-2")
-        await until(lambda: len(pool.begun_calls_by_pid()) == 2)
+        await wait_until(lambda: len(pool.begun_calls_by_pid()) == 2)
         pool.create("start-3")
-        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
+        await wait_until(lambda: len(pool.begun_calls_by_pid()) == 3)
         assert sum(pool.begun_calls_by_pid().values()) == 3
         pool.create("first")
         await asyncio.gather(*pool.calls)
@@ -148,7 +148,7 @@ async def test_a_burst_on_a_new_pool_waits_for_the_processes_that_are_starting(
 async def test_each_call_of_a_burst_on_a_new_pool_gets_a_process(tmp_path: Path) -> None:
     async with running_pool(tmp_path, SERIAL) as pool:
         pool.start_calls(3, until="first")
-        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
+        await wait_until(lambda: len(pool.begun_calls_by_pid()) == 3)
         pool.create("first")
         await asyncio.gather(*pool.calls)
 
@@ -159,16 +159,16 @@ async def test_six_calls_on_three_processes_are_spread_evenly(
     # The pool tests only once whether the program reads calls while it handles another.
     monkeypatch.setattr(read_ahead, "PATIENCE_SECONDS", 3600.0)
     async with running_pool(tmp_path, SERIAL) as pool:
-        await until(lambda: pool.extension.stats.processes == 3)
+        await wait_until(lambda: pool.extension.stats.processes == 3)
         pool.start_calls(3, until="first")
         pool.start_calls(3, until="second")
-        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
+        await wait_until(lambda: len(pool.begun_calls_by_pid()) == 3)
         read_ahead_test = pool.extension.internals.queue.read_ahead
         assert read_ahead_test is not None
         # The result: the program does not read ahead.
-        await until(lambda: read_ahead_test._interval == 3600.0)
+        await wait_until(lambda: read_ahead_test._interval == 3600.0)
         pool.create("first")
-        await until(lambda: sum(pool.begun_calls_by_pid().values()) == 6)
+        await wait_until(lambda: sum(pool.begun_calls_by_pid().values()) == 6)
         assert set(pool.begun_calls_by_pid().values()) == {2}
         pool.create("second")
         await asyncio.gather(*pool.calls)
@@ -177,7 +177,7 @@ async def test_six_calls_on_three_processes_are_spread_evenly(
 async def test_each_process_that_a_pool_adds_gets_a_call(tmp_path: Path) -> None:
     async with running_pool(tmp_path, SERIAL, min_processes=1) as pool:
         pool.start_calls(3, until="first")
-        await until(lambda: len(pool.begun_calls_by_pid()) == 3)
+        await wait_until(lambda: len(pool.begun_calls_by_pid()) == 3)
         pool.create("first")
         await asyncio.gather(*pool.calls)
 
@@ -186,13 +186,13 @@ async def test_calls_do_not_queue_behind_a_long_one_while_another_process_is_fre
     tmp_path: Path,
 ) -> None:
     async with running_pool(tmp_path, SERIAL, processes=2) as pool:
-        await until(lambda: pool.extension.stats.processes == 2)
+        await wait_until(lambda: pool.extension.stats.processes == 2)
         pool.start_calls(1, until="long")
         pool.start_calls(10, until="short")
-        await until(lambda: len(pool.begun_calls_by_pid()) == 2)
+        await wait_until(lambda: len(pool.begun_calls_by_pid()) == 2)
         pool.create("short")
         # One short call may wait behind the long one: the pool tests whether it would be read.
-        await until(lambda: sum(call.done() for call in pool.calls) >= 9)
+        await wait_until(lambda: sum(call.done() for call in pool.calls) >= 9)
         assert not pool.calls[0].done()
         pool.create("long")
         await asyncio.gather(*pool.calls)
@@ -200,9 +200,9 @@ async def test_calls_do_not_queue_behind_a_long_one_while_another_process_is_fre
 
 async def test_a_concurrent_program_gets_all_calls_at_once(tmp_path: Path) -> None:
     async with running_pool(tmp_path, CONCURRENT, processes=2) as pool:
-        await until(lambda: pool.extension.stats.processes == 2)
+        await wait_until(lambda: pool.extension.stats.processes == 2)
         pool.start_calls(20, until="first")
-        await until(lambda: sum(pool.begun_calls_by_pid().values()) == 20)
+        await wait_until(lambda: sum(pool.begun_calls_by_pid().values()) == 20)
         # Ten calls each, and at most two more that tested whether the program reads ahead.
         assert max(pool.begun_calls_by_pid().values()) <= 12
         pool.create("first")
@@ -215,7 +215,7 @@ async def test_a_start_that_hangs_does_not_block_calls_for_ever(
     monkeypatch.setattr(read_ahead, "PATIENCE_SECONDS", 0.05)
     async with running_pool(tmp_path, CONCURRENT, "staggered") as pool:
         pool.start_calls(5, until="first")
-        await until(lambda: sum(pool.begun_calls_by_pid().values()) == 5)
+        await wait_until(lambda: sum(pool.begun_calls_by_pid().values()) == 5)
         assert len(pool.begun_calls_by_pid()) == 1
         pool.create("first")
         await asyncio.gather(*pool.calls)
@@ -226,7 +226,7 @@ def test_blocking_calls_of_three_threads_get_a_process_each(tmp_path: Path) -> N
     pool: PoolSettings = {"min": 3, "max": 3}
     with (
         exthost.sync_connect(
-            argv, dialect="morphir", lifetime="plain", pool=pool, limits={"call": NEVER}
+            argv, dialect="morphir", lifetime="plain", pool=pool, limits={"call": ONE_HOUR}
         ) as extension,
         ThreadPoolExecutor(3) as threads,
     ):

@@ -308,7 +308,7 @@ async def test_the_supervisor_does_not_poll_during_a_start_that_hangs(
         reconcile(supervisor)
 
     program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
+    program.write_text(f"#!/bin/sh\nexec {' '.join(hostile_command())}\n")
     program.chmod(0o755)
     pool: PoolSettings = {"min": 1, "max": 2}
     limits: LimitSettings = {"idle": "400ms"}

@@ -17,8 +17,16 @@ from exthost.model.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.harness import HOSTILE, Ledger, command, failing, hostile, pid_of, until
-from tests.extensions.proc import gone, our_processes
+from tests.extensions.harness import (
+    HOSTILE,
+    Ledger,
+    error_of,
+    hostile_command,
+    hostile_extension,
+    pid_of,
+    wait_until,
+)
+from tests.extensions.proc import is_gone, our_processes
 
 # The maximum of calls in flight. Only a busy machine reaches it.
 MAX_IN_FLIGHT = 300
@@ -71,7 +79,7 @@ async def read_data(call: Awaitable[exthost.ToolResult]) -> Any:
 
 
 def config_entry(name: str, program: Path | None = None) -> dict[str, Any]:
-    argv = command() if program is None else [str(program)]
+    argv = hostile_command() if program is None else [str(program)]
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     return {"name": name, "source": source}
 
@@ -79,18 +87,18 @@ def config_entry(name: str, program: Path | None = None) -> dict[str, Any]:
 @pytest.mark.both_loops
 async def test_restarts_under_a_thousand_calls_a_second_lose_no_call() -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus) as ext:
+    async with hostile_extension(events=ledger.bus) as ext:
         async with Load(lambda n: read_data(ext.call_tool("echo", {"n": n})), 1000) as load:
             pids = {pid_of(ext)}
             for _ in range(4):
                 before = load.calls_made
-                await until(lambda before=before: load.calls_made > before + 200)  # type: ignore[misc]
+                await wait_until(lambda before=before: load.calls_made > before + 200)  # type: ignore[misc]
                 await ext.restart()
                 pids.add(pid_of(ext))
         assert len(pids) == 5
         assert load.ends == {"answered": load.calls_made} and load.calls_made > 800
         ledger.settle(ext, result=load.calls_made)
-        await until(lambda: len(set(our_processes()) & pids) == 1)
+        await wait_until(lambda: len(set(our_processes()) & pids) == 1)
     assert follows_the_table(ledger.states)
 
 
@@ -104,7 +112,7 @@ async def test_a_replaced_extension_loses_no_call_of_a_thousand_a_second() -> No
         async with Load(call, 1000) as load:
             for _ in range(3):
                 before = load.calls_made
-                await until(lambda before=before: load.calls_made > before + 200)  # type: ignore[misc]
+                await wait_until(lambda before=before: load.calls_made > before + 200)  # type: ignore[misc]
                 old_extension = host["a"]
                 await host.replace(spec_from_mapping(config_entry("a")))
                 assert host["a"] is not old_extension
@@ -120,17 +128,17 @@ async def test_a_replaced_extension_answers_a_call_that_outlives_all_shutdown_st
         old_extension = host["a"]
         pid = pid_of(old_extension)
         kept_call = asyncio.ensure_future(old_extension.call("keep", "late", timeout=3600))
-        await until(lambda: old_extension.stats.in_flight == 1)
+        await wait_until(lambda: old_extension.stats.in_flight == 1)
         session = old_extension.internals.queue.sessions[0]
         await host.replace(spec_from_mapping(config_entry("a")))
         for _ in range(10):  # each would end another shutdown step
             await clock.advance(60)
             assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
-        assert not kept_call.done() and not gone(pid)
+        assert not kept_call.done() and not is_gone(pid)
         session.internal.send(Request("release", None))
         assert await kept_call == "late"
-        await until(lambda: gone(pid))
-        await until(lambda: old_extension.state == "stopped")
+        await wait_until(lambda: is_gone(pid))
+        await wait_until(lambda: old_extension.state == "stopped")
         assert host["a"].state == "ready"
 
 
@@ -138,8 +146,8 @@ async def test_closing_the_host_does_not_wait_for_a_replaced_extension() -> None
     async with exthost.Host.from_config({"extensions": [config_entry("a")]}) as host:
         old_extension = host["a"]
         # This call lasts longer than any test.
-        kept_call = asyncio.ensure_future(failing(old_extension.call("keep", timeout=3600)))
-        await until(lambda: old_extension.stats.in_flight == 1)
+        kept_call = asyncio.ensure_future(error_of(old_extension.call("keep", timeout=3600)))
+        await wait_until(lambda: old_extension.stats.in_flight == 1)
         await host.replace(spec_from_mapping(config_entry("a")))
     assert (await kept_call).kind == "ExtensionGone"
 
@@ -162,8 +170,8 @@ async def test_a_restart_that_fails_keeps_the_old_process_and_is_reported(
         old_pid = pid_of(ext)
         program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
         async with Load(lambda n: ext.call("echo", {"n": n}), 500) as load:
-            await until(lambda: load.calls_made > 50)
-            error = await failing(ext.restart())
+            await wait_until(lambda: load.calls_made > 50)
+            error = await error_of(ext.restart())
         assert isinstance(error, HandshakeFailed) and "old process continues" in error.help
         assert error.evidence.stderr == ("broken",)
         assert load.ends == {"answered": load.calls_made}
@@ -177,7 +185,7 @@ async def test_a_restart_that_fails_keeps_the_old_process_and_is_reported(
 
 async def test_calls_wait_if_the_old_process_dies_while_the_new_one_starts() -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus) as ext:
+    async with hostile_extension(events=ledger.bus) as ext:
         restarting = asyncio.ensure_future(ext.restart())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -195,16 +203,16 @@ async def test_calls_wait_if_the_old_process_dies_while_the_new_one_starts() -> 
 
 
 async def test_draining_waits_for_calls_in_flight_within_the_stop_limit() -> None:
-    async with hostile(limits={"stop": "1h"}) as ext:
+    async with hostile_extension(limits={"stop": "1h"}) as ext:
         quick_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(20)]
-        kept_call = asyncio.ensure_future(failing(ext.call("keep", timeout=0.2)))
+        kept_call = asyncio.ensure_future(error_of(ext.call("keep", timeout=0.2)))
         await asyncio.sleep(0)
         await ext.drain()
         assert await asyncio.gather(*quick_calls) == list(range(20))
         assert isinstance(await kept_call, CallTimeout)  # the timeout of the call was shorter
-        assert (await failing(ext.call("echo"))).code == "X1006"
-    async with hostile(limits={"stop": "200ms"}) as ext:
-        kept_call = asyncio.ensure_future(failing(ext.call("keep", timeout=3600)))
+        assert (await error_of(ext.call("echo"))).code == "X1006"
+    async with hostile_extension(limits={"stop": "200ms"}) as ext:
+        kept_call = asyncio.ensure_future(error_of(ext.call("keep", timeout=3600)))
         await asyncio.sleep(0)
         began = time.monotonic()
         await ext.drain()
@@ -216,8 +224,8 @@ async def test_draining_waits_for_calls_in_flight_within_the_stop_limit() -> Non
 async def test_an_invalid_patience_is_reported_and_the_extension_continues(
     patience: Any,
 ) -> None:
-    async with hostile() as ext:
-        error = await asyncio.wait_for(failing(ext.close(patience=patience)), 60)
+    async with hostile_extension() as ext:
+        error = await asyncio.wait_for(error_of(ext.close(patience=patience)), 60)
         assert isinstance(error, UsageError) and error.code == "X1318"
         assert error.message.startswith("patience must be a number of seconds")
         assert ext.state == "ready"
@@ -226,11 +234,11 @@ async def test_an_invalid_patience_is_reported_and_the_extension_continues(
 
 
 async def test_a_close_with_less_patience_ends_an_earlier_close() -> None:
-    async with hostile() as ext:
-        kept_call = asyncio.ensure_future(failing(ext.call("keep", timeout=3600)))
+    async with hostile_extension() as ext:
+        kept_call = asyncio.ensure_future(error_of(ext.call("keep", timeout=3600)))
         await asyncio.sleep(0)
         draining = asyncio.ensure_future(ext.close(patience=None))
-        await until(lambda: ext.state == "draining")
+        await wait_until(lambda: ext.state == "draining")
         await ext.close()
         await draining
         assert (await kept_call).code == "X1005"

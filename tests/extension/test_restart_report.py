@@ -7,7 +7,7 @@ import pytest
 import exthost
 from exthost.events import Bus, StateChanged
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing, until
+from tests.extensions.harness import error_of, wait_until
 from tests.extensions.synaps_tree import command
 
 
@@ -29,8 +29,8 @@ async def test_a_restart_is_reported_with_number_limit_and_delay(
         limits=limits,  # type: ignore[arg-type]
     ) as ext:
         for _ in range(2):
-            await failing(ext.call_tool("die", {"code": 3}))
-            await until(lambda: ext.state == "ready")
+            await error_of(ext.call_tool("die", {"code": 3}))
+            await wait_until(lambda: ext.state == "ready")
     restarts = [change for change in changes if change.after == "backoff"]
     assert [(change.attempt, change.max_attempts) for change in restarts] == [(1, 3), (2, 3)]
     assert all(change.delay and 0 < change.delay <= 0.5 for change in restarts)

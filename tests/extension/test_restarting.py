@@ -19,18 +19,18 @@ from exthost.model.spec import Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.harness import (
-    IMPATIENT,
+    SHORT_SHUTDOWN,
     Ledger,
-    accounted,
-    closing,
-    failing,
-    hostile,
-    outcome,
+    check_call_counts,
+    closed_at_end,
+    error_of,
+    hostile_extension,
     pid_of,
-    unstarted,
-    until,
+    result_or_error,
+    unstarted_extension,
+    wait_until,
 )
-from tests.extensions.proc import gone, our_descriptors, our_processes, our_threads
+from tests.extensions.proc import is_gone, our_descriptors, our_processes, our_threads
 
 
 def crash(ext: Extension) -> int:
@@ -76,7 +76,7 @@ async def test_each_call_of_a_child_that_dies_every_50_calls_is_answered(
     starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": 100}
     ledger = Ledger()
-    async with hostile(
+    async with hostile_extension(
         "die_after=50", f"marks={starts_file}", restart=restart, events=ledger.bus
     ) as ext:
         numbers = iter(range(500))
@@ -94,16 +94,16 @@ async def test_each_call_of_a_child_that_dies_every_50_calls_is_answered(
 
 async def test_retry_once_sends_a_call_again_that_died_with_its_process(tmp_path: Path) -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
-    async with hostile("die_after=50", retry="once", restart=restart) as ext:
+    async with hostile_extension("die_after=50", retry="once", restart=restart) as ext:
         for n in range(300):  # one at a time: each is sent again if the process dies
             assert await ext.call("echo", n) == n
         assert ext.stats.restarts == 5
-        accounted(ext, 300, result=300)
+        check_call_counts(ext, 300, result=300)
         # A call that kills each process is not sent for ever.
-        error = await failing(ext.call("leave", {"code": 1}))
+        error = await error_of(ext.call("leave", {"code": 1}))
         assert isinstance(error, ExtensionGone)
         assert ext.stats.restarts in (6, 7)
-        accounted(ext, 301, result=300, gone=1)
+        check_call_counts(ext, 301, result=300, gone=1)
 
 
 @shows("morphir-restart-02", "morphir-restart-03")
@@ -114,12 +114,14 @@ async def test_an_extension_that_dies_when_ready_is_started_once_per_retry(
     starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": retries}
     ledger = Ledger()
-    ext = unstarted("die_at=ready", f"marks={starts_file}", restart=restart, bus=ledger.bus)
-    async with closing(ext):
-        await outcome(ext.start())
-        await until(lambda: ext.state == "failed")
+    ext = unstarted_extension(
+        "die_at=ready", f"marks={starts_file}", restart=restart, bus=ledger.bus
+    )
+    async with closed_at_end(ext):
+        await result_or_error(ext.start())
+        await wait_until(lambda: ext.state == "failed")
         assert len(starts_file.read_text().split()) == 1 + retries
-        call = asyncio.ensure_future(failing(ext.call("echo")))
+        call = asyncio.ensure_future(error_of(ext.call("echo")))
         await asyncio.sleep(0)
         assert call.done()  # immediately: the call does not wait
         error = await call
@@ -133,10 +135,10 @@ async def test_an_extension_that_dies_when_ready_is_started_once_per_retry(
 @shows("morphir-restart-01")
 async def test_the_strategy_never_leads_to_failed_until_a_restart_is_requested() -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus, restart={"strategy": "never"}) as ext:
+    async with hostile_extension(events=ledger.bus, restart={"strategy": "never"}) as ext:
         crash(ext)
-        await until(lambda: ext.state == "failed")
-        error = await failing(ext.call("echo"))
+        await wait_until(lambda: ext.state == "failed")
+        error = await error_of(ext.call("echo"))
         assert isinstance(error, ExtensionGone) and error.evidence.exit == "killed by SIGKILL"
         assert "strategy is never" in error.help
         await ext.restart()
@@ -155,10 +157,10 @@ async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock)
         "max_retries": 3,
     }
     ledger = Ledger()
-    async with hostile(events=ledger.bus, restart=restart) as ext:
+    async with hostile_extension(events=ledger.bus, restart=restart) as ext:
         for n, nominal_delay in enumerate((600, 1200, 2400)):
             crash(ext)
-            await until(lambda: ext.state == "backoff")
+            await wait_until(lambda: ext.state == "backoff")
             call = asyncio.ensure_future(ext.call("echo", n, timeout=86_400))
             # Less a fifth by jitter at most; a minute is more than the test itself takes.
             await clock.advance(0.8 * nominal_delay - 60)
@@ -169,7 +171,7 @@ async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock)
             assert ext.health == "degraded"
         assert ext.stats.crashes == ext.stats.restarts == 3
         crash(ext)
-        await until(lambda: ext.state == "failed")
+        await wait_until(lambda: ext.state == "failed")
         ledger.settle(ext, result=3)
     assert follows_the_table(ledger.states)
 
@@ -185,28 +187,28 @@ RESTART_AFTER_AN_HOUR = {
 async def start_and_crash(ext: Extension) -> None:
     await ext.start()
     crash(ext)
-    await until(lambda: ext.state == "backoff")
+    await wait_until(lambda: ext.state == "backoff")
 
 
 async def test_a_call_during_backoff_waits_until_its_timeout() -> None:
-    async with closing(unstarted(restart=RESTART_AFTER_AN_HOUR)) as ext:
+    async with closed_at_end(unstarted_extension(restart=RESTART_AFTER_AN_HOUR)) as ext:
         await start_and_crash(ext)
         assert ext.health == "restarting"
-        error = await failing(ext.call("echo", timeout=0.1))
+        error = await error_of(ext.call("echo", timeout=0.1))
         assert isinstance(error, CallTimeout) and "not ready" in error.message
-        callers = await failing(ext.call("echo", wait=False))
+        callers = await error_of(ext.call("echo", wait=False))
         assert isinstance(callers, ExtensionGone)
         assert callers.evidence.exit == "killed by SIGKILL"
-        accounted(ext, 1, timeout=1)
+        check_call_counts(ext, 1, timeout=1)
 
 
 async def test_stopping_during_backoff_is_immediate_and_fails_waiting_calls() -> None:
     ledger = Ledger()
-    ext = unstarted(restart=RESTART_AFTER_AN_HOUR, bus=ledger.bus)
-    async with closing(ext):
+    ext = unstarted_extension(restart=RESTART_AFTER_AN_HOUR, bus=ledger.bus)
+    async with closed_at_end(ext):
         await start_and_crash(ext)
         # The backoff and the timeout of the call are longer than the test.
-        waiting_call = asyncio.ensure_future(failing(ext.call("echo", timeout=3600)))
+        waiting_call = asyncio.ensure_future(error_of(ext.call("echo", timeout=3600)))
         await asyncio.sleep(0)
         await ext.close()
         assert (await waiting_call).code == "X1006"
@@ -217,8 +219,8 @@ async def test_stopping_during_backoff_is_immediate_and_fails_waiting_calls() ->
 
 async def test_a_requested_restart_during_backoff_is_immediate_and_resets_the_budget() -> None:
     ledger = Ledger()
-    ext = unstarted(restart=RESTART_AFTER_AN_HOUR | {"max_retries": 1}, bus=ledger.bus)
-    async with closing(ext):
+    ext = unstarted_extension(restart=RESTART_AFTER_AN_HOUR | {"max_retries": 1}, bus=ledger.bus)
+    async with closed_at_end(ext):
         for _ in range(3):  # each crash uses the only retry, which the request resets
             await start_and_crash(ext)
             await ext.restart()  # the backoff would last an hour
@@ -232,10 +234,10 @@ async def test_a_restart_loses_no_call(
     clock: Clock,
 ) -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus) as ext:
+    async with hostile_extension(events=ledger.bus) as ext:
         old_pid = pid_of(ext)
         kept_calls = [
-            asyncio.ensure_future(failing(ext.call("keep", n, timeout=600))) for n in range(5)
+            asyncio.ensure_future(error_of(ext.call("keep", n, timeout=600))) for n in range(5)
         ]
         calls_before = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
         await asyncio.sleep(0)
@@ -249,10 +251,12 @@ async def test_a_restart_loses_no_call(
             == await asyncio.gather(*calls_during)
             == list(range(50))
         )
-        assert ext.stats.in_flight == 5 and not gone(old_pid)  # these calls have a longer timeout
+        assert ext.stats.in_flight == 5 and not is_gone(
+            old_pid
+        )  # these calls have a longer timeout
         await clock.advance(601)
         assert {type(await call) for call in kept_calls} == {CallTimeout}
-        await until(lambda: gone(old_pid))
+        await wait_until(lambda: is_gone(old_pid))
         assert ext.stats.restarts == ext.stats.crashes == 0
         ledger.settle(ext, result=101, timeout=5)
     assert follows_the_table(ledger.states)
@@ -262,7 +266,7 @@ async def test_a_restart_loses_no_call(
 
 async def test_many_restarts_at_once_leave_one_process() -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus, lifetime="plain") as ext:
+    async with hostile_extension(events=ledger.bus, lifetime="plain") as ext:
         await asyncio.gather(*(ext.restart() for _ in range(20)))
         assert ext.state == "ready"
         assert await ext.call("pid") == pid_of(ext)
@@ -284,8 +288,8 @@ async def test_a_restart_requested_in_the_moment_of_ready_starts_another_process
     ledger.bus.subscribe(
         OfferChanged, lambda _: tasks.append(asyncio.ensure_future(restart_and_record()))
     )
-    ext = unstarted(bus=ledger.bus)
-    async with closing(ext):
+    ext = unstarted_extension(bus=ledger.bus)
+    async with closed_at_end(ext):
         await ext.start()
         await tasks[0]
         assert pids[0] != pids[1] and ext.state == "ready"
@@ -293,10 +297,10 @@ async def test_a_restart_requested_in_the_moment_of_ready_starts_another_process
 
 
 async def test_a_restart_after_a_stop_wins_and_the_stop_returns() -> None:
-    async with closing(unstarted("ignore_eof", dialect=IMPATIENT)) as ext:
+    async with closed_at_end(unstarted_extension("ignore_eof", dialect=SHORT_SHUTDOWN)) as ext:
         await ext.start()
         stopping = asyncio.ensure_future(ext.close())
-        await until(lambda: ext.state == "draining")
+        await wait_until(lambda: ext.state == "draining")
         await ext.restart()
         await stopping
         assert ext.state == "ready" and await ext.call("echo", 1) == 1
@@ -304,13 +308,13 @@ async def test_a_restart_after_a_stop_wins_and_the_stop_returns() -> None:
 
 async def test_concurrent_starts_stops_and_restarts_follow_the_table() -> None:
     ledger = Ledger()
-    ext = unstarted(bus=ledger.bus, dialect=IMPATIENT)
+    ext = unstarted_extension(bus=ledger.bus, dialect=SHORT_SHUTDOWN)
     commands = [ext.start, ext.restart, ext.close, ext.restart, ext.close, ext.close, ext.restart]
     tasks: list[asyncio.Future[Any]] = []
     for n in range(40):
-        tasks.append(asyncio.ensure_future(outcome(commands[n % len(commands)]())))
+        tasks.append(asyncio.ensure_future(result_or_error(commands[n % len(commands)]())))
         if n % 3 == 0:
-            tasks.append(asyncio.ensure_future(outcome(ext.call("echo", n, timeout=20))))
+            tasks.append(asyncio.ensure_future(result_or_error(ext.call("echo", n, timeout=20))))
         await asyncio.sleep(0.01 if n % 5 == 0 else 0)
     await asyncio.gather(*tasks)
     await ext.close()
@@ -325,12 +329,12 @@ async def test_on_demand_is_idle_after_a_crash_and_starts_for_the_next_call(
     starts_file = tmp_path / "starts"
     restart = {"strategy": "on-demand"}
     ledger = Ledger()
-    ext = unstarted(f"marks={starts_file}", restart=restart, bus=ledger.bus)
-    async with closing(ext):
+    ext = unstarted_extension(f"marks={starts_file}", restart=restart, bus=ledger.bus)
+    async with closed_at_end(ext):
         for n in range(3):
             assert await ext.call("echo", n) == n
             crash(ext)
-            await until(lambda: ext.state == "admitted")
+            await wait_until(lambda: ext.state == "admitted")
             assert ext.health == "idle"
             # No process was started without a call.
             assert len(starts_file.read_text().split()) == n + 1
@@ -342,21 +346,23 @@ async def test_on_demand_each_call_after_a_failed_start_tries_again(
     tmp_path: Path,
 ) -> None:
     starts_file = tmp_path / "starts"
-    ext = unstarted("die_at=initialize", f"marks={starts_file}", restart={"strategy": "on-demand"})
-    async with closing(ext):
+    ext = unstarted_extension(
+        "die_at=initialize", f"marks={starts_file}", restart={"strategy": "on-demand"}
+    )
+    async with closed_at_end(ext):
         for n in range(3):
-            errors = await asyncio.gather(*(failing(ext.call("echo")) for _ in range(5)))
+            errors = await asyncio.gather(*(error_of(ext.call("echo")) for _ in range(5)))
             assert {error.code for error in errors} == {"X0501"}
             assert len(starts_file.read_text().split()) == n + 1
-        accounted(ext, 15)
+        check_call_counts(ext, 15)
 
 
 async def test_on_demand_a_retried_call_starts_the_next_process() -> None:
     restart = {"strategy": "on-demand", "max_retries": 10}
-    ext = unstarted("die_after=2", retry="once", restart=restart)
-    async with closing(ext):
+    ext = unstarted_extension("die_after=2", retry="once", restart=restart)
+    async with closed_at_end(ext):
         assert [await ext.call("echo", n) for n in range(10)] == list(range(10))
-        accounted(ext, 10, result=10)
+        check_call_counts(ext, 10, result=10)
 
 
 async def test_state_changes_carry_the_reason_of_the_crash() -> None:
@@ -364,11 +370,11 @@ async def test_state_changes_carry_the_reason_of_the_crash() -> None:
     reasons: list[str] = []
     ledger.bus.subscribe(StateChanged, lambda change: reasons.append(change.reason))
     restart = {"strategy": "immediate", "max_retries": 1}
-    async with hostile(events=ledger.bus, restart=restart) as ext:
+    async with hostile_extension(events=ledger.bus, restart=restart) as ext:
         crash(ext)
-        await until(lambda: ext.stats.restarts == 1 and ext.state == "ready")
+        await wait_until(lambda: ext.stats.restarts == 1 and ext.state == "ready")
         crash(ext)
-        await until(lambda: ext.state == "failed")
+        await wait_until(lambda: ext.state == "failed")
     assert sum("killed by SIGKILL" in reason for reason in reasons) == 1
     assert "1 restart allowed" in reasons[-1]
     assert [after for _, after in ledger.states] == [
@@ -391,9 +397,11 @@ async def test_a_protocol_violation_does_not_forgive_crashes(tmp_path: Path) -> 
     strict_dialect = replace(
         DIALECT, traits=replace(DIALECT.traits, positional=True, restart=policy)
     )
-    async with closing(unstarted(f"marks={starts_file}", dialect=strict_dialect)) as ext:
+    async with closed_at_end(
+        unstarted_extension(f"marks={starts_file}", dialect=strict_dialect)
+    ) as ext:
         for _ in range(10):
-            error = await failing(ext.call("garbage"))
+            error = await error_of(ext.call("garbage"))
             assert isinstance(error, ProtocolViolation) and error.code == "X0602"
             assert "not a message" in error.message and error.evidence.bytes
         assert len(starts_file.read_text().split()) == 3
@@ -403,9 +411,11 @@ async def test_a_protocol_violation_does_not_forgive_crashes(tmp_path: Path) -> 
 async def test_an_error_reply_forgives_crashes() -> None:
     policy = Restart(strategy="immediate", max_retries=1, forgiven_by="call")
     forgiving_dialect = replace(DIALECT, traits=replace(DIALECT.traits, restart=policy))
-    async with closing(unstarted(dialect=forgiving_dialect, lifetime="plain")) as ext:
+    async with closed_at_end(
+        unstarted_extension(dialect=forgiving_dialect, lifetime="plain")
+    ) as ext:
         for _ in range(4):  # only one restart is allowed since the last served call
-            assert isinstance(await failing(ext.call("refuse", {"text": "no"})), CallFailed)
+            assert isinstance(await error_of(ext.call("refuse", {"text": "no"})), CallFailed)
             pid = crash(ext)
             await call_until_answered(ext, "echo", None)
             assert ext.stats.pid != pid
@@ -414,7 +424,7 @@ async def test_an_error_reply_forgives_crashes() -> None:
 
 async def test_thirty_crashes_leave_no_descriptor_thread_or_process() -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
-    async with hostile(restart=restart, lifetime="plain") as ext:
+    async with hostile_extension(restart=restart, lifetime="plain") as ext:
 
         def count_resources() -> tuple[int, int, int]:
             return len(our_descriptors()), len(our_threads()), len(our_processes())
@@ -434,7 +444,7 @@ async def test_thirty_crashes_leave_no_descriptor_thread_or_process() -> None:
     ids=["on demand", "unlimited"],
 )
 async def test_neither_on_demand_nor_unlimited_runs_out_of_starts(restart: dict[str, str]) -> None:
-    async with closing(unstarted("die_after=1", restart=restart)) as ext:
+    async with closed_at_end(unstarted_extension("die_after=1", restart=restart)) as ext:
         for n in range(8):
             assert await call_until_answered(ext, "echo", n) == n
         assert ext.stats.result == 8

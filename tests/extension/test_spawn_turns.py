@@ -7,7 +7,7 @@ from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
 from exthost.extension.startup import spawn_turn
 from exthost.process.child import Child
-from tests.extensions.harness import IMPATIENT, command
+from tests.extensions.harness import SHORT_SHUTDOWN, hostile_command
 
 
 async def test_other_callbacks_run_between_two_spawns() -> None:
@@ -27,10 +27,12 @@ async def test_other_callbacks_run_between_two_spawns() -> None:
         return Child(plan, name)
 
     loop.call_soon(count_turns)
-    program, *args = command()
+    program, *args = hostile_command()
     source = {"command": program, "args": args}
     extensions = [
-        Extension(spec_from_mapping({"name": f"e{n}", "source": source}), IMPATIENT, spawn=spawn)
+        Extension(
+            spec_from_mapping({"name": f"e{n}", "source": source}), SHORT_SHUTDOWN, spawn=spawn
+        )
         for n in range(4)
     ]
     try:
@@ -48,9 +50,9 @@ async def test_a_start_that_is_cancelled_while_it_waits_spawns_no_process() -> N
         spawned_names.append(name)
         return Child(plan, name)
 
-    program, *args = command()
+    program, *args = hostile_command()
     spec = spec_from_mapping({"name": "e", "source": {"command": program, "args": args}})
-    extension = Extension(spec, IMPATIENT, spawn=spawn)
+    extension = Extension(spec, SHORT_SHUTDOWN, spawn=spawn)
     async with spawn_turn(asyncio.get_running_loop()):
         starting = asyncio.ensure_future(extension.start())
         for _ in range(20):

@@ -20,13 +20,13 @@ from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.harness import (
     Ledger,
-    accounted,
-    closing,
-    command,
-    failing,
-    hostile,
-    unstarted,
-    until,
+    check_call_counts,
+    closed_at_end,
+    error_of,
+    hostile_command,
+    hostile_extension,
+    unstarted_extension,
+    wait_until,
 )
 
 
@@ -40,7 +40,7 @@ def collect_spawns(bus: Bus) -> list[Spawned]:
 async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
     ledger = Ledger()
     spawned = collect_spawns(ledger.bus)
-    async with closing(unstarted(bus=ledger.bus, lifetime="plain")) as ext:
+    async with closed_at_end(unstarted_extension(bus=ledger.bus, lifetime="plain")) as ext:
         pids = await asyncio.gather(*(ext.call("pid") for _ in range(100)))
         assert len(set(pids)) == len(spawned) == 1
         assert spawned[0].pid == pids[0] == ext.stats.pid
@@ -50,25 +50,25 @@ async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
 async def test_a_hundred_concurrent_starts_are_one_start() -> None:
     bus = Bus()
     spawned = collect_spawns(bus)
-    async with closing(unstarted(bus=bus)) as ext:
+    async with closed_at_end(unstarted_extension(bus=bus)) as ext:
         await asyncio.gather(*(ext.start() for _ in range(100)))
         assert len(spawned) == 1 and ext.state == "ready" and ext.health == "running"
 
 
 async def test_cancelled_first_calls_do_not_stop_the_start() -> None:
-    async with closing(unstarted()) as ext:
+    async with closed_at_end(unstarted_extension()) as ext:
         calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
         await asyncio.sleep(0)
         for call in calls[:5]:
             call.cancel()
         assert await asyncio.gather(*calls[5:]) == list(range(5, 10))
-        accounted(ext, 10, result=5, cancelled=5)
+        check_call_counts(ext, 10, result=5, cancelled=5)
 
 
 async def test_every_call_that_waited_for_a_failed_start_gets_the_reason() -> None:
     ledger = Ledger()
-    async with closing(unstarted("die_at=initialize", bus=ledger.bus)) as ext:
-        errors = await asyncio.gather(*(failing(ext.call("echo", n)) for n in range(20)))
+    async with closed_at_end(unstarted_extension("die_at=initialize", bus=ledger.bus)) as ext:
+        errors = await asyncio.gather(*(error_of(ext.call("echo", n)) for n in range(20)))
         assert {(error.kind, error.code) for error in errors} == {("HandshakeFailed", "X0501")}
         assert len({id(error) for error in errors}) == 20
         assert ext.state == "failed" and ext.health == "failed"
@@ -86,7 +86,7 @@ def extension_of(argv: list[str], **settings: Any) -> Extension:
     ("argv", "settings", "code"),
     [
         (["/no/such/program"], {}, "X0401"),
-        (command(), {"cwd": "/no/such/folder"}, "X0402"),
+        (hostile_command(), {"cwd": "/no/such/folder"}, "X0402"),
         (["/etc/hostname"], {}, "X0404"),
     ],
 )
@@ -94,11 +94,11 @@ async def test_a_permanent_error_is_not_tried_again(
     argv: list[str], settings: dict[str, Any], code: str
 ) -> None:
     restart = {"strategy": "immediate", "max_retries": 5}
-    async with closing(extension_of(argv, restart=restart, **settings)) as ext:
-        error = await failing(ext.start())
+    async with closed_at_end(extension_of(argv, restart=restart, **settings)) as ext:
+        error = await error_of(ext.start())
         assert isinstance(error, SpawnFailed) and error.code == code
         assert ext.state == "failed" and ext.stats.restarts == 0
-        assert (await failing(ext.call("echo"))).code == code
+        assert (await error_of(ext.call("echo"))).code == code
 
 
 async def test_a_failed_first_start_is_not_retried(
@@ -106,9 +106,9 @@ async def test_a_failed_first_start_is_not_retried(
 ) -> None:
     starts_file = tmp_path / "starts"
     restart = {"strategy": "immediate", "max_retries": 5}
-    ext = unstarted("die_at=initialize", f"marks={starts_file}", restart=restart)
-    async with closing(ext):
-        assert isinstance(await failing(ext.start()), HandshakeFailed)
+    ext = unstarted_extension("die_at=initialize", f"marks={starts_file}", restart=restart)
+    async with closed_at_end(ext):
+        assert isinstance(await error_of(ext.start()), HandshakeFailed)
         assert len(starts_file.read_text().split()) == 1
 
 
@@ -120,8 +120,8 @@ async def test_calls_fail_if_the_working_directory_of_the_host_was_deleted(
     deleted_folder.mkdir()
     monkeypatch.chdir(deleted_folder)
     deleted_folder.rmdir()
-    async with closing(unstarted()) as ext:
-        errors = await asyncio.gather(failing(ext.start()), failing(ext.call("echo")))
+    async with closed_at_end(unstarted_extension()) as ext:
+        errors = await asyncio.gather(error_of(ext.start()), error_of(ext.call("echo")))
         assert {error.kind for error in errors} == {"SpawnFailed"}
         assert ext.state == "failed"
 
@@ -130,15 +130,15 @@ async def test_a_requested_restart_starts_a_failed_extension(tmp_path: Path) -> 
     program = tmp_path / "late.py"
     source = {"type": "process", "command": str(program)}
     ext = Extension(spec_from_mapping({"name": "late", "source": source}), DIALECT)
-    async with closing(ext):
-        assert (await failing(ext.start())).code == "X0401"
-        assert (await failing(ext.start())).code == "X0401"  # start() does not try again
-        program.write_text("#!/bin/sh\nexec " + " ".join(command()) + "\n")
+    async with closed_at_end(ext):
+        assert (await error_of(ext.start())).code == "X0401"
+        assert (await error_of(ext.start())).code == "X0401"  # start() does not try again
+        program.write_text("#!/bin/sh\nexec " + " ".join(hostile_command()) + "\n")
         program.chmod(0o755)
         await ext.restart()
         assert ext.state == "ready" and ext.cause is None
         assert await ext.call("echo", 1) == 1
-        accounted(ext, 1, result=1)
+        check_call_counts(ext, 1, result=1)
 
 
 async def test_a_missing_requirement_refuses_the_extension_until_it_exists() -> None:
@@ -146,13 +146,13 @@ async def test_a_missing_requirement_refuses_the_extension_until_it_exists() -> 
 
     from exthost.model.spec import Requires
 
-    program, *args = command()
+    program, *args = hostile_command()
     source = {"type": "process", "command": program, "args": args}
     spec = spec_from_mapping({"name": "needy", "source": source})
     environ = {"PATH": "/bin:/usr/bin"}
     spec_with_requirement = replace(spec, requires=Requires(env=("NEEDED",)))
-    async with closing(Extension(spec_with_requirement, DIALECT, environ=environ)) as ext:
-        error = await failing(ext.call("echo"))
+    async with closed_at_end(Extension(spec_with_requirement, DIALECT, environ=environ)) as ext:
+        error = await error_of(ext.call("echo"))
         assert isinstance(error, Refused) and "NEEDED" in str(error)
         assert ext.state == "refused"
         environ["NEEDED"] = "1"
@@ -166,10 +166,10 @@ async def test_an_uncheckable_extension_is_refused_and_can_be_requested_again(
     def fail(*_: object) -> None:
         raise OSError("it vanished while it was looked at")
 
-    async with closing(unstarted()) as ext:
+    async with closed_at_end(unstarted_extension()) as ext:
         with monkeypatch.context() as patched:
             patched.setattr("exthost.extension.startup.admit", fail)
-            error = await failing(ext.call("echo"))
+            error = await error_of(ext.call("echo"))
             assert isinstance(error, Refused) and error.code == "X0389", error
             assert ext.state == "refused" and ext.cause is not None
         await ext.restart()
@@ -180,27 +180,27 @@ async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> 
     bus = Bus()
     changes: list[OfferChanged] = []
     bus.subscribe(OfferChanged, changes.append)
-    async with closing(unstarted(bus=bus)) as ext:
+    async with closed_at_end(unstarted_extension(bus=bus)) as ext:
         assert dict(ext.tools) == {}
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}  # the call starts it
         assert set(ext.tools) == {"echo", "add"}
         assert changes == [OfferChanged("hostile", ("add", "echo"), ())]
-        misspelled = await failing(ext.call_tool("ech"))
+        misspelled = await error_of(ext.call_tool("ech"))
         assert isinstance(misspelled, NotFound) and misspelled.help == "did you mean 'echo'?"
-        unknown = await failing(ext.call_tool("weather"))
+        unknown = await error_of(ext.call_tool("weather"))
         assert isinstance(unknown, NotFound)
         assert unknown.help.startswith(
             "its tools are: 'echo', 'add'; for a method that is not a tool"
         )
-        assert isinstance(await failing(ext.call_tool("add", {"a": "x"})), UsageError)
-        accounted(ext, 1, result=1)  # the other calls were not sent
+        assert isinstance(await error_of(ext.call_tool("add", {"a": "x"})), UsageError)
+        check_call_counts(ext, 1, result=1)  # the other calls were not sent
         await ext.restart()
         assert len(changes) == 1  # the tools are the same
 
 
 def hanging_extension(*tools: Tool) -> Extension:
     """Return an extension whose handshake hangs, and whose manifest declares these tools."""
-    argv = tuple(command("hang_at=initialize"))
+    argv = tuple(hostile_command("hang_at=initialize"))
     limits = Limits(start=7200, handshake=7200)
     return Extension(Spec(id="hanging", argv=argv, declared_tools=tools, limits=limits), DIALECT)
 
@@ -211,8 +211,8 @@ async def test_the_limit_of_a_tool_call_includes_the_start_that_it_waits_for(
 ) -> None:
     """Without a manifest the tool is unknown until the start; the error is a timeout, not
     NotFound."""
-    async with closing(hanging_extension(*declared)) as ext:
-        call = asyncio.ensure_future(failing(ext.call_tool("echo", timeout=600)))
+    async with closed_at_end(hanging_extension(*declared)) as ext:
+        call = asyncio.ensure_future(error_of(ext.call_tool("echo", timeout=600)))
         await clock.until(lambda: ext.state == "starting")
         await clock.advance(601)
         await clock.until(call.done)
@@ -233,7 +233,7 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
         submit(queue, call)
 
     monkeypatch.setattr(CallQueue, "submit", keep_and_submit)
-    async with closing(unstarted()) as ext:
+    async with closed_at_end(unstarted_extension()) as ext:
         earliest_start = ext.internals.queue.now()
         call = asyncio.ensure_future(ext.call_tool("echo", {}, timeout=600))
         await asyncio.sleep(0)
@@ -247,7 +247,7 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
 
 @shows("morphir-manager-03")
 async def test_stats_have_the_pid_timings_and_drops_of_the_current_process() -> None:
-    async with hostile(lifetime="plain") as ext:
+    async with hostile_extension(lifetime="plain") as ext:
         await ext.call("twice")
         await ext.call("echo")
         stats = ext.stats
@@ -255,9 +255,9 @@ async def test_stats_have_the_pid_timings_and_drops_of_the_current_process() -> 
         assert stats.dropped == {"late or repeated replies": 1}
         assert 0 < stats.timings_ms["spawn"] < 60_000
         assert 0 < stats.timings_ms["handshake"] < 60_000
-        await until(lambda: ext.stats.uptime > 0)
+        await wait_until(lambda: ext.stats.uptime > 0)
         await ext.restart()
         assert ext.stats.dropped == {} and ext.stats.pid != stats.pid
         assert ext.stats.restarts == ext.stats.crashes == 0
     assert ext.stats.pid is None and ext.stats.uptime == 0
-    accounted(ext, 3, result=3)
+    check_call_counts(ext, 3, result=3)

@@ -14,7 +14,13 @@ from exthost.errors import CallTimeout, ExtensionGone, HandshakeFailed
 from exthost.events import Bus, Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 from exthost.host.sync.sync_host import SyncHost
-from tests.extensions.harness import accounted, command, failing, hostile, until
+from tests.extensions.harness import (
+    check_call_counts,
+    error_of,
+    hostile_command,
+    hostile_extension,
+    wait_until,
+)
 
 THIRTY_SECONDS = {"initial_delay": "30s", "max_delay": "30s"}
 
@@ -46,7 +52,7 @@ STATS_WITHOUT_PROCESS = {
 
 
 def config_entry(**settings: Any) -> dict[str, Any]:
-    program, *args = command()
+    program, *args = hostile_command()
     source = {"type": "process", "command": program, "args": args}
     return {"name": "a", "source": source, **settings}
 
@@ -102,12 +108,12 @@ async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
     bus.subscribe(Spawned, lambda event: state_at_error.append(("spawned", event.pid)))
     bus.subscribe(Exited, lambda event: state_at_error.append(("exited", event.pid)))
     bus.subscribe(StateChanged, lambda event: state_at_error.append(("state", event.after)))
-    async with hostile(restart={"strategy": "immediate"}, events=bus) as ext:
+    async with hostile_extension(restart={"strategy": "immediate"}, events=bus) as ext:
         old_pid = ext.stats.pid
         with pytest.raises(ExtensionGone):
             await ext.call("close_stdout")  # its session is over, but the process still runs
         assert ext.state == "backoff"
-        await until(lambda: ext.state == "ready")
+        await wait_until(lambda: ext.state == "ready")
         new_pid = ext.stats.pid
     order = [("state", "backoff"), ("exited", old_pid), ("state", "starting"), ("spawned", new_pid)]
     assert [item for item in state_at_error if item in order] == [("state", "starting"), *order]
@@ -116,8 +122,8 @@ async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
 async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> None:
     pool = {"min": 2, "max": 2}
     restart = {"strategy": "exponential", **THIRTY_SECONDS}
-    async with hostile(pool=pool, restart=restart) as ext:
-        await until(lambda: ext.stats.processes == 2)
+    async with hostile_extension(pool=pool, restart=restart) as ext:
+        await wait_until(lambda: ext.stats.processes == 2)
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
@@ -140,7 +146,7 @@ async def test_the_breaker_is_open_when_the_crash_that_opened_it_is_raised(pool_
     }
     async with exthost.Host.from_config(config) as host:
         ext = host["a"]
-        await until(lambda: ext.stats.processes == pool_size)
+        await wait_until(lambda: ext.stats.processes == pool_size)
         try:
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
@@ -153,7 +159,7 @@ async def test_the_breaker_is_open_when_the_crash_that_opened_it_is_raised(pool_
 
 
 async def test_the_breaker_is_open_when_the_timeout_that_opened_it_is_raised() -> None:
-    async with hostile(breaker={"failures": 1}) as ext:
+    async with hostile_extension(breaker={"failures": 1}) as ext:
         try:
             await ext.call("keep", timeout=0.05)
         except CallTimeout:
@@ -165,13 +171,13 @@ async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_o
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
+    program.write_text(f"#!/bin/sh\nexec {' '.join(hostile_command())}\n")
     program.chmod(0o755)
     breaker: BreakerSettings = {"failures": 1, "open": "50ms"}
     async with exthost.connect([str(program)], name="x", breaker=breaker, dialect="morphir") as ext:
-        await failing(ext.call("leave", {"code": 1}))
+        await error_of(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
-        await until(
+        await wait_until(
             lambda: (
                 ext._supervisor.recovery.breaker.may_probe()
                 and ext.internals.queue.make_closed_error is None
@@ -186,11 +192,11 @@ async def test_the_failed_start_of_a_probe_is_reported_and_the_breaker_is_then_o
 
 async def test_an_on_demand_extension_is_idle_after_a_failed_start(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\nexec {' '.join(command())}\n")
+    program.write_text(f"#!/bin/sh\nexec {' '.join(hostile_command())}\n")
     program.chmod(0o755)
     restart: RestartSettings = {"strategy": "on-demand"}
     async with exthost.connect([str(program)], name="x", restart=restart, dialect="morphir") as ext:
-        await failing(ext.call("leave", {"code": 1}))
+        await error_of(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
         try:
             await ext.call("echo")
@@ -205,7 +211,7 @@ async def test_an_on_demand_extension_is_idle_after_a_failed_start(tmp_path: Pat
 
 async def test_calls_that_waited_in_the_queue_find_the_new_state() -> None:
     limits = {"max_in_flight": 1}
-    async with hostile(restart={"strategy": "never"}, limits=limits) as ext:
+    async with hostile_extension(restart={"strategy": "never"}, limits=limits) as ext:
         states: list[str] = []
 
         async def call(method: str) -> None:
@@ -216,29 +222,31 @@ async def test_calls_that_waited_in_the_queue_find_the_new_state() -> None:
 
         await asyncio.gather(call("leave"), *(call("echo") for _ in range(5)))
         assert states == ["failed"] * 6
-        accounted(ext, 6, gone=6)
+        check_call_counts(ext, 6, gone=6)
 
 
 async def test_a_call_that_may_be_sent_twice_does_not_wait_for_a_process_that_never_comes() -> None:
-    async with hostile(restart={"strategy": "never"}, retry="once") as ext:
+    async with hostile_extension(restart={"strategy": "never"}, retry="once") as ext:
         async with asyncio.timeout(10):
-            error = await failing(ext.call("leave", {"code": 1}, timeout=30))
+            error = await error_of(ext.call("leave", {"code": 1}, timeout=30))
         assert isinstance(error, ExtensionGone) and ext.state == "failed"
-        accounted(ext, 1, gone=1)
+        check_call_counts(ext, 1, gone=1)
 
 
 async def test_a_call_that_may_be_sent_twice_starts_the_next_process_on_demand() -> None:
-    async with hostile("die_after=1", restart={"strategy": "on-demand"}, retry="once") as ext:
+    async with hostile_extension(
+        "die_after=1", restart={"strategy": "on-demand"}, retry="once"
+    ) as ext:
         for n in range(4):
             assert await ext.call("echo", n) == n
-        accounted(ext, 4, result=4)
+        check_call_counts(ext, 4, result=4)
 
 
 @pytest.mark.parametrize("command_method", [Extension.restart, Extension.start, Extension.close])
 async def test_a_command_right_after_the_error_is_carried_out(
     command_method: Callable[..., Any],
 ) -> None:
-    async with hostile(restart={"strategy": "on-demand"}) as ext:
+    async with hostile_extension(restart={"strategy": "on-demand"}) as ext:
         old_pid = ext.stats.pid
         try:
             await ext.call("leave", {"code": 1})

@@ -7,11 +7,11 @@ import pytest
 
 import exthost
 from exthost import errors
-from tests.extensions.harness import command, failing, until
+from tests.extensions.harness import error_of, hostile_command, wait_until
 
 
 def config_entry(name: str, *flags: str, **settings: Any) -> dict[str, Any]:
-    program, *args = command(*flags)
+    program, *args = hostile_command(*flags)
     source = {"type": "process", "command": program, "args": args}
     return {"name": name, "dialect": "morphir", "source": source, **settings}
 
@@ -42,16 +42,16 @@ async def test_failed_and_refused_extensions_are_logged(
 async def test_a_crash_and_an_open_breaker_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     crashing_entry = config_entry("a", restart={"strategy": "immediate", "max_retries": 1})
     async with exthost.Host.from_config({"extensions": [crashing_entry]}) as host:
-        await failing(host["a"].call("leave", {"code": 1}, timeout=20))
-        await until(lambda: host["a"].state == "ready")
-        await failing(host["a"].call("leave", {"code": 1}, timeout=20))
-        await until(lambda: host["a"].state == "failed")
+        await error_of(host["a"].call("leave", {"code": 1}, timeout=20))
+        await wait_until(lambda: host["a"].state == "ready")
+        await error_of(host["a"].call("leave", {"code": 1}, timeout=20))
+        await wait_until(lambda: host["a"].state == "failed")
     assert [level for level, _ in state_log_records(caplog)] == [logging.WARNING, logging.ERROR]
     caplog.clear()
     async with exthost.Host.from_config(
         {"extensions": [config_entry("b", breaker=OPEN_AFTER_ONE_FAILURE)]}
     ) as host:
-        await failing(host["b"].call("keep", timeout=0.05))
+        await error_of(host["b"].call("keep", timeout=0.05))
         assert host["b"].state == "open"
     assert [text.partition(":")[0] for _, text in state_log_records(caplog)] == ["[b] open"]
     assert state_log_records(caplog)[0][0] == logging.WARNING

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from tests.extensions.harness import closing, unstarted
+from tests.extensions.harness import closed_at_end, unstarted_extension
 
 
 async def test_stats_are_readable_by_attribute_and_name_and_frozen() -> None:
-    async with closing(unstarted()) as ext:
+    async with closed_at_end(unstarted_extension()) as ext:
         stats = ext.stats
         assert stats["calls"] == stats.calls == 0
         assert dict(stats)["pid"] == stats.pid

@@ -31,7 +31,7 @@ from exthost.host.audit import Audit
 from exthost.model.spec import Breaker, Limits, Spec
 from exthost.session.stream_queue import MAX_STREAM_EVENTS
 from tests.extensions.clock import Clock
-from tests.extensions.harness import closing, pid_of, until
+from tests.extensions.harness import closed_at_end, pid_of, wait_until
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parents[1] / "toys" / "askback_child.py"
@@ -92,7 +92,7 @@ async def started_extension(
 ) -> AsyncIterator[tuple[Accounts, Extension]]:
     accounts = Accounts(folder, max_in_flight)
     try:
-        async with closing(accounts.extension) as extension:
+        async with closed_at_end(accounts.extension) as extension:
             await extension.start()
             yield accounts, extension
     finally:
@@ -200,7 +200,7 @@ async def test_a_stream_that_is_left_early_is_cancelled(
                 break
         # Events and the reply that arrive later are ignored.
         assert await extension.call("echo", 1) == 1
-        await until(lambda: extension.stats.in_flight == 0)
+        await wait_until(lambda: extension.stats.in_flight == 0)
         accounts.assert_agree(method, "cancelled")
 
 
@@ -221,7 +221,7 @@ async def test_a_stream_whose_task_is_cancelled_is_cancelled(tmp_path: Path, met
         with pytest.raises(asyncio.CancelledError):
             await task
         assert await extension.call("echo", 1) == 1
-        await until(lambda: extension.stats.in_flight == 0)
+        await wait_until(lambda: extension.stats.in_flight == 0)
         accounts.assert_agree(method, "cancelled")
 
 
@@ -250,7 +250,7 @@ async def test_a_stream_with_too_many_unread_events_is_an_error_of_the_caller(
                 async for _ in stream:
                     pass
         assert caught.value.code == "X1306"
-        await until(lambda: extension.stats.in_flight == 0)
+        await wait_until(lambda: extension.stats.in_flight == 0)
         accounts.assert_agree("run", "error")
 
 

@@ -13,8 +13,8 @@ import exthost
 from exthost.errors import Refused
 from exthost.events import Bus, OfferChanged
 from tests.extensions.clock import Clock
-from tests.extensions.harness import failing, pid_of, until
-from tests.extensions.proc import gone
+from tests.extensions.harness import error_of, pid_of, wait_until
+from tests.extensions.proc import is_gone
 
 CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
@@ -44,14 +44,14 @@ async def test_a_pinned_extension_that_lists_other_tools_is_refused_and_never_of
         changes.clear()
         with caplog.at_level(logging.WARNING, "exthost"):
             await ext.call_tool("change", {"add": ["evil"]})
-            await until(lambda: ext.state == "refused")
+            await wait_until(lambda: ext.state == "refused")
         assert "evil" not in ext.tools and not changes and not ext.internals.serves
         assert isinstance(ext.cause, Refused) and ext.cause.code == "X0387"
         assert tools in ext.cause.message
         assert "refused: its tools have changed" in caplog.text and "X0387" in caplog.text
-        error = await failing(ext.call_tool("echo", {}))
+        error = await error_of(ext.call_tool("echo", {}))
         assert error.code == "X0387"
-        await until(lambda: gone(pid))
+        await wait_until(lambda: is_gone(pid))
         assert ext.stats.crashes == 0
 
 
@@ -59,14 +59,14 @@ async def test_a_pin_of_the_program_also_pins_the_tools_of_the_first_start() -> 
     program = (await read_digests())["program"]
     async with connect_child(sha256=program) as ext:
         await ext.call_tool("change", {"add": ["evil"]})
-        await until(lambda: ext.state == "refused")
+        await wait_until(lambda: ext.state == "refused")
         assert ext.cause.code == "X0387" and "evil" not in ext.tools
 
 
 async def test_a_call_in_flight_fails_with_the_reason_of_the_refusal() -> None:
     tools = (await read_digests())["tools"]
     async with connect_child(sha256={"tools": tools}, restart={"strategy": "immediate"}) as ext:
-        call = asyncio.ensure_future(failing(ext.call_tool("hang", {})))
+        call = asyncio.ensure_future(error_of(ext.call_tool("hang", {})))
         await ext.call_tool("change", {"add": ["evil"]})
         error = await asyncio.wait_for(call, 30)
         assert error.code == "X0387" and ext.state == "refused"
@@ -86,15 +86,15 @@ async def test_the_other_process_of_a_refused_pool_gets_no_further_call() -> Non
     tools = (await read_digests())["tools"]
     async with connect_child(sha256={"tools": tools}, pool={"min": 2, "max": 2}) as ext:
         await ext.call_tool("change", {"add": ["evil"]})
-        await until(lambda: ext.state == "refused")
-        assert (await failing(ext.call_tool("echo", {}))).code == "X0387"
+        await wait_until(lambda: ext.state == "refused")
+        assert (await error_of(ext.call_tool("echo", {}))).code == "X0387"
 
 
 async def test_a_restart_compares_the_tools_of_the_new_process() -> None:
     tools = (await read_digests())["tools"]
     async with connect_child(sha256={"tools": tools}) as ext:
         await ext.call_tool("change", {"add": ["evil"]})
-        await until(lambda: ext.state == "refused")
+        await wait_until(lambda: ext.state == "refused")
         await ext.restart()
         assert ext.state == "ready" and "evil" not in ext.tools
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from exthost.errors import ExtensionGone
 from exthost.extension.extension import Extension
-from tests.extensions.harness import OUTCOMES, hostile, until
+from tests.extensions.harness import OUTCOMES, hostile_extension, wait_until
 from tests.extensions.proc import our_descriptors, our_processes, our_threads
 
 # Restart after each crash, without a delay and without a limit.
@@ -58,7 +58,7 @@ class Account:
 
 async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Account:
     """Make this many calls. The process dies after each `every` calls."""
-    async with hostile(f"die_after={every}", restart=ALWAYS) as ext:
+    async with hostile_extension(f"die_after={every}", restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()
         ends: Counter[str] = Counter()
@@ -73,13 +73,13 @@ async def calls_with_crashes(calls: int, every: int, *, at_once: int = 10) -> Ac
         counts = Counter({name: getattr(stats, name) for name in OUTCOMES})
         assert +counts == ends + Counter(result=1)
         assert stats.in_flight == stats.waiting == 0
-        await until(lambda: ext.state == "ready" and ext.stats.pid is not None)
+        await wait_until(lambda: ext.state == "ready" and ext.stats.pid is not None)
         return Account(calls, ends, stats.restarts, before, Footprint.now())
 
 
 async def crash_cycles(times: int) -> Account:
     """Start a process, make one call, and end the process by the next call, this many times."""
-    async with hostile(restart=ALWAYS) as ext:
+    async with hostile_extension(restart=ALWAYS) as ext:
         await ext.call("echo", -1)
         before = Footprint.now()
         ends: Counter[str] = Counter()
@@ -89,7 +89,7 @@ async def crash_cycles(times: int) -> Account:
                 await ext.call("leave", {"code": 1})
             except ExtensionGone:
                 ends["gone"] += 1
-        await until(lambda: ext.stats.restarts == times and ext.state == "ready")
+        await wait_until(lambda: ext.stats.restarts == times and ext.state == "ready")
         return Account(2 * times, ends, ext.stats.restarts, before, Footprint.now())
 
 

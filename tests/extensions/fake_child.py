@@ -27,7 +27,7 @@ def session_with(fake_child: "FakeChild", queue: CallQueue, dialect: Dialect = D
 class FakeChild:
     """A child without a process: three pipes, and an exit that the test controls.
 
-    `heard` returns the requests of the host, `say` sends a message, and `die` ends the child.
+    `received` returns the requests of the host, `send_to_host` sends a message, and `exit` ends it.
     """
 
     argv: tuple[str, ...] = ("fake-child",)

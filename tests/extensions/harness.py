@@ -23,7 +23,7 @@ HOSTILE = Path(__file__).parent / "hostile.py"
 OUTCOMES = ("result", *UNSUCCESSFUL_OUTCOMES)
 
 
-def with_ladder(*waits: float) -> Dialect:
+def with_shutdown_waits(*waits: float) -> Dialect:
     """Return morphir with these waits, in seconds, after the end of stdin and after SIGTERM."""
     close, terminate = waits
     steps = (CloseStdin(wait=close), Terminate(wait=terminate))
@@ -31,21 +31,21 @@ def with_ladder(*waits: float) -> Dialect:
 
 
 # A dialect with short shutdown steps.
-IMPATIENT = with_ladder(0.1, 0.1)
+SHORT_SHUTDOWN = with_shutdown_waits(0.1, 0.1)
 
 # A dialect whose shutdown steps never end an extension.
-PATIENT = with_ladder(3600, 3600)
+ENDLESS_SHUTDOWN = with_shutdown_waits(3600, 3600)
 
 # For limits that no test reaches.
-NEVER = "1h"
+ONE_HOUR = "1h"
 
 
-def command(*flags: str) -> list[str]:
+def hostile_command(*flags: str) -> list[str]:
     """Return the command of the hostile extension; -S -E starts it in a few milliseconds."""
     return [sys.executable, "-S", "-E", str(HOSTILE), *flags]
 
 
-def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
+def hostile_extension(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
     """Yield a hostile extension, started as a user would start it.
 
     The flags and the methods of calls are those of `hostile.py`: for example, "echo" returns its
@@ -53,32 +53,34 @@ def hostile(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extensi
     """
     # The dialect is named, because detection would start further processes in each test.
     settings.setdefault("dialect", "morphir")
-    settings.setdefault("limits", {"call": NEVER})
-    return exthost.connect(command(*flags), name="hostile", **settings)
+    settings.setdefault("limits", {"call": ONE_HOUR})
+    return exthost.connect(hostile_command(*flags), name="hostile", **settings)
 
 
-def plain(*flags: str, **settings: Any) -> AbstractAsyncContextManager[Extension]:
+def extension_without_namespace(
+    *flags: str, **settings: Any
+) -> AbstractAsyncContextManager[Extension]:
     """Yield a hostile extension without a PID namespace, so that the test knows its pids."""
-    return hostile(*flags, lifetime="plain", **settings)
+    return hostile_extension(*flags, lifetime="plain", **settings)
 
 
-def unstarted(
+def unstarted_extension(
     *flags: str,
     dialect: Dialect = DIALECT,
     bus: Bus | None = None,
     shared: bool = False,
     **settings: Any,
 ) -> Extension:
-    """Return the hostile extension, not started. The caller must close it, see `closing`."""
-    program, *args = command(*flags)
+    """Return the hostile extension, not started. The caller must close it, see `closed_at_end`."""
+    program, *args = hostile_command(*flags)
     source = {"type": "process", "command": program, "args": args}
-    limits = {"call": NEVER}
+    limits = {"call": ONE_HOUR}
     entry = {"name": "hostile", "source": source, "limits": limits, **settings}
     return Extension(spec_from_mapping(entry), dialect, bus=bus, shared=shared)
 
 
 @asynccontextmanager
-async def closing(extension: Extension) -> AsyncIterator[Extension]:
+async def closed_at_end(extension: Extension) -> AsyncIterator[Extension]:
     """Close the extension at the end of the block."""
     try:
         yield extension
@@ -86,7 +88,7 @@ async def closing(extension: Extension) -> AsyncIterator[Extension]:
         await extension.close()
 
 
-async def failing(awaitable: Awaitable[Any]) -> ExthostError:
+async def error_of(awaitable: Awaitable[Any]) -> ExthostError:
     """Return the error that this awaitable raises."""
     try:
         result = await awaitable
@@ -95,7 +97,7 @@ async def failing(awaitable: Awaitable[Any]) -> ExthostError:
     raise AssertionError(f"this should have failed, but returned {result!r}")
 
 
-async def outcome(awaitable: Awaitable[Any]) -> Any:
+async def result_or_error(awaitable: Awaitable[Any]) -> Any:
     """Return the result of this awaitable, or the error that it raises."""
     try:
         return await awaitable
@@ -103,7 +105,7 @@ async def outcome(awaitable: Awaitable[Any]) -> Any:
         return error
 
 
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for a condition without an event: poll it, for a limited time."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - a process is asked, and has no event
@@ -140,11 +142,11 @@ class Ledger:
 
     def settle(self, extension: Extension, **expected: int) -> None:
         """Check that every started call ended once, with exactly these outcomes."""
-        accounted(extension, self.accepted, **expected)
+        check_call_counts(extension, self.accepted, **expected)
         assert self.ended == Counter({name: getattr(extension.stats, name) for name in OUTCOMES})
 
 
-def accounted(extension: Extension, accepted: int, **expected: int) -> None:
+def check_call_counts(extension: Extension, accepted: int, **expected: int) -> None:
     """Check that each accepted call ended once, and that no call is in flight or waits."""
     stats = extension.stats
     counts = {name: getattr(stats, name) for name in OUTCOMES}

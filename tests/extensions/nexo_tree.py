@@ -11,7 +11,7 @@ from exthost.config import Config, config_from_mapping
 CHILD = Path(__file__).parent / "nexo_child.py"
 
 
-def plugin(
+def write_plugin(
     folder: Path,
     id: str,
     *,

@@ -35,12 +35,12 @@ def read_process(pid: int) -> ProcessInfo | None:
     return ProcessInfo(int(parent), state, " ".join(words).strip() or name.partition("(")[2])
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     """Return whether the process is gone; a zombie is not."""
     return read_process(pid) is None
 
 
-def runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """Return whether the process runs. A zombie does not run. It may wait for another parent."""
     observed = read_process(pid)
     return observed is not None and observed.state not in "ZX"

@@ -31,7 +31,7 @@ def manifest_text(id: str = "wire", *, tools: tuple[str, ...] = TOOLS, more: str
     return "\n".join(lines) + "\n"
 
 
-def entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: Any) -> Any:
+def config_entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: Any) -> Any:
     """Return a `[[process_extensions]]` entry for the child, and write its manifest to `folder`."""
     manifest = folder / f"{id}.toml"
     manifest.write_text(text or manifest_text())
@@ -40,14 +40,14 @@ def entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: An
     return behaviour | {"startup_timeout_ms": 60_000} | more
 
 
-def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Extension:
+def roder_extension(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Extension:
     """Return the extension, not started. The caller must close it."""
-    document: Mapping[str, Any] = {"process_extensions": [entry(folder, *words, **more)]}
+    document: Mapping[str, Any] = {"process_extensions": [config_entry(folder, *words, **more)]}
     (spec,) = config_from_mapping(document, folder=str(folder)).specs
     return Extension(read_named_manifest(spec), DIALECT, bus=bus)
 
 
-async def said(ext: Extension, method: str) -> list[Any]:
+async def received_params(ext: Extension, method: str) -> list[Any]:
     """Return the params of each message with this method that the child received."""
     received = (await ext.call_tool("heard")).data
     return [message["params"] for message in received if message.get("method") == method]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.roder import entry as roder_entry
+from tests.extensions.roder import config_entry as roder_entry
 from tests.extensions.synaps_tree import CHILD as SYNAPS
 from tests.faces.gateway.gateway_process import ROOT, extension
 

@@ -25,7 +25,7 @@ def command(behaviour: dict[str, Any] | None = None) -> list[str]:
     return [sys.executable, "-S", "-E", str(CHILD), json.dumps(behaviour or {})]
 
 
-def plugin(
+def write_plugin(
     folder: Path,
     behaviour: dict[str, Any] | None = None,
     *,

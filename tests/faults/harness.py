@@ -33,7 +33,7 @@ from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.model.messages import Message, Reply
 from exthost.model.shutdown_steps import Write
-from tests.extensions.harness import Ledger, accounted, pid_of
+from tests.extensions.harness import Ledger, check_call_counts, pid_of
 from tests.extensions.proc import outside
 
 # The limit of calls and starts, unless a trial tests the limit itself. On a busy machine a process
@@ -180,7 +180,7 @@ class HostileRun:
         if self._ledger is not None:
             self._ledger.settle(self.ext, **expected)
         else:
-            accounted(self.ext, self.ext.stats.calls, **expected)
+            check_call_counts(self.ext, self.ext.stats.calls, **expected)
 
 
 @asynccontextmanager

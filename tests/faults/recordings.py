@@ -10,7 +10,7 @@ from exthost.authoring.testing import fault_proxy
 from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from tests.extensions.harness import accounted
+from tests.extensions.harness import check_call_counts
 from tests.faults.harness import command, extension, hurried
 
 # The calls of the recording and of each playback.
@@ -87,7 +87,7 @@ async def replay(peer: HostilePeer, folder: Path, file: Path, fault: str, positi
         ends = await start_and_call(ext, peer, limit)
     finally:
         await ext.close()
-    accounted(ext, ext.stats.calls)
+    check_call_counts(ext, ext.stats.calls)
     if fault == "delay":
         assert ends == list(CALL_VALUES), (fault, position, ends)
     elif fault in ("cut", "truncate"):

@@ -17,7 +17,7 @@ from exthost.errors import CallTimeout, ExtensionGone, ExthostError
 from exthost.model.messages import Notification, Request
 from exthost.process.flood_queue import flood_queue
 from exthost.wire.framing import READ_BYTES, Bytes
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.extensions.proc import resident_bytes
 from tests.faults.harness import (
     AT_ONCE_SECONDS,
@@ -226,7 +226,7 @@ async def test_twenty_floods_use_less_than_half_of_the_loop_time(
         await asyncio.sleep(2)
         used = time.thread_time() - used
         assert used < 1.0, used
-        await until(lambda: all(reader.is_flooded for reader in readers))
+        await wait_until(lambda: all(reader.is_flooded for reader in readers))
         for value in range(20):
             assert await neighbour.do(value=value) == value
         assert all(reader.is_flooded for reader in readers)
@@ -242,7 +242,7 @@ async def test_a_line_without_an_end_is_a_flood_before_it_is_too_long(
     async with run_hostile(PEERS[name], folder, watched=False) as child:
         session = child.ext.internals.queue.sessions[0]
         spewing = asyncio.ensure_future(child.spew((b"x" * 4096, 1_000_000)))
-        await until(lambda: session._reader.is_flooded)
+        await wait_until(lambda: session._reader.is_flooded)
         assert not session.conversation.framing.is_discarding
         assert not session._reader._large_frames.readers
         spewing.cancel()
@@ -276,7 +276,7 @@ async def test_large_messages_that_no_call_waits_for_are_decoded_one_at_a_time(
             for child in extensions[:count]
         ]
         queue = flood_queue(asyncio.get_running_loop())
-        await until(lambda: len(queue._resting) + len(decoded) >= count)
+        await wait_until(lambda: len(queue._resting) + len(decoded) >= count)
         large: list[list[int]] = [[]] * (MB // 8)
         assert await extensions[count].do(value=large) == large
         assert len(decoded) <= 1

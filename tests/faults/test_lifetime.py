@@ -18,8 +18,8 @@ from exthost.dialects import find
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
 from exthost.model.shutdown_steps import Write
 from tests.extensions.clock import Clock, run_loop
-from tests.extensions.harness import Ledger, outcome, pid_of, until
-from tests.extensions.proc import gone, runs
+from tests.extensions.harness import Ledger, pid_of, result_or_error, wait_until
+from tests.extensions.proc import is_gone, is_running
 from tests.faults.harness import (
     AT_ONCE_SECONDS,
     CALL_SECONDS,
@@ -66,7 +66,7 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
             await clock.advance(wait)
         await clock.until(closing.done)  # the clock is stopped
         await closing
-        assert gone(pid) and ext.state == "stopped"
+        assert is_gone(pid) and ext.state == "stopped"
         if case == "hanging":
             assert isinstance(await hanging, ExtensionGone)
         child.settle()
@@ -182,9 +182,9 @@ async def test_grandchildren_that_keep_the_pipes_open_are_killed(
                 error = await child.end("die", code=5)
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
                 assert time.monotonic() - began < AT_ONCE_SECONDS
-                await until(lambda: not runs(pid), AT_ONCE_SECONDS)
+                await wait_until(lambda: not is_running(pid), AT_ONCE_SECONDS)
                 await child.is_well()
-        await until(lambda: not runs(pid), AT_ONCE_SECONDS)
+        await wait_until(lambda: not is_running(pid), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
     for peer in all_peers():
@@ -213,9 +213,9 @@ async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder:
                 began = time.monotonic()
             assert time.monotonic() - began < AT_ONCE_SECONDS
             if is_in_namespace:
-                await until(lambda: not runs(pid), AT_ONCE_SECONDS)
+                await wait_until(lambda: not is_running(pid), AT_ONCE_SECONDS)
         finally:
-            if pid > 1 and runs(pid):
+            if pid > 1 and is_running(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -236,7 +236,7 @@ async def test_leaving_the_block_by_an_exception_leaves_no_process(folder: Path)
                 pids.append(pid_of(child.ext))
                 pids.append(await child.fork())
                 call = asyncio.ensure_future(child.end("hang", timeout=300))
-                await until(lambda: child.ext.stats.in_flight == 1, CALL_SECONDS)
+                await wait_until(lambda: child.ext.stats.in_flight == 1, CALL_SECONDS)
                 ready.set()
                 if exception_class is asyncio.CancelledError:
                     await call
@@ -248,8 +248,8 @@ async def test_leaving_the_block_by_an_exception_leaves_no_process(folder: Path)
             task.cancel()
         with pytest.raises(exception_class):
             await task
-        assert gone(pids[0])
-        await until(lambda: not runs(pids[1]), AT_ONCE_SECONDS)
+        assert is_gone(pids[0])
+        await wait_until(lambda: not is_running(pids[1]), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
     for peer in all_peers():
@@ -300,7 +300,7 @@ def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, cas
     pids = [int(word) for word in result.stdout.split()]
     assert len(pids) == 2 * len(all_peers()), result.stderr.decode()
     deadline = time.monotonic() + AT_ONCE_SECONDS
-    while remaining := [pid for pid in pids if runs(pid)]:
+    while remaining := [pid for pid in pids if is_running(pid)]:
         assert time.monotonic() < deadline, remaining
         time.sleep(0.01)
     for peer in all_peers():
@@ -334,7 +334,7 @@ async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
             peer, folder, *flags, start=False, limits=limits, restart=NO_RESTART
         ) as child:
             calls = [asyncio.ensure_future(child.end("echo")) for _ in range(3)]
-            error = await outcome(child.ext.start())
+            error = await result_or_error(child.ext.start())
             assert isinstance(error, HandshakeFailed), error
             assert error.extension == "hostile" and error.help and error.evidence.argv
             for call in calls:
@@ -360,12 +360,12 @@ async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Pat
             ledger=ledger, dialect=hurried(peer, 0.3), restart=policy,
         )  # fmt: skip
         child = HostileRun(ext, peer, ledger)
-        await outcome(ext.start())
+        await result_or_error(ext.start())
         for _ in range(40):
             assert isinstance(await child.end("die"), ExthostError)
             if ext.state == "failed":
                 break
-        await until(lambda: ext.state == "failed", CALL_SECONDS)
+        await wait_until(lambda: ext.state == "failed", CALL_SECONDS)
         assert len(pid_log.read_text().split()) == 4
         assert isinstance(await child.end("echo"), ExthostError)
         assert len(pid_log.read_text().split()) == 4  # a call does not start the extension

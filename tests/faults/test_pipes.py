@@ -23,7 +23,7 @@ from exthost.model.messages import Failure, Reply
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
-from tests.extensions.harness import outcome, until
+from tests.extensions.harness import result_or_error, wait_until
 from tests.faults.harness import (
     CALL_SECONDS,
     all_peers,
@@ -231,16 +231,16 @@ async def test_an_answer_before_its_request_is_dropped(folder: Path) -> None:
         flags = flags_at("ready", do="spew", **spew_command)
         no_restart = {"strategy": "never"}
         async with run_hostile(peer, folder, *flags, restart=no_restart, start=False) as child:
-            start_outcome = await outcome(child.ext.start())
+            start_outcome = await result_or_error(child.ext.start())
             if has_no_ids(peer):  # the start itself may have failed
-                await until(lambda: child.ext.state == "failed", CALL_SECONDS)
+                await wait_until(lambda: child.ext.state == "failed", CALL_SECONDS)
                 error = await child.end("echo")
                 assert isinstance(error, ProtocolViolation | HandshakeFailed), error
                 assert "without a request" in error.message
             else:
                 assert start_outcome is child.ext
-                dropped = {"replies to no question": 3}
-                await until(lambda: child.ext.stats.dropped == dropped, CALL_SECONDS)
+                dropped = {"replies without a request": 3}
+                await wait_until(lambda: child.ext.stats.dropped == dropped, CALL_SECONDS)
                 for n in range(12):  # one of these has the id 9
                     assert await child.do(value=n) == n
 

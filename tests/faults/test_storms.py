@@ -11,7 +11,7 @@ import pytest
 
 from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faults.harness import CALL_SECONDS, HostileRun, all_peers, run_hostile
 from tests.faults.trials import Trials
 
@@ -129,9 +129,9 @@ async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> Non
                 else:
                     pid = child.ext.stats.pid
                     child.ext.kill()
-                    await until(lambda pid=pid: child.ext.stats.pid not in (pid, None), 60)  # type: ignore[misc]
+                    await wait_until(lambda pid=pid: child.ext.stats.pid not in (pid, None), 60)  # type: ignore[misc]
                 before = ends["result"]
-                await until(lambda before=before: ends["result"] > before + 20, 60)  # type: ignore[misc]
+                await wait_until(lambda before=before: ends["result"] > before + 20, 60)  # type: ignore[misc]
             is_over = True
             await asyncio.gather(*workers)
             lost = set(ends) - {"result"}

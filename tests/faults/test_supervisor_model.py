@@ -66,13 +66,13 @@ class ControlledChild(FakeChild):
 
     def close_stdin(self) -> None:
         super().close_stdin()
-        self.die()
+        self.exit()
 
     def answer_handshake(self) -> None:
         """Answer the last request of the handshake."""
-        for request in self.heard()[-1:]:
+        for request in self.received()[-1:]:
             tools = [{"name": "echo", "description": ""}]
-            self.say(id=request["id"], result=tools if request["id"] else None)
+            self.send_to_host(id=request["id"], result=tools if request["id"] else None)
 
 
 CHILDREN: list[ControlledChild] = []
@@ -219,7 +219,7 @@ class SupervisorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.state in ("starting", "ready"))
     @rule()
     def crash_child(self) -> None:
-        CHILDREN[-1].die()
+        CHILDREN[-1].exit()
         self.model.crash(self.loop.now)
         self.loop.settle()
 
@@ -244,10 +244,10 @@ class SupervisorMachine(RuleBasedStateMachine):
         n = self.model.sent.pop(0)
         id = next(
             message["id"]
-            for message in CHILDREN[-1].heard()
+            for message in CHILDREN[-1].received()
             if message["params"] == n and message["id"] > 1
         )
-        CHILDREN[-1].say(id=id, result=n)
+        CHILDREN[-1].send_to_host(id=id, result=n)
         self.model.ends[n] = "result"
         self.model.served = True
         self.loop.settle()
@@ -337,7 +337,7 @@ class SupervisorMachine(RuleBasedStateMachine):
                 assert task.cancelled() or task.exception() or task.result() is not None
         finally:
             for child in CHILDREN:
-                child.die()
+                child.exit()
             self.loop.settle()
             self.loop.close()
             self.patch.undo()

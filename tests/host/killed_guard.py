@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.synaps_tree import write_plugin
 
 TOOL = "ext_tools_echo"
 
@@ -56,9 +56,9 @@ class KilledGuard:
         self.folder = folder / "plugins"
         self.outcomes: Counter[str] = Counter()
         self.is_over = threading.Event()
-        plugin(self.folder / "tools", {"heard": str(self._received)})
+        write_plugin(self.folder / "tools", {"heard": str(self._received)})
         block = {"action": "block", "reason": "never"}
-        plugin(
+        write_plugin(
             self.folder / "guard",
             {"hooks": {"before_tool_call": block}, "pids": str(self._pids)},
             hooks=[{"hook": "before_tool_call"}],

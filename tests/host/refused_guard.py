@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.synaps_tree import write_plugin
 
 TOOL = "ext_tools_echo"
 BEFORE = {"hook": "before_tool_call"}
@@ -78,10 +78,10 @@ class RefusedGuard:
         self.folder = folder
         self._received = folder / "heard"  # the tools write the messages to it
         self.plugins = folder / "plugins"
-        plugin(self.plugins / "tools", {"heard": str(self._received)})
+        write_plugin(self.plugins / "tools", {"heard": str(self._received)})
         if reason == "writable_by_another":
-            plugin(self.plugins / "aa")
-        self.guard = plugin(self.plugins / "guard", ALLOW, hooks=[BEFORE])
+            write_plugin(self.plugins / "aa")
+        self.guard = write_plugin(self.plugins / "guard", ALLOW, hooks=[BEFORE])
         config = REASONS[reason](self.guard)
         self.document = {"discovery": {"search_paths": [str(self.plugins)]}, **config, **more}
 

@@ -12,8 +12,8 @@ import exthost
 from exthost.errors import Refused
 from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirmation
-from tests.extensions.harness import failing
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.harness import error_of
+from tests.extensions.synaps_tree import write_plugin
 from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
@@ -77,9 +77,9 @@ async def test_any_exception_of_a_plain_function_is_an_error_of_the_call(
 
 
 def write_config_with_confirmation(folder: Path) -> Path:
-    plugin(folder / "plugins" / "tools")
+    write_plugin(folder / "plugins" / "tools")
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
-    plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
+    write_plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
     return write_config(folder, {"discovery": {"search_paths": [str(folder / "plugins")]}})
 
 
@@ -105,7 +105,7 @@ async def test_confirm_is_plain_or_async_for_a_host_and_an_attached_host(
     ):
         for caller in (host, attached):
             assert (await caller.call_tool(TOOL, {"a": 1})).data == {"a": 1}
-            error = await failing(caller.call_tool(TOOL, {"a": 2}))
+            error = await error_of(caller.call_tool(TOOL, {"a": 2}))
             assert isinstance(error, Refused) and "not confirmed" in error.message
 
 
@@ -121,6 +121,6 @@ def test_confirm_is_plain_or_async_for_a_blocking_host(tmp_path: Path, confirm: 
 
 async def test_without_confirm_the_error_says_that_no_person_can_be_asked(tmp_path: Path) -> None:
     async with exthost.Host.from_config(write_config_with_confirmation(tmp_path)) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0354" and "no person to ask" in error.message
         assert "confirm" in error.help

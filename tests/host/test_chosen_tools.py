@@ -10,9 +10,9 @@ from mcp.shared.exceptions import MCPError
 
 import exthost
 from exthost.errors import NotFound
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.nexo_tree import plugin as nexo_plugin
+from tests.extensions.nexo_tree import write_plugin as nexo_plugin
 from tests.extensions.six_dialects import TOOLS, document
 from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import extension, open_gateway, write_config
@@ -39,12 +39,13 @@ async def test_each_dialect_calls_a_renamed_tool_by_its_own_name_and_hides_the_o
             assert tool.shown in (await attached.call_tool(name, tool.arguments)).text
             assert list(host[tool.extension].tools) == ["chosen"]
             for hidden in (f"ext_{tool.extension}_{tool.name}", f"{tool.extension}:{tool.name}"):
-                assert isinstance(await failing(host.call_tool(hidden, tool.arguments)), NotFound)
+                assert isinstance(await error_of(host.call_tool(hidden, tool.arguments)), NotFound)
             assert isinstance(
-                await failing(host[tool.extension].call_tool(tool.name, tool.arguments)), NotFound
+                await error_of(host[tool.extension].call_tool(tool.name, tool.arguments)), NotFound
             )
             assert isinstance(
-                await failing(attached.call_tool(f"ext_{tool.extension}_{tool.name}", {})), NotFound
+                await error_of(attached.call_tool(f"ext_{tool.extension}_{tool.name}", {})),
+                NotFound,
             )
 
 

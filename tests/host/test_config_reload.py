@@ -11,12 +11,12 @@ import exthost
 from exthost.errors import ConfigError
 from exthost.events import ManifestChanged
 from exthost.model.messages import Request
-from tests.extensions.harness import command, until
-from tests.extensions.nexo_tree import plugin, rewrite
+from tests.extensions.harness import hostile_command, wait_until
+from tests.extensions.nexo_tree import rewrite, write_plugin
 
 
 def entry(name: str, *flags: str) -> dict[str, Any]:
-    program, *args = command(*flags)
+    program, *args = hostile_command(*flags)
     source = {"type": "process", "command": program, "args": args}
     return {"name": name, "dialect": "morphir", "source": source}
 
@@ -30,11 +30,13 @@ async def test_calls_in_flight_are_answered_by_their_process() -> None:
             name: asyncio.ensure_future(extension.call("keep"))
             for name, extension in old_extensions.items()
         }
-        await until(
+        await wait_until(
             lambda: all(extension.stats.in_flight == 1 for extension in old_extensions.values())
         )
         reloading = asyncio.ensure_future(host.reload(after))
-        await until(lambda: host["changed"] is not old_extensions["changed"] and "added" in host)
+        await wait_until(
+            lambda: host["changed"] is not old_extensions["changed"] and "added" in host
+        )
         assert not any(call.done() for call in calls.values())
         # Replaced and removed extensions get no new calls, but answer their calls in flight.
         for name, extension in old_extensions.items():
@@ -48,7 +50,7 @@ async def test_calls_in_flight_are_answered_by_their_process() -> None:
             ("removed",),
         )
         assert host["kept"] is old_extensions["kept"]
-        await until(
+        await wait_until(
             lambda: old_extensions["changed"].state == old_extensions["removed"].state == "stopped"
         )
 
@@ -78,7 +80,7 @@ async def test_a_reload_changes_the_audit_file(tmp_path: Path) -> None:
 
 
 async def test_a_reload_starts_and_stops_the_watch_of_manifests(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "one", "one")
+    path = write_plugin(tmp_path / "one", "one")
     search = {"search_paths": [str(tmp_path)]}
     changes: list[ManifestChanged] = []
     async with exthost.Host.from_config({"discovery": search}) as host:
@@ -86,7 +88,7 @@ async def test_a_reload_starts_and_stops_the_watch_of_manifests(tmp_path: Path) 
         watch = {"enabled": True, "debounce_ms": 50}
         await host.reload({"discovery": search | {"watch": watch}})
         rewrite(path, path.read_text() + "\n# changed\n")
-        await until(lambda: bool(changes))  # the watch has begun when `reload` returns
+        await wait_until(lambda: bool(changes))  # the watch has begun when `reload` returns
         assert changes[0].extension == "one"
         await host.reload({"discovery": search})
         assert host._services._reloader is None
@@ -96,8 +98,10 @@ async def test_a_guard_whose_manifest_became_invalid_continues(tmp_path: Path) -
     """Without it, calls that it stops would pass after the reload."""
     hooks = 'hooks = ["before_tool_call"]'
     behaviour_of_guard = {"hooks": {"before_tool_call": {"abort": True, "reason": "no"}}}
-    manifest = plugin(tmp_path / "guard", "guard", behaviour=behaviour_of_guard, capabilities=hooks)
-    plugin(tmp_path / "work", "work")
+    manifest = write_plugin(
+        tmp_path / "guard", "guard", behaviour=behaviour_of_guard, capabilities=hooks
+    )
+    write_plugin(tmp_path / "work", "work")
     config = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(config) as host:
         guard = host["guard"]

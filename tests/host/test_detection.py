@@ -18,7 +18,7 @@ from exthost.host import detection
 from exthost.host.connection import connection_spec
 from exthost.host.detection import DetectedConnection
 from tests.extensions.clock import Clock
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.cli.cli_process import run_inside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -85,9 +85,9 @@ async def test_a_slow_program_is_detected_with_its_first_process(
     opening = asyncio.ensure_future(connection.__aenter__())
     starts = tmp_path / "starts"
     try:
-        await until(starts.exists)
+        await wait_until(starts.exists)
         waits_until = time.monotonic() + 5 * short_patience
-        await until(lambda: time.monotonic() > waits_until)
+        await wait_until(lambda: time.monotonic() > waits_until)
         assert not opening.done() and connection.attempts == []
         (tmp_path / "go").touch()
         ext = await opening
@@ -105,7 +105,7 @@ async def test_a_program_that_reads_and_does_not_answer_is_given_up(short_patien
         async with exthost.connect(python_command(SILENT_PROGRAM)):
             pass
     assert caught.value.code == "X0504"
-    assert "it read the opening and did not shake hands" in caught.value.message
+    assert "it read the opening and did not complete the handshake" in caught.value.message
     assert "does it flush stdout" in caught.value.help
 
 
@@ -131,7 +131,7 @@ async def test_the_stderr_of_an_extension_that_never_reads_is_the_evidence(clock
         async with DetectedConnection(spec, events=bus, seconds=100):
             pass
     error = caught.value
-    assert error.code == "X0504" and "did not even read its input" in error.message
+    assert error.code == "X0504" and "did not read its input" in error.message
     assert error.evidence.stderr == ("waiting for a lock",)
 
 
@@ -176,7 +176,7 @@ def test_the_detection_of_a_program_that_never_reads_ends_at_its_limit() -> None
     )
     result = run_inside(*command)
     assert result.returncode == EXIT_HANDSHAKE_FAILED, result.stderr
-    assert "did not even read its input" in result.stdout + result.stderr
+    assert "did not read its input" in result.stdout + result.stderr
 
 
 def test_timeout_limits_a_handshake_in_a_given_dialect() -> None:

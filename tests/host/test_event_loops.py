@@ -12,8 +12,8 @@ import pytest
 
 import exthost
 from exthost import errors
-from tests.extensions.harness import pid_of, until
-from tests.extensions.proc import gone
+from tests.extensions.harness import pid_of, wait_until
+from tests.extensions.proc import is_gone
 from tests.host.test_host import config, entry
 
 Use = Callable[[exthost.Host], Coroutine[Any, Any, Any]]
@@ -90,7 +90,7 @@ def test_a_host_that_is_not_closed_warns_and_leaves_no_process(
             pid = loop.run_until_complete(leave_open())
             loop.close()
         gc.collect()
-    asyncio.run(until(lambda: gone(pid)))
+    asyncio.run(wait_until(lambda: is_gone(pid)))
 
 
 def test_after_the_end_of_its_loop_a_host_can_only_be_closed() -> None:

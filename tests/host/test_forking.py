@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import exthost
-from tests.extensions.proc import runs
+from tests.extensions.proc import is_running
 
 PROGRAM = Path(__file__).parent / "with_fork.py"
 SECONDS = 150
@@ -39,6 +39,7 @@ def test_a_blocking_host_cannot_be_used_in_the_child(mode: str) -> None:
     assert run_program(mode) == ["copy: UsageError X1317", "ours: 2"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["loop", "attached"])
 def test_an_asynchronous_or_attached_host_cannot_be_used_in_the_child(mode: str) -> None:
     assert run_program(mode) == ["copy: UsageError X1317", "ours: 2"]
@@ -67,11 +68,11 @@ def test_a_child_that_outlives_the_program_keeps_neither_extensions_nor_the_conf
             program.send_signal(signal.SIGKILL)
             program.wait(SECONDS)
             deadline = time.monotonic() + SECONDS
-            while any(map(runs, extensions)) and time.monotonic() < deadline:
+            while any(map(is_running, extensions)) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert not any(map(runs, extensions))
+            assert not any(map(is_running, extensions))
             with exthost.SyncHost.from_config(config, control=True) as host:
                 assert host["a"].call("echo", 2) == 2
-            assert runs(copy)
+            assert is_running(copy)
         finally:
             os.kill(copy, signal.SIGKILL)

@@ -18,10 +18,10 @@ from exthost.errors import CallFailed, CallTimeout, ConfigError, ExthostError, R
 from exthost.events import HookFailed
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.harness import failing, pid_of
+from tests.extensions.harness import error_of, pid_of
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.synaps_tree import plugin
-from tests.faces.gateway.gateway_process import extension, on_stdio, write_config
+from tests.extensions.synaps_tree import write_plugin
+from tests.faces.gateway.gateway_process import extension, stdio_client, write_config
 from tests.host.killed_guard import CALLERS, TOOL, CallSchedule, KilledGuard
 
 BEFORE = {"hook": "before_tool_call"}
@@ -39,8 +39,10 @@ def write_guard(root: Path, answer: Any, **behaviour: Any) -> Path:
     """Write a plugin with tools, and a guard that answers `before_tool_call` in this way. Return
     the file to which the tools write the messages that they receive."""
     received = root / "heard"
-    plugin(root / "tools", {"heard": str(received)})
-    plugin(root / "guard", {"hooks": {"before_tool_call": answer}, **behaviour}, hooks=[BEFORE])
+    write_plugin(root / "tools", {"heard": str(received)})
+    write_plugin(
+        root / "guard", {"hooks": {"before_tool_call": answer}, **behaviour}, hooks=[BEFORE]
+    )
     return received
 
 
@@ -106,7 +108,7 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
     tmp_path: Path, times: int
 ) -> None:
     killed = KilledGuard(tmp_path)
-    async with on_stdio(write_config(tmp_path, killed.document()), "handshake") as client:
+    async with stdio_client(write_config(tmp_path, killed.document()), "handshake") as client:
 
         async def make_calls() -> None:
             schedule = CallSchedule()
@@ -125,12 +127,12 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
 async def test_a_hook_whose_process_ends_is_sent_to_only_one_more_process(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     received = tmp_path / "heard"
     guard = {"hooks": {"before_tool_call": "die"}, "heard": str(received)}
-    plugin(tmp_path / "guard", guard, hooks=[BEFORE])
+    write_plugin(tmp_path / "guard", guard, hooks=[BEFORE])
     async with exthost.Host.from_config(config_document(tmp_path)) as host:
-        await failing(host.call_tool(TOOL, {"a": 1}))
+        await error_of(host.call_tool(TOOL, {"a": 1}))
     assert received.read_text().count("hook.handle") == 2
 
 
@@ -148,7 +150,7 @@ async def test_a_call_is_refused_if_its_hook_fails_and_the_error_names_the_hook(
     received = write_guard(tmp_path, answer)
     overrides = {"guard": {"limits": {"call": "300ms" if answer in ("hang", "flood") else "20s"}}}
     async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
     assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"
     assert TOOL in error.message and "before_tool_call" in error.message
     assert "guard" in error.help and "on_failure" in error.help
@@ -162,12 +164,12 @@ async def test_a_call_is_refused_if_its_hook_fails_and_the_error_names_the_hook(
 )
 async def test_a_call_is_refused_if_a_hook_of_nexo_fails(tmp_path: Path, answer: Any) -> None:
     received = tmp_path / "heard"
-    plugin(tmp_path / "tools", {"heard": str(received)})
+    write_plugin(tmp_path / "tools", {"heard": str(received)})
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": answer}}
     guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour))
     guard["limits"] = {"call": "300ms" if answer == "hang" else "20s"}
     async with exthost.Host.from_config(config_document(tmp_path, extensions=[guard])) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
     assert error.code == "X0333" and error.extension == "guard"
     assert "tool.call" not in received.read_text()
 
@@ -200,7 +202,7 @@ async def test_on_failure_is_set_for_the_host_an_extension_or_a_hook(
             assert result.data == {"a": 1}
             (warning,) = result.warnings
             assert "guard" in warning and "before_tool_call" in warning
-            failed = await failing(host.call_tool("ext_tools_nap", {}))
+            failed = await error_of(host.call_tool("ext_tools_nap", {}))
             assert isinstance(failed, CallFailed), (
                 "the error of the tool, with a note about the hook"
             )
@@ -208,7 +210,7 @@ async def test_on_failure_is_set_for_the_host_an_extension_or_a_hook(
             returned = await host.call_tool("ext_tools_nap", {}, check=False)
             assert returned.is_error and "before_tool_call of guard failed" in returned.warnings[0]
         else:
-            assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
 
 
 @shows("hooks-guard-03")
@@ -236,7 +238,7 @@ async def test_a_call_starts_a_lazy_guard(tmp_path: Path) -> None:
     overrides = {"guard": {"start": "lazy", "limits": {"call": "20s"}}}
     async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         assert host["guard"].state == "admitted"
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0332" and "not today" in error.message
 
 
@@ -244,7 +246,7 @@ async def test_a_call_starts_a_lazy_guard(tmp_path: Path) -> None:
 async def test_a_call_starts_a_lazy_extension_whose_hooks_are_unknown(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     block = {"abort": True, "reason": "not today"}
     behaviour = {
         "offer": {"hooks": ["before_tool_call"]},
@@ -253,7 +255,7 @@ async def test_a_call_starts_a_lazy_extension_whose_hooks_are_unknown(
     arguments = ("-S", "-E", str(NEXO), json.dumps(behaviour))
     lazy = extension("guard", "nexo", *arguments, start="lazy")
     async with exthost.Host.from_config(config_document(tmp_path, extensions=[lazy])) as host:
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
 
 
 @shows("hooks-guard-01")
@@ -262,7 +264,7 @@ async def test_a_hook_is_repeated_once_if_the_guard_exits(tmp_path: Path) -> Non
     write_guard(tmp_path, block, **{"die first": str(tmp_path / "died")})
     overrides = {"guard": {"limits": {"call": "20s"}}}
     async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0332" and "not today" in error.message
         assert host["guard"].stats.crashes == 1
 
@@ -270,12 +272,12 @@ async def test_a_hook_is_repeated_once_if_the_guard_exits(tmp_path: Path) -> Non
 @shows("hooks-guard-01")
 async def test_a_repeated_hook_has_only_the_remaining_time(tmp_path: Path, clock: Clock) -> None:
     received = tmp_path / "asked"
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     behaviour = {"hooks": {"before_tool_call": "hang"}, "heard": str(received)}
-    plugin(tmp_path / "guard", behaviour, hooks=[BEFORE])
+    write_plugin(tmp_path / "guard", behaviour, hooks=[BEFORE])
     overrides = {"guard": {"limits": {"call": "600s"}}}
     async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
-        call = asyncio.ensure_future(failing(host.call_tool(TOOL, {"a": 1})))
+        call = asyncio.ensure_future(error_of(host.call_tool(TOOL, {"a": 1})))
         await clock.until(lambda: received.read_text().count("hook.handle") == 1)
         await clock.advance(400)
         os.kill(pid_of(host["guard"]), signal.SIGKILL)
@@ -290,16 +292,16 @@ async def test_a_guard_that_failed_finally_blocks_every_call(tmp_path: Path) -> 
     write_guard(tmp_path, {"action": "continue"}, crash=True)
     async with exthost.Host.from_config(config_document(tmp_path)) as host:
         assert host["guard"].state == "failed"
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0333" and error.extension == "guard"
 
 
 @shows("hooks-guard-06")
 async def test_a_hook_that_is_not_allowed_to_block_is_skipped_and_reported(tmp_path: Path) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     hooks = [{"hook": "after_tool_call"}, {"hook": "before_message"}]
     behaviour = {"hooks": {"after_tool_call": "die", "before_message": "die"}}
-    plugin(tmp_path / "eye", behaviour, hooks=hooks)
+    write_plugin(tmp_path / "eye", behaviour, hooks=hooks)
     async with exthost.Host.from_config(config_document(tmp_path)) as host:
         result = await host.call_tool(TOOL, {"a": 1})
         assert result.data == {"a": 1} and "after_tool_call of eye" in result.warnings[0]
@@ -310,10 +312,10 @@ async def test_a_hook_that_is_not_allowed_to_block_is_skipped_and_reported(tmp_p
 async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> None:
     write_guard(tmp_path, {"action": "block", "reason": "no"})
     async with exthost.Host.from_config(config_document(tmp_path)) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}, timeout=-0.5))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}, timeout=-0.5))
         assert isinstance(error, CallTimeout)
         not_callable: Any = 5
-        error = await failing(host.call_tool(TOOL, {"a": 1}, on_progress=not_callable))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}, on_progress=not_callable))
         assert error.code == "X1332"
         assert host["guard"].stats.calls == 0
 
@@ -333,7 +335,7 @@ async def test_failed_hooks_are_reported_by_events_and_in_the_audit(
     async with exthost.Host.from_config(config_document(tmp_path, **settings)) as host:
         host.events.subscribe(HookFailed, hook_failures.append)
         call = host.call_tool(TOOL, {"a": 1}, context={"agent_id": "me"})
-        await (failing(call) if on_failure == "closed" else call)
+        await (error_of(call) if on_failure == "closed" else call)
     outcome = "refused" if on_failure == "closed" else "passed over"
     (event,) = hook_failures
     assert event[:3] == ("guard", "before_tool_call", outcome) and event.about == TOOL
@@ -344,6 +346,7 @@ async def test_failed_hooks_are_reported_by_events_and_in_the_audit(
     assert record["context"] == {"agent_id": "me"}
 
 
+@pytest.mark.more
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
 async def test_failed_hooks_are_reported_to_clients_of_the_gateway(
@@ -351,12 +354,14 @@ async def test_failed_hooks_are_reported_to_clients_of_the_gateway(
 ) -> None:
     received = write_guard(tmp_path, {"action": "dance"})
     nonsense = {"hooks": {"before_tool_call": {"action": "dance"}}}
-    plugin(tmp_path / "strict", nonsense, hooks=[{**BEFORE, "match": {"input_contains": "no"}}])
+    write_plugin(
+        tmp_path / "strict", nonsense, hooks=[{**BEFORE, "match": {"input_contains": "no"}}]
+    )
     settings = {
         "hooks": {"on_failure": "open"},
         "overrides": {"strict": {"hooks": {"on_failure": "closed"}}},
     }
-    async with on_stdio(
+    async with stdio_client(
         write_config(tmp_path, config_document(tmp_path, **settings)), era
     ) as client:
         result = await client.call_tool(TOOL, {"a": 1})

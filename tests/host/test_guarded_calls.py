@@ -12,10 +12,10 @@ import exthost
 from exthost.errors import CallTimeout, NotFound, UsageError
 from exthost.events import HooksSkipped
 from tests.extensions.clock import Clock
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.nexo_tree import plugin as nexo_plugin
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.nexo_tree import write_plugin as nexo_plugin
+from tests.extensions.synaps_tree import write_plugin
 from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import extension, write_config
 
@@ -25,9 +25,9 @@ BEFORE, AFTER = {"hook": "before_tool_call"}, {"hook": "after_tool_call"}
 
 def write_audited_config(folder: Path) -> Path:
     """Write a config with tools, an audit, and a guard that records the messages it receives."""
-    plugin(folder / "plugins" / "tools")
+    write_plugin(folder / "plugins" / "tools")
     behaviour = {"heard": str(folder / "heard")}
-    plugin(folder / "plugins" / "guard", behaviour, hooks=[BEFORE, AFTER])
+    write_plugin(folder / "plugins" / "guard", behaviour, hooks=[BEFORE, AFTER])
     document = {
         "discovery": {"search_paths": [str(folder / "plugins")]},
         "audit": {"path": str(folder / "audit.jsonl")},
@@ -115,7 +115,7 @@ def has_no_hooks(host: exthost.Host) -> bool:
 async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_changes(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     block = {"abort": True, "reason": "no"}
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
@@ -123,7 +123,7 @@ async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_chan
         assert has_no_hooks(host)
         await host.load(extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour)))
         assert not has_no_hooks(host)
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
         await host.unload("guard")
         await host.call_tool(TOOL, {"a": 1})
         assert has_no_hooks(host)
@@ -131,7 +131,7 @@ async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_chan
 
 async def test_a_call_waits_for_the_handshake_of_a_possible_guard(tmp_path: Path) -> None:
     """Its hooks are known only after its handshake."""
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     block = {"abort": True, "reason": "no"}
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
     guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour), start="lazy")
@@ -140,7 +140,7 @@ async def test_a_call_waits_for_the_handshake_of_a_possible_guard(tmp_path: Path
         starting = asyncio.ensure_future(host["guard"].start())
         await asyncio.sleep(0)
         assert host["guard"].state in ("admitted", "starting")
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
         await starting
 
 
@@ -148,17 +148,17 @@ async def test_a_call_that_cannot_be_made_runs_no_hooks(tmp_path: Path) -> None:
     config = write_audited_config(tmp_path)
     async with exthost.Host.from_config(config) as host:
         tools = host["tools"]
-        assert isinstance(await failing(tools.call_tool("nope")), NotFound)
-        assert isinstance(await failing(host.call_tool(TOOL, timeout=0)), CallTimeout)
+        assert isinstance(await error_of(tools.call_tool("nope")), NotFound)
+        assert isinstance(await error_of(host.call_tool(TOOL, timeout=0)), CallTimeout)
         not_a_mapping: Any = 5
-        assert isinstance(await failing(host.call_tool(TOOL, context=not_a_mapping)), UsageError)
+        assert isinstance(await error_of(host.call_tool(TOOL, context=not_a_mapping)), UsageError)
         await tools.drain()
-        await failing(tools.call_tool("echo", {}, wait=False))
+        await error_of(tools.call_tool("echo", {}, wait=False))
         assert host["guard"].stats.calls == 0
 
 
 async def test_skipped_hooks_are_published(tmp_path: Path) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     skipped_events: list[HooksSkipped] = []
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
         host.events.subscribe(HooksSkipped, skipped_events.append)
@@ -203,10 +203,10 @@ async def test_the_error_of_a_call_that_was_not_repeated_says_so(
     tmp_path: Path, clock: Clock
 ) -> None:
     received = tmp_path / "heard"
-    plugin(tmp_path / "tools", {"heard": str(received)})
+    write_plugin(tmp_path / "tools", {"heard": str(received)})
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
         never = str(tmp_path / "never")
-        call = asyncio.ensure_future(failing(host.call_tool("ext_tools_nap", {"until": never})))
+        call = asyncio.ensure_future(error_of(host.call_tool("ext_tools_nap", {"until": never})))
         await clock.until(lambda: "tool.call" in received.read_text())
         await host.unload("tools")
         error = await call

@@ -12,9 +12,9 @@ from exthost.errors import Refused
 from exthost.host.hook_index import HookIndex
 from exthost.model.offer import Offer
 from exthost.model.spec import Pins, Spec
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.synaps_tree import write_plugin
 
 TOOL = "ext_tools_echo"
 
@@ -80,7 +80,7 @@ def test_a_refused_extension_with_a_pinned_manifest_may_have_any_hook_that_block
 
 
 async def test_a_guard_decides_from_load_to_unload(tmp_path: Path) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     behaviour = {
         "offer": {"hooks": ["before_tool_call"]},
         "hooks": {"before_tool_call": {"abort": True, "reason": "no"}},
@@ -94,8 +94,8 @@ async def test_a_guard_decides_from_load_to_unload(tmp_path: Path) -> None:
     async with exthost.Host.from_config(document) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
         await host.load({"name": "guard", "dialect": "nexo", "source": command})
-        assert isinstance(await failing(host.call_tool(TOOL, {"a": 1})), Refused)
+        assert isinstance(await error_of(host.call_tool(TOOL, {"a": 1})), Refused)
         await host["guard"].restart()
-        assert isinstance(await failing(host.call_tool(TOOL, {"a": 1})), Refused)
+        assert isinstance(await error_of(host.call_tool(TOOL, {"a": 1})), Refused)
         await host.unload("guard")
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}

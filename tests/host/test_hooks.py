@@ -20,8 +20,8 @@ from exthost.host.hooks import MAX_EXTENSIONS, Hooks
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing
-from tests.extensions.nexo_tree import config, plugin
+from tests.extensions.harness import error_of
+from tests.extensions.nexo_tree import config, write_plugin
 
 HOOK = "before_message"
 
@@ -262,7 +262,7 @@ async def test_a_decision_is_in_the_outcome_and_a_block_is_not_overruled() -> No
 
 def guard(folder: Path, id: str, *, priority: int = 0, **hooks: Any) -> None:
     """Write a plugin that gives these answers to these hooks."""
-    plugin(
+    write_plugin(
         folder / id,
         id,
         behaviour={"offer": {"hooks": list(hooks)}, "hooks": hooks},
@@ -272,7 +272,7 @@ def guard(folder: Path, id: str, *, priority: int = 0, **hooks: Any) -> None:
 
 @shows("nexo-hook-02", "nexo-hook-03")
 async def test_a_tool_runs_between_its_hooks(tmp_path: Path) -> None:
-    plugin(tmp_path / "tool", "tool")
+    write_plugin(tmp_path / "tool", "tool")
     guard(tmp_path, "rich", before_tool_call={"override": {"arguments": {"city": "Lima"}}})
     guard(tmp_path, "gold", after_tool_call={"override": {"result": "gilded"}, "abort": True})
     async with exthost.Host(config(tmp_path)) as host:
@@ -284,11 +284,11 @@ async def test_a_tool_runs_between_its_hooks(tmp_path: Path) -> None:
 @shows("nexo-hook-01", "nexo-hook-03")
 async def test_a_call_that_a_hook_aborts_is_not_sent(tmp_path: Path) -> None:
     received = tmp_path / "heard"
-    plugin(tmp_path / "tool", "tool", behaviour={"heard": str(received)})
+    write_plugin(tmp_path / "tool", "tool", behaviour={"heard": str(received)})
     guard(tmp_path, "late", priority=9, before_tool_call={"abort": True, "reason": "me too"})
     guard(tmp_path, "no", priority=1, before_tool_call={"abort": True, "reason": "not today"})
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.call_tool("echo", {}))
+        error = await error_of(host.call_tool("echo", {}))
         assert isinstance(error, Refused) and error.code == "X0332"
         assert "no" in error.extension and "not today" in error.message
     assert "tools/call" not in received.read_text()
@@ -298,12 +298,12 @@ async def test_a_hook_with_a_late_priority_cannot_change_arguments_after_a_guard
     tmp_path: Path,
 ) -> None:
     received = tmp_path / "heard"
-    plugin(tmp_path / "tool", "tool", behaviour={"heard": str(received)})
+    write_plugin(tmp_path / "tool", "tool", behaviour={"heard": str(received)})
     guard(tmp_path, "guard", before_tool_call={"override": {"arguments": {"path": "/srv"}}})
     harmful = {"override": {"arguments": {"path": "/etc"}}}
     guard(tmp_path, "liar", priority=2**62, before_tool_call=harmful)
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.call_tool("echo", {"path": "/srv"}))
+        error = await error_of(host.call_tool("echo", {"path": "/srv"}))
         assert isinstance(error, Refused) and error.code == "X0333"
         assert error.extension == "guard" and "liar" in error.message
     assert "tools/call" not in received.read_text()
@@ -313,7 +313,7 @@ async def test_a_hook_with_a_late_priority_cannot_change_arguments_after_a_guard
 async def test_with_on_failure_open_a_hook_that_exits_or_hangs_does_not_stop_the_call(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "tool", "tool")
+    write_plugin(tmp_path / "tool", "tool")
     guard(tmp_path, "dies", before_tool_call="die")
     guard(tmp_path, "hangs", before_tool_call="hang")
     limits = {"limits": {"call": "200ms"}}
@@ -339,14 +339,14 @@ def after_event(received: Path) -> dict[str, Any]:
 
 async def test_the_after_hook_gets_the_error_of_a_failed_tool(tmp_path: Path) -> None:
     received = tmp_path / "heard"
-    plugin(tmp_path / "tool", "tool", behaviour={"offer": {"tools": ["die"]}}, tools=("die",))
-    plugin(
+    write_plugin(tmp_path / "tool", "tool", behaviour={"offer": {"tools": ["die"]}}, tools=("die",))
+    write_plugin(
         tmp_path / "eye",
         "eye",
         behaviour={"offer": {"hooks": ["after_tool_call"]}, "heard": str(received)},
     )
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.call_tool("ext_tool_die"))
+        error = await error_of(host.call_tool("ext_tool_die"))
         assert error.kind == "ExtensionGone"
     event = after_event(received)
     assert event["result"] is None and "exited with" in event["error"]
@@ -356,9 +356,9 @@ async def test_the_after_hook_gets_the_error_of_a_failed_tool(tmp_path: Path) ->
 @shows("nexo-hook-08")
 async def test_the_after_hook_gets_result_error_and_duration(tmp_path: Path) -> None:
     received = tmp_path / "heard"
-    plugin(tmp_path / "tool", "tool")
+    write_plugin(tmp_path / "tool", "tool")
     behaviour = {"offer": {"hooks": ["after_tool_call"]}, "heard": str(received)}
-    plugin(tmp_path / "eye", "eye", behaviour=behaviour)
+    write_plugin(tmp_path / "eye", "eye", behaviour=behaviour)
     async with exthost.Host(config(tmp_path)) as host:
         await host.call_tool("ext_tool_echo", {"a": 1})
     event = after_event(received)

@@ -20,7 +20,7 @@ from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
@@ -421,7 +421,7 @@ async def test_the_error_for_a_tool_of_a_failed_extension_has_the_reason() -> No
     async with exthost.Host.from_config(config(failing_entry, missing_program)) as host:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("ext_a_divide", {"a": 1, "b": 0})
-        await until(lambda: host["a"].state == "failed")
+        await wait_until(lambda: host["a"].state == "failed")
         for name in ("ext_a_divide", "a:divide", "divide"):
             with pytest.raises(errors.ExtensionGone) as gone:
                 await host.call_tool(name, {"a": 1, "b": 1})

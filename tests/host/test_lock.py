@@ -15,7 +15,7 @@ import exthost
 from exthost.config.lock_file import parse_lock
 from exthost.errors import ExthostError, Refused
 from exthost.events import LockMismatch, Quarantined, Spawned
-from tests.extensions.harness import failing, pid_of, until
+from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.locked_project import Project, tool
 
 
@@ -30,7 +30,7 @@ async def refusal_of(project: Project, **settings: Any) -> Refused:
     host.events.subscribe(Spawned, spawned.append)
     async with host:
         error = host["demo"].cause
-        called = await failing(host.call_tool("demo:get"))
+        called = await error_of(host.call_tool("demo:get"))
     assert isinstance(error, Refused) and not spawned
     assert called.code == error.code
     return error
@@ -69,7 +69,7 @@ async def test_a_package_that_changes_before_a_restart_is_not_run(tmp_path: Path
     async with host:
         pid = pid_of(host["demo"])
         project.program.write_text("raise SystemExit('changed')")
-        error = await failing(host["demo"].restart())
+        error = await error_of(host["demo"].restart())
         assert error.code == "X1820" and pid_of(host["demo"]) == pid
         assert (await host.call_tool("demo:get")).text == "ran get"  # by the old process
     assert [(item.extension, item.key, item.is_enforced) for item in mismatches] == [
@@ -211,11 +211,11 @@ async def test_a_tool_that_changes_while_it_runs_is_quarantined_alone(
         pid = pid_of(extension)
         project.offer(CHANGES[change], tool("tell"))
         await host.call_tool("demo:tell")
-        await until(lambda: "get" in extension.quarantined)
+        await wait_until(lambda: "get" in extension.quarantined)
         for name in ("ext_demo_get", "demo:get", "get"):
-            error = await failing(host.call_tool(name))
+            error = await error_of(host.call_tool(name))
             assert error.code == "X1822" and "exthost approve demo" in error.help, name
-        assert (await failing(extension.call_tool("get"))).code == "X1822"
+        assert (await error_of(extension.call_tool("get"))).code == "X1822"
         assert set(host.tools) == {"ext_demo_tell"} and set(extension.tools) == {"tell"}
         assert [item.name for item in extension.offer.tools] == ["tell"]
         assert [item.name for item in await extension.list_tools()] == ["tell"]
@@ -225,7 +225,7 @@ async def test_a_tool_that_changes_while_it_runs_is_quarantined_alone(
         # The tool is free again when it is as it was.
         project.offer(tool("get"), tool("tell"))
         await host.call_tool("demo:tell")
-        await until(lambda: "get" in extension.tools)
+        await wait_until(lambda: "get" in extension.tools)
         assert (await host.call_tool("get")).text == "ran get"
     assert [(event.extension, event.tool) for event in events] == [("demo", "get")]
 
@@ -236,7 +236,7 @@ async def test_a_new_tool_and_a_renamed_tool_are_quarantined(tmp_path: Path) -> 
     project.offer(tool("fetch"), tool("tell"))
     async with host_of(project) as host:
         assert set(host.tools) == {"ext_demo_tell"} and set(host["demo"].quarantined) == {"fetch"}
-        assert (await failing(host.call_tool("fetch"))).code == "X1822"
+        assert (await error_of(host.call_tool("fetch"))).code == "X1822"
 
 
 async def test_an_extension_under_another_name_is_not_locked(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ async def test_another_extension_does_not_get_the_name_of_a_quarantined_tool(
     entry["name"], entry["source"]["args"][2] = "ext", str(other.program)
     async with host_of(project) as host:
         await host.load({**entry, "name": "x"})
-        assert (await failing(host.call_tool("ext_demo_get"))).code == "X1822"
+        assert (await error_of(host.call_tool("ext_demo_get"))).code == "X1822"
 
 
 async def test_a_server_that_offers_other_tools_to_the_host_than_to_the_lock_is_noticed(
@@ -299,10 +299,10 @@ async def test_in_a_pool_a_quarantined_tool_stays_so_while_another_process_may_h
     async with host_of(project) as host:
         project.offer(tool("get", "Changed."), tool("tell"))
         await host.call_tool("demo:tell")
-        await until(lambda: "get" in host["demo"].quarantined)
+        await wait_until(lambda: "get" in host["demo"].quarantined)
         project.offer(tool("get"), tool("tell"))
         await host["demo"].restart()
-        assert (await failing(host.call_tool("get"))).code == "X1822"
+        assert (await error_of(host.call_tool("get"))).code == "X1822"
 
 
 async def test_a_reload_applies_an_approval_to_the_changed_extension_alone(tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ async def test_a_quarantined_tool_is_not_called_by_a_raw_method_either(tmp_path:
     project.offer(tool("get", "Changed."), tool("tell"))
     async with host_of(project) as host:
         params = {"name": "get", "arguments": {}}
-        assert (await failing(host["demo"].call("tools/call", params))).code == "X1822"
+        assert (await error_of(host["demo"].call("tools/call", params))).code == "X1822"
         params = {"name": "tell", "arguments": {}}
         assert (await host["demo"].call("tools/call", params))["content"]
 
@@ -412,8 +412,8 @@ async def test_in_a_dialect_whose_tools_are_methods_the_method_is_refused(tmp_pa
     await project.write_lock()
     project.offer({"name": "get", "description": "Sends."}, {"name": "tell", "description": "T."})
     async with host_of(project) as host:
-        assert (await failing(host["demo"].call("get", {}))).code == "X1822"
-        assert (await failing(host.call_tool("get"))).code == "X1822"
+        assert (await error_of(host["demo"].call("get", {}))).code == "X1822"
+        assert (await error_of(host.call_tool("get"))).code == "X1822"
         assert await host["demo"].call("tell", {}) == "ran tell"
 
 

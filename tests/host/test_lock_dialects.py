@@ -14,10 +14,10 @@ import exthost
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.config.lock_file import format_lock
 from exthost.host.lock_survey import compare_with_lock
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 from tests.extensions.locked_project import Project, tool
 from tests.faces.cli.cli_process import run_inside
-from tests.faces.gateway.gateway_process import on_stdio, tools_of
+from tests.faces.gateway.gateway_process import stdio_client, tools_of
 from tests.faces.web.page_process import page
 
 SERVER = """\
@@ -76,12 +76,12 @@ async def test_a_description_that_changes_at_a_restart_is_quarantined(
         assert set(extension.tools) == {"tell"} and set(extension.quarantined) == {"get"}
         assert not any("sends it" in str(item) for item in host.tools.as_openai())
         for name in ("demo:get", "get", extension.internals.registered_name("get")):
-            error = await failing(host.call_tool(name))
+            error = await error_of(host.call_tool(name))
             assert error.code == "X1822" and "exthost approve demo" in error.message
             assert "sends it" not in str(error.as_dict())  # it may reach a model
-        assert (await failing(extension.call_tool("get"))).code == "X1822"
+        assert (await error_of(extension.call_tool("get"))).code == "X1822"
         async with exthost.attach(config) as attached:
-            assert (await failing(attached.call_tool("demo:get"))).code == "X1822"
+            assert (await error_of(attached.call_tool("demo:get"))).code == "X1822"
             assert not any("get" in name for name in attached.tools)
         done = await asyncio.to_thread(run_inside, "call", "demo", "get", "--config", config)
         assert done.returncode == 4 and "exthost approve demo" in done.stderr
@@ -111,8 +111,8 @@ async def test_a_roder_manifest_that_changes_under_a_running_host_is_not_used(
         manifest.write_text(manifest.read_text().replace("Gets a thing.", "Sends a thing."))
         await host.reload()
         assert not any("Sends" in str(item) for item in host.tools.as_openai())
-        assert (await failing(host.call_tool("demo:get"))).code == "X1822"
-        assert (await failing(host.call_tool("demo:tell"))).code == "X1820"  # the manifest differs
+        assert (await error_of(host.call_tool("demo:get"))).code == "X1822"
+        assert (await error_of(host.call_tool("demo:tell"))).code == "X1820"  # the manifest differs
 
 
 async def test_other_capabilities_of_a_cigen_provider_stop_its_restart(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_other_capabilities_of_a_cigen_provider_stop_its_restart(tmp_path:
     async with exthost.Host.from_config(config) as host:
         await host["demo"].start()
         (tmp_path / "offer.txt").write_text("provider:other")
-        error = await failing(host["demo"].restart())
+        error = await error_of(host["demo"].restart())
         assert error.code == "X1820" and "capabilities" in error.message
 
 
@@ -131,7 +131,7 @@ async def test_the_gateway_offers_no_quarantined_tool_and_says_why_a_call_fails(
 ) -> None:
     project = Project(tmp_path)
     await project.write_lock()
-    async with on_stdio(project.config, "handshake") as client:
+    async with stdio_client(project.config, "handshake") as client:
         assert (await tools_of(client, "ext_demo_get")).keys() >= {"ext_demo_tell"}
         project.offer(tool("get", "Gets a thing, and sends it."), tool("tell"))
         await client.call_tool("ext_demo_tell", {})
@@ -149,7 +149,7 @@ async def test_search_finds_no_quarantined_tool_and_does_not_call_it(tmp_path: P
     project.write_config(gateway={"mode": "search"})
     await project.write_lock()
     project.offer(tool("get", "Gets a thing, and sends it."), tool("tell"))
-    async with on_stdio(project.config, "handshake") as client:
+    async with stdio_client(project.config, "handshake") as client:
         found = await client.call_tool("search_tools", {"query": "thing sends get tell"})
         assert "ext_demo_tell" in str(found) and "sends it" not in str(found)
         arguments = {"name": "ext_demo_get", "arguments": {}}

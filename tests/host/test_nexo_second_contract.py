@@ -17,7 +17,7 @@ from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, Refused
 from exthost.events import Exited, LogLine
 from exthost.host.host import Host
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing, until
+from tests.extensions.harness import error_of, wait_until
 
 PLUGINS = Path(__file__).parents[1] / "extensions" / "nexo_second"
 
@@ -51,7 +51,7 @@ async def test_the_tools_of_a_python_plugin_keep_their_names() -> None:
 async def test_a_node_plugin_answers_in_any_order() -> None:
     async with Host(config(plugin="marks")) as host:
         slow = asyncio.ensure_future(host.call_tool("ext_marks_slow", {}))
-        await until(lambda: host["marks"].stats.in_flight == 1)
+        await wait_until(lambda: host["marks"].stats.in_flight == 1)
         assert (await host.call_tool("marks_count", {"text": "a!b!"})).data == 2
         assert (await slow).text == "late"
 
@@ -59,7 +59,7 @@ async def test_a_node_plugin_answers_in_any_order() -> None:
 @shows("nexo-second-08")
 async def test_a_result_marked_as_an_error_is_a_failed_tool() -> None:
     async with Host(config()) as host:
-        error = await failing(host.call_tool("tide_fail", {}))
+        error = await error_of(host.call_tool("tide_fail", {}))
         assert isinstance(error, CallFailed) and error.error_message == "no gauge"
         assert (await host.call_tool("tide_fail", {}, check=False)).is_error
 
@@ -70,7 +70,7 @@ async def test_an_outbound_tool_is_called_with_another_method() -> None:
         assert (await host.call_tool("tide_send", {"to": "Lima"})).text == "sent to Lima"
         tool = host["tide"].tools["tide_send"]
         assert (tool.seconds, host["tide"].internals.calls.factory.prepare(tool)[-1]) == (45, 45)
-        error = await failing(host.call_tool("tide_send", {}))
+        error = await error_of(host.call_tool("tide_send", {}))
         assert error.code == "X1301"
 
 
@@ -86,7 +86,7 @@ async def test_the_config_of_a_plugin_is_sent_after_initialize() -> None:
 @shows("nexo-second-11")
 async def test_a_hook_of_a_plugin_blocks_a_call() -> None:
     async with Host(config()) as host:
-        error = await failing(host.call_tool("tide_next", {"port": "storm"}))
+        error = await error_of(host.call_tool("tide_next", {"port": "storm"}))
         assert isinstance(error, Refused) and "a storm" in error.message
         assert (await host.call_tool("tide_next", {"port": "Brest"})).text.startswith("high")
 
@@ -137,7 +137,7 @@ async def test_a_plugin_that_reports_another_id_fails_the_handshake(tmp_path: Pa
         .replace('"no-such-ebb_gauge"', '"x"')
     )
     async with Host(config(tmp_path, plugin="ebb")) as host:
-        error = await failing(host["ebb"].start())
+        error = await error_of(host["ebb"].start())
         assert isinstance(error, HandshakeFailed) and error.code == "X0532"
         assert "it calls itself 'tide', and its manifest 'ebb'" in error.message
         assert "second contract" in error.help
@@ -160,7 +160,7 @@ async def test_the_error_for_a_config_entry_without_a_manifest_names_its_contrac
     source = {"type": "process", "command": "node", "args": [str(PLUGINS / "marks" / "marks.mjs")]}
     entry = {"name": "m", "dialect": "nexo", "source": source}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:
-        error = await failing(host["m"].start())
+        error = await error_of(host["m"].start())
         assert error.code == "X0531" and "contract = 2" in error.help
     entry["options"] = {"contract": 2}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:
@@ -198,7 +198,7 @@ def test_environment_variables_set_time_limits(monkeypatch: pytest.MonkeyPatch) 
 @shows("nexo-second-14")
 async def test_exit_0_is_not_a_crash_and_the_next_call_starts_it() -> None:
     async with Host(config()) as host:
-        assert isinstance(await failing(host.call_tool("tide_exit", {"status": 0})), ExtensionGone)
+        assert isinstance(await error_of(host.call_tool("tide_exit", {"status": 0})), ExtensionGone)
         ext = host["tide"]
         assert (ext.state, ext.stats.crashes, ext.health) == ("admitted", 0, "idle")
         assert (await host.call_tool("tide_next", {"port": "Brest"})).text.startswith("high")
@@ -207,7 +207,7 @@ async def test_exit_0_is_not_a_crash_and_the_next_call_starts_it() -> None:
 @shows("nexo-second-14")
 async def test_a_crash_is_not_followed_by_a_restart() -> None:
     async with Host(config()) as host:
-        assert isinstance(await failing(host.call_tool("tide_exit", {"status": 3})), ExtensionGone)
+        assert isinstance(await error_of(host.call_tool("tide_exit", {"status": 3})), ExtensionGone)
         assert host["tide"].state == "failed" and host["tide"].stats.crashes == 1
 
 
@@ -215,7 +215,7 @@ async def test_a_crash_is_not_followed_by_a_restart() -> None:
 @shows("nexo-second-14")
 async def test_a_manifest_may_ask_for_restarts() -> None:
     async with Host(config(plugin="marks")) as host:
-        await failing(host.call_tool("marks_count", {"crash": True}))
+        await error_of(host.call_tool("marks_count", {"crash": True}))
         assert host["marks"].state == "backoff"
         assert (await host.call_tool("marks_count", {"text": "!"})).data == 1
         (spec,) = find_specs("marks")

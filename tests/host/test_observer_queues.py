@@ -16,7 +16,7 @@ from exthost.host.hook_policy import HookFailure
 from exthost.host.observer_queues import ObserverQueues
 from exthost.model.spec import Spec
 from tests.extensions.clock import Clock, run_loop
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.synaps_tree import write_plugin
 
 TOOL = "ext_tools_echo"
 AFTER = {"hook": "after_tool_call"}
@@ -128,9 +128,9 @@ async def test_only_hooks_of_observers_are_queued() -> None:
 async def test_an_observer_gets_the_calls_that_were_made_while_it_started(
     tmp_path: Path, clock: Clock
 ) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     ready, received = tmp_path / "ready", tmp_path / "heard"
-    plugin(tmp_path / "eye", {"ready": str(ready), "heard": str(received)}, hooks=[AFTER])
+    write_plugin(tmp_path / "eye", {"ready": str(ready), "heard": str(received)}, hooks=[AFTER])
     document = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "overrides": {"eye": {"start": "lazy"}},

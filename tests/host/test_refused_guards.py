@@ -9,16 +9,16 @@ import pytest
 
 import exthost
 from exthost.errors import Refused
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.nexo_tree import plugin as nexo_plugin
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.nexo_tree import write_plugin as nexo_plugin
+from tests.extensions.synaps_tree import write_plugin
 from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import (
     extension,
+    http_client,
     http_gateway,
-    on_http,
-    on_stdio,
+    stdio_client,
     write_config,
 )
 from tests.faces.web.page_process import page
@@ -59,7 +59,7 @@ async def test_no_call_of_a_program_passes_a_guard_that_is_refused(
             attached.call_tool(TOOL, {"a": 1}),
             attached["tools"].call_tool("echo", {"a": 1}),
         ):
-            error = await failing(call)
+            error = await error_of(call)
             assert isinstance(error, Refused) and error.code == "X0333", error
             assert error.extension == "guard"
         use = {"type": "tool_use", "id": "1", "name": TOOL, "input": {"a": 1}}
@@ -106,12 +106,12 @@ async def test_no_call_of_the_gateway_passes_a_guard_that_is_refused(
 ) -> None:
     refused = RefusedGuard(tmp_path, reason)
     config = write_config(tmp_path, refused.document)
-    async with on_stdio(config, "handshake") as client:
+    async with stdio_client(config, "handshake") as client:
         result = await client.call_tool(TOOL, {"a": 1})
         assert result.is_error and result.meta is not None
         assert result.meta["exthost/error"]["code"] == "X0333"
     with http_gateway(config) as running:
-        async with on_http(running, "stateless") as client:
+        async with http_client(running, "stateless") as client:
             result = await client.call_tool(TOOL, {"a": 1})
             assert result.is_error and result.meta is not None
             assert result.meta["exthost/error"]["code"] == "X0333"
@@ -143,7 +143,7 @@ def test_no_call_of_the_page_or_of_a_running_host_passes_a_guard_that_is_refused
 async def test_the_error_has_the_cause_and_names_the_remedies(tmp_path: Path) -> None:
     refused = RefusedGuard(tmp_path, "unknown_permission")
     async with exthost.Host.from_config(refused.document) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert "tools.dream" in error.message and "guard" in error.message
         for remedy in ("exthost disable guard", "ignore_dirs", "remove", '[hooks] on_failure = "'):
             assert remedy in error.help, remedy
@@ -200,26 +200,26 @@ async def test_the_operator_can_make_a_refused_guard_block_nothing(
 
 
 async def test_only_the_calls_that_match_the_hook_are_blocked(tmp_path: Path) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     only_rm = {**BEFORE, "tool": "tools:echo", "match": {"input_contains": "rm"}}
-    guard = plugin(tmp_path / "guard", ALLOW, hooks=[only_rm])
+    guard = write_plugin(tmp_path / "guard", ALLOW, hooks=[only_rm])
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document) as host:
         assert (await host.call_tool(TOOL, {"a": "rm"})).data == {"a": "rm"}
     for break_manifest in (unknown_permission, broken_json):
         break_manifest(guard)
         async with exthost.Host.from_config(document) as host:
-            assert (await failing(host.call_tool(TOOL, {"a": "rm"}))).code == "X0333"
+            assert (await error_of(host.call_tool(TOOL, {"a": "rm"}))).code == "X0333"
             assert (await host.call_tool(TOOL, {"a": "ls"})).data == {"a": "ls"}
 
 
 async def test_an_unreadable_manifest_that_is_new_blocks_like_a_guard(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "tools")
-    broken_json(plugin(tmp_path / "new"))
+    write_plugin(tmp_path / "tools")
+    broken_json(write_plugin(tmp_path / "new"))
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0333" and error.extension == "new"
         assert (await host.hooks.run("before_message", {"message": "hi"})).stopped is False
 
@@ -228,8 +228,8 @@ async def test_an_unreadable_manifest_that_is_new_blocks_like_a_guard(
 async def test_an_extension_without_such_hooks_blocks_nothing_when_its_manifest_breaks(
     tmp_path: Path, hooks: list[Any]
 ) -> None:
-    plugin(tmp_path / "tools")
-    harmless = plugin(tmp_path / "harmless", hooks=hooks)
+    write_plugin(tmp_path / "tools")
+    harmless = write_plugin(tmp_path / "harmless", hooks=hooks)
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document):
         pass
@@ -240,31 +240,31 @@ async def test_an_extension_without_such_hooks_blocks_nothing_when_its_manifest_
 
 
 async def test_a_broken_manifest_with_a_wrong_pin_blocks_like_a_guard(tmp_path: Path) -> None:
-    plugin(tmp_path / "tools")
-    unknown_permission(plugin(tmp_path / "harmless"))
+    write_plugin(tmp_path / "tools")
+    unknown_permission(write_plugin(tmp_path / "harmless"))
     document = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "overrides": {"harmless": {"sha256": {"manifest": "0" * 64}}},
     }
     async with exthost.Host.from_config(document) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0333" and error.extension == "harmless"
 
 
 async def test_a_guard_blocks_even_if_its_broken_manifest_has_no_hooks(tmp_path: Path) -> None:
-    plugin(tmp_path / "tools")
-    guard = plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
+    write_plugin(tmp_path / "tools")
+    guard = write_plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document):
         pass
     rewrite(guard, hooks=[], permissions=["tools.dream"])
     async with exthost.Host.from_config(document) as host:
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
 
 
 @pytest.mark.parametrize("text", ["[plugin", '[plugin]\nid = "guard"\n', ""])
 async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text: str) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
     nexo_plugin(tmp_path / "folder", "guard", behaviour=behaviour)
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
@@ -272,7 +272,7 @@ async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
     (tmp_path / "folder" / "plugin.toml").write_text(text)
     async with exthost.Host.from_config(document) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0333" and error.extension == "guard"
     config = write_config(tmp_path, document)
     assert run_inside("disable", "guard", cwd=tmp_path).returncode == 0
@@ -292,7 +292,7 @@ async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text
 async def test_a_manifest_without_an_id_blocks_if_the_allowlist_may_include_it(
     tmp_path: Path, allowlist: list[str], is_known: bool, is_blocked: bool
 ) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
     nexo_plugin(tmp_path / "folder", "guard", behaviour=behaviour)
     document: dict[str, Any] = {"discovery": {"search_paths": [str(tmp_path)]}}
@@ -303,7 +303,7 @@ async def test_a_manifest_without_an_id_blocks_if_the_allowlist_may_include_it(
     document["discovery"]["allowlist"] = allowlist
     async with exthost.Host.from_config(document) as host:
         if is_blocked:
-            assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
         else:
             assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
@@ -311,7 +311,7 @@ async def test_a_manifest_without_an_id_blocks_if_the_allowlist_may_include_it(
 async def test_hooks_announced_in_a_handshake_are_known_to_the_next_host(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "plugins" / "tools")
+    write_plugin(tmp_path / "plugins" / "tools")
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
     guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour))
     document = {
@@ -325,7 +325,7 @@ async def test_hooks_announced_in_a_handshake_are_known_to_the_next_host(
     write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
         assert host["guard"].state == "refused"
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
     guard["enabled"] = False
     write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
@@ -333,8 +333,8 @@ async def test_hooks_announced_in_a_handshake_are_known_to_the_next_host(
 
 
 async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
-    plugin(tmp_path / "plugins" / "tools")
-    guard = plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
+    write_plugin(tmp_path / "plugins" / "tools")
+    guard = write_plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
     entry = extension("guard", "synaps", "-c", "", manifest=str(manifest_path(guard)))
     document = {
         "discovery": {"search_paths": [str(tmp_path / "plugins")]},
@@ -342,7 +342,7 @@ async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
     }
     broken_json(guard)
     async with exthost.Host.from_config(document) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0333" and error.extension == "guard"
     entry["enabled"] = False
     async with exthost.Host.from_config(document) as host:
@@ -354,17 +354,17 @@ async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
 
 async def test_a_reload_adds_and_removes_a_refused_guard(tmp_path: Path) -> None:
     plugins = tmp_path / "plugins"
-    plugin(plugins / "tools")
+    write_plugin(plugins / "tools")
     document = {"discovery": {"search_paths": [str(plugins)]}}
     config = write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
-        guard = plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
+        guard = write_plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
         valid_manifest = manifest_path(guard).read_text()
         unknown_permission(guard)
         outcome = await host.reload()
         assert [error.code for error in outcome.failed] == ["X0352"]
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
         manifest_path(guard).write_text(valid_manifest)
         await host.reload()
         assert host["guard"].state == "ready"
@@ -384,9 +384,9 @@ async def test_a_reload_removes_a_refused_guard_whose_manifest_is_gone(tmp_path:
     refused = RefusedGuard(tmp_path, "broken_json")
     config = write_config(tmp_path, refused.document)
     async with exthost.Host.from_config(config) as host:
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
         await host.reload()
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
         manifest_path(refused.guard).unlink()
         await host.reload()
         assert "guard" not in host
@@ -398,7 +398,7 @@ async def test_a_reload_removes_a_refused_guard_whose_manifest_is_gone(tmp_path:
 
 async def test_without_a_required_guard_no_tool_is_called(tmp_path: Path) -> None:
     plugins = tmp_path / "plugins"
-    plugin(plugins / "tools")
+    write_plugin(plugins / "tools")
     document: dict[str, Any] = {
         "discovery": {"search_paths": [str(plugins)]},
         "hooks": {"required": ["guard"]},
@@ -406,18 +406,18 @@ async def test_without_a_required_guard_no_tool_is_called(tmp_path: Path) -> Non
     }
     config = write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert isinstance(error, Refused) and error.code == "X0353"
         assert "not found" in error.message and "required" in error.help
         assert "X0353" in {diagnostic.code for diagnostic in host.diagnostics}
         assert (await host.call_tool(TOOL, {"a": 1}, hooks=False)).data == {"a": 1}
-        plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
+        write_plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
         await host.reload()
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
         document["discovery"]["disabled"] = ["guard"]
         write_config(tmp_path, document)
         await host.reload()
-        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0353"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0353"
         document["hooks"] = {}
         write_config(tmp_path, document)
         await host.reload()
@@ -428,14 +428,14 @@ async def test_without_a_required_guard_no_tool_is_called(tmp_path: Path) -> Non
 
 
 async def test_a_required_guard_without_a_hook_that_blocks_is_missing(tmp_path: Path) -> None:
-    plugin(tmp_path / "tools")
-    plugin(tmp_path / "guard", hooks=[{"hook": "after_tool_call"}])
+    write_plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "guard", hooks=[{"hook": "after_tool_call"}])
     document = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "hooks": {"required": ["guard"], "on_failure": "open"},
     }
     async with exthost.Host.from_config(document) as host:
-        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0353" and "before_tool_call" in error.message
 
 
@@ -443,7 +443,7 @@ async def test_a_required_guard_without_a_hook_that_blocks_is_missing(tmp_path: 
 def test_the_command_line_reports_a_required_guard_that_is_missing(
     tmp_path: Path, verb: str
 ) -> None:
-    plugin(tmp_path / "plugins" / "tools")
+    write_plugin(tmp_path / "plugins" / "tools")
     document = {
         "discovery": {"search_paths": [str(tmp_path / "plugins")]},
         "hooks": {"required": ["guard"]},
@@ -462,7 +462,7 @@ def test_an_unknown_match_key_is_an_error_with_the_nearest_one(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     hook = {**BEFORE, "match": {"input_contain": "rm"}}
-    plugin(tmp_path / "plugins" / "guard", ALLOW, hooks=[hook])
+    write_plugin(tmp_path / "plugins" / "guard", ALLOW, hooks=[hook])
     write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
     outcome = run_inside(*command, cwd=tmp_path)
     text = outcome.stdout + outcome.stderr
@@ -477,11 +477,11 @@ async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
     tmp_path: Path,
 ) -> None:
     received = tmp_path / "heard"
-    plugin(tmp_path / "plugins" / "tools", {"heard": str(received)})
+    write_plugin(tmp_path / "plugins" / "tools", {"heard": str(received)})
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
-    plugin(tmp_path / "plugins" / "guard", confirm, hooks=[BEFORE])
+    write_plugin(tmp_path / "plugins" / "guard", confirm, hooks=[BEFORE])
     config = write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
-    async with on_stdio(config, "handshake") as client:
+    async with stdio_client(config, "handshake") as client:
         result = await client.call_tool(TOOL, {"a": 1})
     assert result.is_error and result.meta is not None
     report = result.meta["exthost/error"]

@@ -14,7 +14,7 @@ from exthost.errors import ExthostError
 from exthost.events import EVERYTHING, OfferChanged, StateChanged, ToolsChanged
 from exthost.model.messages import Request
 from exthost.model.spec import Requires, Spec
-from tests.extensions.harness import OUTCOMES, command, failing, until
+from tests.extensions.harness import OUTCOMES, error_of, hostile_command, wait_until
 
 COUNTS = ("calls", *OUTCOMES, "restarts", "crashes")
 
@@ -25,7 +25,7 @@ def tool(name: str, description: str = "") -> dict[str, Any]:
 
 def entry(*flags: str, tools: Any = None, **settings: Any) -> dict[str, Any]:
     flags_of_offer = [f"capabilities={json.dumps(tools)}"] if tools is not None else []
-    program, *args = command(*flags, *flags_of_offer)
+    program, *args = hostile_command(*flags, *flags_of_offer)
     source = {"type": "process", "command": program, "args": args}
     return {"name": "a", "source": source, **settings}
 
@@ -56,7 +56,7 @@ async def replace_and_wait(host: exthost.Host, new: Spec) -> None:
     old = host["a"]
     await host.replace(new)
     assert host["a"] is not old
-    await until(lambda: old.state == "stopped")
+    await wait_until(lambda: old.state == "stopped")
 
 
 @pytest.mark.both_loops
@@ -65,7 +65,7 @@ async def test_a_reload_that_changes_nothing_publishes_nothing() -> None:
         recorder = EventRecorder(host)
         await host.replace(spec())
         before = recorder.tools_changed
-        await until(lambda: not host._extensions.leaving)
+        await wait_until(lambda: not host._extensions.leaving)
         assert recorder.changes == []
         assert recorder.tools_changed == before  # the end of the old extension publishes nothing
         assert host["a"].state == "ready" and "ext_a_echo" in host.tools
@@ -132,15 +132,15 @@ async def test_a_crash_of_the_replaced_extension_publishes_nothing(
     config = {"extensions": [entry(restart={"strategy": "never"})]}
     async with exthost.Host.from_config(config) as host:
         old = host["a"]
-        call = asyncio.ensure_future(failing(old.call("keep", timeout=20)))
-        await until(lambda: old.stats.in_flight == 1)
+        call = asyncio.ensure_future(error_of(old.call("keep", timeout=20)))
+        await wait_until(lambda: old.stats.in_flight == 1)
         recorder = EventRecorder(host)
         with caplog.at_level(logging.INFO):
             await host.replace(spec())
             old.kill()
             assert (await call).kind == "ExtensionGone"
             # The state is "failed" if the process ended before the host began to close it.
-            await until(lambda: old.state in ("stopped", "failed"))
+            await wait_until(lambda: old.state in ("stopped", "failed"))
         assert recorder.changes == [] and host["a"].state == "ready"
         messages = [record.getMessage() for record in caplog.records]
         assert not [text for text in messages if "stopped" in text or "failed" in text]
@@ -161,10 +161,10 @@ async def test_counts_never_decrease() -> None:
         for round in range(1, 4):
             ext = host["a"]
             assert await ext.call("echo", 1) == 1
-            await failing(ext.call("refuse", {"text": "no"}))
-            await failing(ext.call("keep", timeout=0.05))
-            await failing(ext.call("leave", {"code": 1}))
-            await until(lambda ext=ext: ext.state == "ready")  # type: ignore[misc]
+            await error_of(ext.call("refuse", {"text": "no"}))
+            await error_of(ext.call("keep", timeout=0.05))
+            await error_of(ext.call("leave", {"code": 1}))
+            await wait_until(lambda ext=ext: ext.state == "ready")  # type: ignore[misc]
             outcomes = dict.fromkeys(("result", "error", "timeout", "gone"), round)
             expected = {"calls": 4 * round, "cancelled": 0, "restarts": round, "crashes": round}
             assert read_counts() == outcomes | expected
@@ -178,7 +178,7 @@ async def test_a_call_in_flight_of_the_replaced_extension_is_counted() -> None:
     async with exthost.Host.from_config({"extensions": [entry()]}) as host:
         old = host["a"]
         call = asyncio.ensure_future(old.call("keep", "late", timeout=20))
-        await until(lambda: old.stats.in_flight == 1)
+        await wait_until(lambda: old.stats.in_flight == 1)
         session = old.internals.queue.sessions[0]
         await host.replace(spec())
         await host.replace(spec())  # a second time, while the first extension has a call in flight
@@ -186,7 +186,7 @@ async def test_a_call_in_flight_of_the_replaced_extension_is_counted() -> None:
         assert (stats.calls, stats.in_flight) == (0, 1)
         session.internal.send(Request("release", None))
         assert await call == "late"
-        await until(lambda: not host._extensions.leaving)
+        await wait_until(lambda: not host._extensions.leaving)
         stats = host["a"].stats
         assert (stats.calls, stats.result, stats.in_flight) == (1, 1, 0)
 
@@ -196,7 +196,7 @@ async def test_a_new_name_is_a_new_extension() -> None:
         state_changes: list[tuple[str, ...]] = []
         host.events.subscribe(StateChanged, lambda event: state_changes.append(event[:3]))
         await host.replace(spec_from_mapping({**entry(), "name": "b"}), "a")
-        await until(lambda: not host._extensions.leaving)
+        await wait_until(lambda: not host._extensions.leaving)
         assert list(host) == ["b"]
         assert [item[2] for item in state_changes if item[0] == "b"] == [
             "admitted",

@@ -21,8 +21,8 @@ from exthost.launch.prerequisites import find_name_conflict
 from exthost.model.messages import Notification
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.harness import failing, pid_of, until
-from tests.extensions.roder import entry, manifest_text, said
+from tests.extensions.harness import error_of, pid_of, wait_until
+from tests.extensions.roder import config_entry, manifest_text, received_params
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "roder"
 
@@ -43,7 +43,7 @@ def record_spawns(host: exthost.Host) -> list[str]:
 
 @shows("roder-life-01", "roder-config-03")
 async def test_a_host_lists_tools_without_starting_an_extension(tmp_path: Path) -> None:
-    host = new_host(entry(tmp_path))
+    host = new_host(config_entry(tmp_path))
     spawned = record_spawns(host)
     async with host:
         assert host["toy"].state == "admitted" and set(host.tools) >= {"ext_toy_echo"}
@@ -60,13 +60,15 @@ async def test_a_second_extension_with_a_unique_name_is_refused(
     tmp_path: Path,
 ) -> None:
     text = manifest_text("other", tools=("echo",))
-    async with new_host(entry(tmp_path), entry(tmp_path, id="second", text=text)) as host:
+    async with new_host(
+        config_entry(tmp_path), config_entry(tmp_path, id="second", text=text)
+    ) as host:
         second = host["second"]
         assert second.state == "refused" and "ext_second_echo" not in host.tools
-        error = await failing(second.call_tool("echo"))
+        error = await error_of(second.call_tool("echo"))
         assert isinstance(error, errors.Refused) and error.code == "X0340"
         assert "'toy'" in error.message
-        error = await failing(second.restart())
+        error = await error_of(second.restart())
         assert error.code == "X0340", "a restart does not change it"
         await host.unload("toy")
         await second.restart()
@@ -79,20 +81,20 @@ async def test_two_extensions_can_require_the_same_capability(tmp_path: Path) ->
     first = manifest_text("one", tools=("echo",), more=requirement)
     second = manifest_text("two", tools=("heard",), more=requirement)
     async with new_host(
-        entry(tmp_path, id="one", text=first), entry(tmp_path, id="two", text=second)
+        config_entry(tmp_path, id="one", text=first), config_entry(tmp_path, id="two", text=second)
     ) as host:
         assert (await host.call_tool("one:echo")).is_error is False
         assert (await host.call_tool("two:heard")).is_error is False
 
 
 async def test_an_entry_with_a_manifest_can_be_loaded_at_run_time(tmp_path: Path) -> None:
-    roder_entry = entry(tmp_path)
+    roder_entry = config_entry(tmp_path)
     source = {"type": "process", "command": roder_entry["command"], "args": roder_entry["args"]}
     late_entry = {"name": "late", "dialect": "roder", "source": source}
     async with exthost.Host() as host:
         ext = await host.load({**late_entry, "manifest": roder_entry["manifest"]})
         assert ext.state == "admitted" and (await ext.call_tool("echo")).is_error is False
-        error = await failing(host.load({**late_entry, "name": "b", "manifest": "no/such.toml"}))
+        error = await error_of(host.load({**late_entry, "name": "b", "manifest": "no/such.toml"}))
         assert isinstance(error, errors.ManifestError) and "b" not in host
 
 
@@ -101,7 +103,9 @@ async def test_an_entry_with_a_manifest_can_be_loaded_at_run_time(tmp_path: Path
 
 def sink(folder: Path, *event_kinds: str, id: str = "toy", arguments: tuple[str, ...] = ()) -> Any:
     text = manifest_text(id, tools=("heard",) if id == "toy" else ("nothing",))
-    return entry(folder, *arguments, id=id, text=text, event_filter={"kinds": list(event_kinds)})
+    return config_entry(
+        folder, *arguments, id=id, text=text, event_filter={"kinds": list(event_kinds)}
+    )
 
 
 @shows("roder-events-01", "roder-events-06", "roder-life-01")
@@ -119,11 +123,11 @@ async def test_an_event_with_a_matching_kind_starts_the_sink(
         host.emit("turn.started", {"n": 1}, source="test", context=context)
         host.emit("turn.ended", None)
         ext = host["toy"]
-        await until(lambda: ext.state == "ready")
-        await until(lambda: spawned == ["toy"])
-        messages = await said(ext, "events/handle")
+        await wait_until(lambda: ext.state == "ready")
+        await wait_until(lambda: spawned == ["toy"])
+        messages = await received_params(ext, "events/handle")
         while len(messages) < 2:
-            messages = await said(ext, "events/handle")
+            messages = await received_params(ext, "events/handle")
         first, second = (message["envelope"] for message in messages)
         fields = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
         assert {key: first[key] for key in fields} == {
@@ -152,17 +156,17 @@ async def test_a_sink_with_an_empty_filter_gets_no_events(tmp_path: Path) -> Non
 
 @shows("roder-events-01")
 async def test_sinks_get_calls_and_events_of_other_extensions(tmp_path: Path) -> None:
-    other = entry(tmp_path, id="other", text=manifest_text("other", tools=("emit",)))
+    other = config_entry(tmp_path, id="other", text=manifest_text("other", tools=("emit",)))
     async with new_host(sink(tmp_path, "call.ended", "k"), other) as host:
         params = {"extensionId": "other", "eventKind": "k.done", "schemaVersion": 1, "payload": 2}
         message = {"method": "extension/event", "params": params}
         context = {"thread_id": "t"}
         await host.call_tool("ext_other_emit", {"messages": [message]}, context=context)
         ext = host["toy"]
-        await until(lambda: ext.state == "ready")
+        await wait_until(lambda: ext.state == "ready")
         reports: list[Any] = []
         while len(reports) < 2:
-            reports = [item["envelope"] for item in await said(ext, "events/handle")]
+            reports = [item["envelope"] for item in await received_params(ext, "events/handle")]
         by_kind = {item["kind"]: item for item in reports}
         assert by_kind["k.done"]["event"] == {"schema_version": 1, "payload": 2}
         assert by_kind["call.ended"]["event"]["outcome"] == "result"
@@ -178,10 +182,10 @@ async def test_the_source_of_an_event_is_a_known_value_of_the_protocol(tmp_path:
         for source in ("", "my program", "Tool", "exthost", "tool"):
             host.emit("turn.started", source=source)
         ext = host["toy"]
-        await until(lambda: ext.state == "ready")
+        await wait_until(lambda: ext.state == "ready")
         reports: list[Any] = []
         while len(reports) < 5:
-            reports = [item["envelope"] for item in await said(ext, "events/handle")]
+            reports = [item["envelope"] for item in await received_params(ext, "events/handle")]
         assert [item["source"] for item in reports] == [
             "Runtime",
             "Runtime",
@@ -193,7 +197,7 @@ async def test_the_source_of_an_event_is_a_known_value_of_the_protocol(tmp_path:
 
 @shows("roder-tools-06")
 async def test_a_call_of_a_model_has_the_id_of_the_model(tmp_path: Path) -> None:
-    async with new_host(entry(tmp_path)) as host:
+    async with new_host(config_entry(tmp_path)) as host:
         blocks: list[Any] = [
             {"type": "tool_use", "id": id, "name": "ext_toy_echo", "input": {}}
             for id in ("toolu_1", "toolu_2")
@@ -205,14 +209,13 @@ async def test_a_call_of_a_model_has_the_id_of_the_model(tmp_path: Path) -> None
         assert {param["threadId"] for param in params} == {"t"}
 
 
-def with_arguments_from_file(entry: Any, arguments: Path) -> Any:
+def with_arguments_from_file(config_entry: Any, arguments: Path) -> Any:
     """Return the entry with a script as its command; each start reads arguments from the file."""
-    program = arguments.with_name(f"{entry['id']}.sh")
-    program.write_text(
-        f"#!/bin/sh\nexec {shlex.join([entry['command'], *entry['args']])} $(cat {arguments})\n"
-    )
+    program = arguments.with_name(f"{config_entry['id']}.sh")
+    command = shlex.join([config_entry["command"], *config_entry["args"]])
+    program.write_text(f"#!/bin/sh\nexec {command} $(cat {arguments})\n")
     program.chmod(0o755)
-    return {**entry, "command": str(program), "args": []}
+    return {**config_entry, "command": str(program), "args": []}
 
 
 @shows("roder-events-03")
@@ -231,7 +234,7 @@ async def test_sinks_that_cannot_start_are_reported_and_do_not_start_each_other(
     spawned = record_spawns(host)
     async with host:
         host.emit("turn.started")
-        await until(lambda: len(failures) == 2)
+        await wait_until(lambda: len(failures) == 2)
         arguments.write_text("")
         assert sorted(spawned) == ["b", "toy"]
         assert {failure.extension for failure in failures} == {"toy", "b"}
@@ -239,10 +242,10 @@ async def test_sinks_that_cannot_start_are_reported_and_do_not_start_each_other(
         # Events about the failures would arrive before this event.
         host.emit("turn.marker")
         ext = host["toy"]
-        await until(lambda: ext.state == "ready" and host["b"].state == "ready")
+        await wait_until(lambda: ext.state == "ready" and host["b"].state == "ready")
         reports: list[Any] = []
         while not reports:
-            reports = await said(ext, "events/handle")
+            reports = await received_params(ext, "events/handle")
         assert reports[0]["envelope"]["kind"] == "turn.marker"
         assert sorted(spawned) == ["b", "b", "toy", "toy"] and len(failures) == 2
 
@@ -300,7 +303,7 @@ async def test_events_over_the_limit_of_the_queue_are_dropped_and_counted() -> N
         bus.publish(HostEvent("k", n))
     assert sinks.lost("blocked") == 10 and len(failures) == 10
     blocked.may_start.set()
-    await until(lambda: len(blocked.received) == QUEUE_EVENTS)
+    await wait_until(lambda: len(blocked.received) == QUEUE_EVENTS)
     assert blocked.received == list(range(QUEUE_EVENTS))
     await sinks.close()
     assert SinkFailed in bus.listeners and HostEvent not in bus.listeners
@@ -313,7 +316,7 @@ async def test_an_event_arrives_before_later_calls(tmp_path: Path) -> None:
         await ext.start()
         for n in range(3):
             host.emit("turn.started", n)
-            messages = await said(ext, "events/handle")
+            messages = await received_params(ext, "events/handle")
             assert [message["envelope"]["event"] for message in messages] == list(range(n + 1))
 
 
@@ -324,7 +327,7 @@ async def test_flush_events_waits_for_a_sink_that_is_not_started(
     async with new_host(sink(tmp_path, "turn.")) as host:
         host.emit("turn.started")
         await host.flush_events()
-        (report,) = await said(host["toy"], "events/handle")
+        (report,) = await received_params(host["toy"], "events/handle")
         assert report["envelope"]["kind"] == "turn.started"
         await host.flush_events()  # returns, because no event waits
 
@@ -384,9 +387,9 @@ async def test_each_example_serves_all_its_services(example: Path) -> None:
             assert len([event async for event in events]) == 4
         async with ext.tasks.execute({"ticks": 1000}) as events:
             await anext(events)
-        await until(lambda: "cancelled: the consumer left" in lines)
+        await wait_until(lambda: "cancelled: the consumer left" in lines)
         host.emit("turn.started")
-        await until(lambda: "dear diary: turn.started" in lines)
+        await wait_until(lambda: "dear diary: turn.started" in lines)
 
 
 def test_both_examples_can_run_in_one_host() -> None:

@@ -17,11 +17,11 @@ from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Hooks
 from exthost.host.ruled_calls import RuledCalls
 from exthost.model.offer import Tool
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
-from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.cli_process import run_inside, running
+from tests.extensions.synaps_tree import write_plugin
+from tests.faces.cli.cli_process import host_process, run_inside
 from tests.faces.gateway.gateway_process import extension, write_config
 
 ECHO = "ext_agent_echo"
@@ -61,7 +61,7 @@ async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
     config = write_config(tmp_path, document(tmp_path) | {"rules": rules})
     async with exthost.Host.from_config(config, confirm=confirm) as host:
         for dialect, tool in TOOLS.items():
-            error = await failing(host.call_tool(names[dialect], {**tool.arguments, "no": 1}))
+            error = await error_of(host.call_tool(names[dialect], {**tool.arguments, "no": 1}))
             assert error.code == "X1841" and isinstance(error, Refused)
             assert tool.shown in (await host.call_tool(names[dialect], tool.arguments)).text
     assert [one.event["tool_name"] for one in asked] == list(names.values())
@@ -89,7 +89,7 @@ def test_every_way_to_call_a_tool_is_judged(tmp_path: Path, way: str) -> None:
                 [answer] = await host.run_calls([use])
                 assert answer["content"][0]["is_error"] and "not here" in str(answer)
                 return
-            error = await failing(calls[way]())
+            error = await error_of(calls[way]())
             assert (error.code, "not here" in error.message) == ("X1841", True)
 
     if way == "cli":
@@ -136,7 +136,7 @@ async def test_a_person_sees_the_arguments_and_decides(tmp_path: Path) -> None:
     async with exthost.Host.from_config(path, confirm=confirm) as host:
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
         for _ in range(4):
-            error = await failing(host.call_tool(ECHO, {"a": 1}))
+            error = await error_of(host.call_tool(ECHO, {"a": 1}))
             assert error.code == "X1842" and "did not agree" in error.message
     assert asked[0].event["arguments"] == {"a": 1} and "it may shout" in asked[0].message
     outcomes = [row[2] for row in audited(tmp_path)]
@@ -152,11 +152,11 @@ async def test_without_an_answer_the_call_is_refused(tmp_path: Path) -> None:
         raise ValueError("no terminal")
 
     async with exthost.Host.from_config(config(tmp_path, ASK)) as host:
-        nobody = await failing(host.call_tool(ECHO))
-        late = await failing(host.call_tool(ECHO, confirm=never, timeout=0.05))
-        failed = await failing(host.call_tool(ECHO, confirm=broken))
+        nobody = await error_of(host.call_tool(ECHO))
+        late = await error_of(host.call_tool(ECHO, confirm=never, timeout=0.05))
+        failed = await error_of(host.call_tool(ECHO, confirm=broken))
     assert [error.code for error in (nobody, late, failed)] == ["X1842"] * 3
-    assert "there is no person to ask" in nobody.message and "no answer came" in late.message
+    assert "there is no person to ask" in nobody.message and "no answer arrived" in late.message
     assert [row[2] for row in audited(tmp_path)] == ["unanswered"] * 3
 
 
@@ -168,7 +168,7 @@ async def test_an_answer_counts_for_the_arguments_that_were_shown(tmp_path: Path
         return True
 
     async with exthost.Host.from_config(config(tmp_path, ASK), confirm=confirm) as host:
-        error = await failing(host.call_tool(ECHO, arguments))
+        error = await error_of(host.call_tool(ECHO, arguments))
     assert error.code == "X1843"
 
 
@@ -196,7 +196,7 @@ async def test_the_caller_is_asked_and_another_client_cannot_answer(tmp_path: Pa
             await asked.wait()
             # The number of the open question on the connection of the caller is 1, too.
             other._connected().answer({"question": 1, "agreed": True})
-            error = await failing(other.call_tool(ECHO, {"a": 1}))
+            error = await error_of(other.call_tool(ECHO, {"a": 1}))
             assert error.code == "X1842" and not call.done()
             agree.set_result(True)
             assert (await call).data == {"a": 1}
@@ -221,16 +221,16 @@ async def test_arguments_that_a_hook_has_changed_are_judged_again(tmp_path: Path
     changed = {"action": "modify", "input": {"path": "/etc/passwd"}}
     hooks = [{"hook": "before_tool_call"}]
     told = {"hooks": {"before_tool_call": changed}, "heard": str(tmp_path / "heard")}
-    plugin(tmp_path / "plugins" / "guard", told, hooks=hooks)
+    write_plugin(tmp_path / "plugins" / "guard", told, hooks=hooks)
     rule = {"tools": ECHO, "when": {"argument": {"path": "/etc/*"}}, "do": "deny"}
     path = config(tmp_path, rule, discovery={"search_paths": [str(tmp_path / "plugins")]})
     async with exthost.Host.from_config(path) as host:
-        error = await failing(host.call_tool(ECHO, {"path": "/tmp"}))
+        error = await error_of(host.call_tool(ECHO, {"path": "/tmp"}))
         assert error.code == "X1841"
         heard = (tmp_path / "heard").read_text()
         assert "before_tool_call" in heard
         before = heard.count("before_tool_call")
-        await failing(host.call_tool(ECHO, {"path": "/etc/x"}))
+        await error_of(host.call_tool(ECHO, {"path": "/etc/x"}))
         assert (tmp_path / "heard").read_text().count("before_tool_call") == before, "rules first"
 
 
@@ -242,8 +242,8 @@ async def test_allow_is_recorded_and_other_tools_are_not_judged(tmp_path: Path) 
         for _ in range(2):
             await host.call_tool(ECHO, {"a": 1}, context={"agent_id": "me"})
             await host.call_tool("ext_agent_cwd")
-            assert (await failing(host.call_tool("ext_agent_env"))).code == "X1841"
-        assert isinstance(await failing(host.call_tool("ext_agent_nothing")), NotFound)
+            assert (await error_of(host.call_tool("ext_agent_env"))).code == "X1841"
+        assert isinstance(await error_of(host.call_tool("ext_agent_nothing")), NotFound)
     assert [(one.tool_name, one.outcome) for one in seen] == [
         (ECHO, "allowed"),
         ("ext_agent_env", "denied"),
@@ -291,7 +291,7 @@ async def test_a_tool_is_judged_again_when_its_extension_changes_it() -> None:
 async def test_a_name_that_is_not_text_is_an_error_of_the_caller(tmp_path: Path) -> None:
     async with exthost.Host.from_config(config(tmp_path, {"tools": ECHO, "do": "deny"})) as host:
         await host.call_tool("ext_agent_cwd")
-        error = await failing(host["agent"].call_tool([]))  # type: ignore[arg-type]
+        error = await error_of(host["agent"].call_tool([]))  # type: ignore[arg-type]
     assert isinstance(error, UsageError)
 
 
@@ -301,7 +301,7 @@ async def test_a_reload_applies_changed_rules(tmp_path: Path) -> None:
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
         config(tmp_path, {"tools": "*", "do": "deny"})
         await host.reload()
-        assert (await failing(host.call_tool(ECHO, {"a": 1}))).code == "X1841"
+        assert (await error_of(host.call_tool(ECHO, {"a": 1}))).code == "X1841"
         config(tmp_path)
         await host.reload()
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
@@ -313,7 +313,7 @@ def test_exthost_call_answers_a_rule_with_yes_or_refuses(tmp_path: Path) -> None
     assert refused.returncode == 4 and "X1842" in refused.stderr
     agreed = run_inside("call", ECHO, "a=1", "--yes", "--config", path)
     assert agreed.returncode == 0 and "it may shout" in agreed.stderr
-    with running(tmp_path):
+    with host_process(tmp_path):
         assert run_inside("call", ECHO, "a=1", "--config", path).returncode == 4
         assert run_inside("call", ECHO, "a=1", "--yes", "--config", path).returncode == 0
 
@@ -338,7 +338,7 @@ def test_rules_test_says_which_rule_fits_and_exits_with_0(tmp_path: Path) -> Non
         assert test(ECHO, "--args", '{"path": ["/etc/x"]}') == (1, "deny", "no")
 
     check()
-    with running(tmp_path):
+    with host_process(tmp_path):
         check()
     run = run_inside("rules", "test", ECHO, "path=/etc/x", "--config", path)
     assert run.returncode == 0 and "rule 1 (ext_agent_echo) says deny: no" in run.stdout

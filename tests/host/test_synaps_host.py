@@ -27,9 +27,9 @@ from exthost.host.api import external_changes
 from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing, until
-from tests.extensions.roder import entry as roder_entry
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.harness import error_of, wait_until
+from tests.extensions.roder import config_entry as roder_entry
+from tests.extensions.synaps_tree import write_plugin
 from tests.host.test_host import entry
 
 BEFORE = {"hook": "before_tool_call"}
@@ -42,8 +42,10 @@ def config(root: Path, **settings: Any) -> Config:
 
 def write_guard(root: Path, answer: Any, name: str = "guard", **subscription: Any) -> None:
     """Write a plugin with tools, and a plugin that answers `before_tool_call` in this way."""
-    plugin(root / "tools")
-    plugin(root / name, {"hooks": {"before_tool_call": answer}}, hooks=[BEFORE | subscription])
+    write_plugin(root / "tools")
+    write_plugin(
+        root / name, {"hooks": {"before_tool_call": answer}}, hooks=[BEFORE | subscription]
+    )
 
 
 # -- hooks -----------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ def write_guard(root: Path, answer: Any, name: str = "guard", **subscription: An
 async def test_a_plugin_blocks_a_call(tmp_path: Path) -> None:
     write_guard(tmp_path, {"action": "block", "reason": "not today"})
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.call_tool(ECHO, {"a": 1}))
+        error = await error_of(host.call_tool(ECHO, {"a": 1}))
         assert isinstance(error, Refused) and error.extension == "guard"
         assert "not today" in error.message
         assert (await host.call_tool(ECHO, {"a": 1}, hooks=False)).data == {"a": 1}
@@ -63,7 +65,7 @@ async def test_a_plugin_blocks_a_call(tmp_path: Path) -> None:
 async def test_after_a_plugin_modifies_a_call_no_other_plugin_is_asked(tmp_path: Path) -> None:
     write_guard(tmp_path, {"action": "modify", "input": {"a": 2}})
     last = {"hooks": {"before_tool_call": {"action": "block", "reason": "never asked"}}}
-    plugin(tmp_path / "later", last, hooks=[BEFORE])
+    write_plugin(tmp_path / "later", last, hooks=[BEFORE])
     async with exthost.Host(config(tmp_path)) as host:
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 2}
 
@@ -72,7 +74,7 @@ async def test_after_a_plugin_modifies_a_call_no_other_plugin_is_asked(tmp_path:
 async def test_a_plugin_requests_confirmation_by_a_person(tmp_path: Path) -> None:
     write_guard(tmp_path, {"action": "confirm", "message": "really?"})
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.call_tool(ECHO))
+        error = await error_of(host.call_tool(ECHO))
         assert isinstance(error, Refused) and "no person to ask" in error.message
     confirmations: list[Confirmation] = []
     answers: list[Any] = [True, False, "yes", ValueError("no terminal")]
@@ -87,7 +89,7 @@ async def test_a_plugin_requests_confirmation_by_a_person(tmp_path: Path) -> Non
     async with exthost.Host(config(tmp_path), confirm=confirm) as host:
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
         for _ in range(3):  # False, a value that is not True, and a function that fails
-            assert isinstance(await failing(host.call_tool(ECHO, {"a": 1})), Refused)
+            assert isinstance(await error_of(host.call_tool(ECHO, {"a": 1})), Refused)
     assert (confirmations[0].extension, confirmations[0].message, confirmations[0].hook) == (
         "guard",
         "really?",
@@ -119,7 +121,7 @@ async def test_with_on_failure_open_a_malformed_answer_passes_unless_it_is_a_mod
     async with exthost.Host(config(tmp_path, hooks={"on_failure": "open"})) as host:
         with caplog.at_level(logging.WARNING, "exthost"):
             if stopped:
-                error = await failing(host.call_tool(ECHO, {"a": 1}))
+                error = await error_of(host.call_tool(ECHO, {"a": 1}))
                 assert isinstance(error, Refused) and "malformed" in error.message
             else:
                 assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
@@ -164,7 +166,7 @@ async def test_filters_decide_which_extensions_are_asked(
     async with exthost.Host(config(tmp_path)) as host:
         call = host.call_tool("echo" if is_stopped else ECHO, {"b": [1], "a": "x y"})
         if is_stopped:
-            assert isinstance(await failing(call), ExthostError)
+            assert isinstance(await error_of(call), ExthostError)
         else:
             assert (await call).data == {"b": [1], "a": "x y"}
 
@@ -173,12 +175,12 @@ async def test_filters_decide_which_extensions_are_asked(
 async def test_the_events_before_and_after_a_call(tmp_path: Path) -> None:
     received = tmp_path / "heard"
     root = tmp_path / "plugins"
-    plugin(root / "tools")
+    write_plugin(root / "tools")
     behaviour = {"heard": str(received)}
-    plugin(root / "observer", behaviour, hooks=[BEFORE, {"hook": "after_tool_call"}])
+    write_plugin(root / "observer", behaviour, hooks=[BEFORE, {"hook": "after_tool_call"}])
     async with exthost.Host(config(root)) as host:
         await host.call_tool("tools:echo", {"a": 1}, context={"session_id": "s"})
-        await failing(host.call_tool("tools:ask", {}))
+        await error_of(host.call_tool("tools:ask", {}))
     messages = map(json.loads, received.read_text().splitlines())
     events = [message["params"] for message in messages if message["method"] == "hook.handle"]
     first = {
@@ -218,13 +220,15 @@ async def test_injects_are_joined_and_answers_that_are_not_allowed_are_skipped(
     hooks = [{"hook": "before_message"}, {"hook": "on_session_start"}]
     inject = {"action": "inject", "content": "one"}
     block = {"action": "block", "reason": "no"}
-    plugin(
+    write_plugin(
         tmp_path / "a",
         {"hooks": {"before_message": inject, "on_session_start": block}},
         hooks=hooks,
     )
-    plugin(tmp_path / "b", {"hooks": {"before_message": block}}, hooks=hooks)
-    plugin(tmp_path / "c", {"hooks": {"before_message": {**inject, "content": "two"}}}, hooks=hooks)
+    write_plugin(tmp_path / "b", {"hooks": {"before_message": block}}, hooks=hooks)
+    write_plugin(
+        tmp_path / "c", {"hooks": {"before_message": {**inject, "content": "two"}}}, hooks=hooks
+    )
     async with exthost.Host(config(tmp_path)) as host:
         outcome = await host.hooks.run("before_message", {"message": "hi", "session_id": "s"})
         assert (outcome.injected, outcome.stopped) == ("one\n\ntwo", False)
@@ -302,10 +306,10 @@ async def test_a_result_with_is_error_is_an_error_for_the_model(
         "result": {"content": [tool_use("ext_toy_fail", "1"), tool_use("ext_toy_echo", "2")]},
         "heard": str(tmp_path / "heard"),
     }
-    plugin(tmp_path / "model", behaviour)
+    write_plugin(tmp_path / "model", behaviour)
     config_with_toy = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
     async with exthost.Host(config_with_toy) as host:
-        error = await failing(host.complete("model:p:m", [], rounds=2))
+        error = await error_of(host.complete("model:p:m", [], rounds=2))
     assert isinstance(error, CallFailed) and error.code == "X0754"
     received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
     last = [
@@ -324,7 +328,7 @@ async def return_long_text(name: str, arguments: Any) -> exthost.ToolResult:
 @pytest.mark.parametrize(("rounds", "requests"), [(3, 3), (1, 1), (0, 1)])
 async def test_a_model_that_always_requests_tools_is_stopped(rounds: int, requests: int) -> None:
     model = FakeModel(Completion(tool_use("t")))
-    error = await failing(
+    error = await error_of(
         complete_with_tools(model, [], return_long_text, provider="a:p:m", rounds=rounds)
     )
     assert isinstance(error, CallFailed) and "a:p:m" in error.message
@@ -343,7 +347,7 @@ async def test_a_model_that_always_requests_tools_is_stopped(rounds: int, reques
     ],
 )
 async def test_an_invalid_tool_request_of_a_model_fails_the_call(block: Any) -> None:
-    error = await failing(
+    error = await error_of(
         complete_with_tools(FakeModel(Completion(block)), [], return_long_text, provider="p")
     )
     assert isinstance(error, ProtocolViolation) and error.code == "X0654"
@@ -364,12 +368,12 @@ async def test_the_maximum_tool_output_for_a_model_can_be_set(tmp_path: Path) ->
         "result": {"content": [tool_use("ext_toy_echo", "1")]},
         "heard": str(tmp_path / "heard"),
     }
-    plugin(tmp_path / "model", behaviour)
+    write_plugin(tmp_path / "model", behaviour)
     config_with_toy = config(tmp_path, process_extensions=[roder_entry(tmp_path)])
     async with exthost.Host(config_with_toy) as host:
-        await failing(host.complete("model:p:m", [], rounds=2, max_tool_output=7))
+        await error_of(host.complete("model:p:m", [], rounds=2, max_tool_output=7))
         for invalid_limit in (0, -1, True, "7"):
-            error = await failing(host.complete("model:p:m", [], max_tool_output=invalid_limit))  # type: ignore[arg-type]
+            error = await error_of(host.complete("model:p:m", [], max_tool_output=invalid_limit))  # type: ignore[arg-type]
             assert error.code == "X1334"
     received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
     last = [
@@ -378,11 +382,32 @@ async def test_the_maximum_tool_output_for_a_model_can_be_set(tmp_path: Path) ->
     assert len(last["messages"][-1]["content"][0]["content"]) == 7
 
 
+async def test_a_model_cannot_call_a_tool_that_a_rule_denies(tmp_path: Path) -> None:
+    offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
+    behaviour = {
+        "offer": offer,
+        "result": {"content": [tool_use("ext_toy_echo", "1")]},
+        "heard": str(tmp_path / "heard"),
+    }
+    write_plugin(tmp_path / "model", behaviour)
+    rule = {"tools": "ext_toy_*", "do": "deny", "reason": "not for models"}
+    config_with_rule = config(tmp_path, process_extensions=[roder_entry(tmp_path)], rules=[rule])
+    async with exthost.Host(config_with_rule) as host:
+        await error_of(host.complete("model:p:m", [], rounds=2))
+        assert host["toy"].stats.calls == 0
+    received = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    completions = [
+        message["params"] for message in received if message.get("method") == "provider.complete"
+    ]
+    (denied,) = completions[1]["messages"][-1]["content"]
+    assert denied["is_error"] and "not for models" in denied["content"]
+
+
 @shows("synaps-hand-10", "synaps-prov-05")
 async def test_a_model_has_the_name_plugin_provider_model(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
     behaviour = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
-    plugin(tmp_path / "model", behaviour)
+    write_plugin(tmp_path / "model", behaviour)
     async with exthost.Host(config(tmp_path)) as host:
         completion = await host.complete(
             "model:p:m", [{"role": "user", "content": "hi"}], max_tokens=5
@@ -393,7 +418,7 @@ async def test_a_model_has_the_name_plugin_provider_model(tmp_path: Path) -> Non
 def test_a_blocking_host_completes_and_configures(tmp_path: Path) -> None:
     offer = {"protocol_version": 1, "capabilities": {"providers": [PROVIDER]}}
     behaviour = {"offer": offer, "result": {"content": [{"type": "text", "text": "hello"}]}}
-    plugin(tmp_path / "model", behaviour)
+    write_plugin(tmp_path / "model", behaviour)
     with exthost.SyncHost(config(tmp_path)) as host:
         assert host.complete("model:p:m", [{"role": "user", "content": "hi"}]).text == "hello"
         with pytest.raises(UsageError) as caught:
@@ -403,7 +428,7 @@ def test_a_blocking_host_completes_and_configures(tmp_path: Path) -> None:
 
 
 async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> None:
-    plugin(tmp_path / "notes")
+    write_plugin(tmp_path / "notes")
     wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
         for key, value, code in ((wrong_value, "red", "X1335"), ("color", wrong_value, "X1338")):
@@ -418,7 +443,7 @@ async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> No
 async def test_a_context_that_is_not_a_mapping_is_refused(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "notes", hooks=[{"hook": "before_tool_call"}])
+    write_plugin(tmp_path / "notes", hooks=[{"hook": "before_tool_call"}])
     wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
         with pytest.raises(UsageError) as caught:
@@ -443,7 +468,7 @@ async def test_a_plugin_has_five_variables_and_its_declared_secrets(
         {"key": "level", "type": "number"},
         {"key": "name", "default": "n"},
     ]
-    plugin(tmp_path / "notes", config=settings)
+    write_plugin(tmp_path / "notes", config=settings)
     async with exthost.Host(config(tmp_path)) as host:
         environment = (await host.call_tool("notes:env")).data
         assert environment.keys() <= {
@@ -466,10 +491,10 @@ async def test_a_plugin_has_five_variables_and_its_declared_secrets(
 async def test_a_plugin_without_a_required_setting_is_refused_and_others_load(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "needy", config=[{"key": "token", "required": True}])
-    plugin(tmp_path / "fine")
-    plugin(tmp_path / "two", {"offer": {"protocol_version": 2}})
-    plugin(tmp_path / "dead", {"crash": True})
+    write_plugin(tmp_path / "needy", config=[{"key": "token", "required": True}])
+    write_plugin(tmp_path / "fine")
+    write_plugin(tmp_path / "two", {"offer": {"protocol_version": 2}})
+    write_plugin(tmp_path / "dead", {"crash": True})
     async with exthost.Host(config(tmp_path)) as host:
         states = {item.id: item.state for item in host.extensions}
         assert states == {"dead": "failed", "fine": "ready", "needy": "refused", "two": "failed"}
@@ -484,7 +509,7 @@ async def test_stored_settings_are_sent_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
-    plugin(tmp_path / "p" / "notes", config=[{"key": "color", "required": True}])
+    write_plugin(tmp_path / "p" / "notes", config=[{"key": "color", "required": True}])
     async with exthost.Host(config(tmp_path / "p")) as host:
         assert host["notes"].state == "refused"
         await host.configure("notes", "color", "red")
@@ -497,8 +522,8 @@ async def test_settings_stored_later_are_sent_to_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
-    plugin(tmp_path / "p" / "notes", config=[{"key": "color", "default": "blue"}])
-    plugin(tmp_path / "p" / "needy", config=[{"key": "color", "required": True}])
+    write_plugin(tmp_path / "p" / "notes", config=[{"key": "color", "default": "blue"}])
+    write_plugin(tmp_path / "p" / "needy", config=[{"key": "color", "required": True}])
     async with exthost.Host(config(tmp_path / "p")) as host:
 
         async def color(name: str) -> str:
@@ -516,8 +541,8 @@ async def test_settings_stored_later_are_sent_to_the_next_process(
 async def test_a_subscriber_is_notified_of_changes_while_it_runs(tmp_path: Path) -> None:
     received = tmp_path / "heard"
     behaviour = {"heard": str(received), "init": [["config.subscribe", {"keys": ["a"]}]]}
-    plugin(tmp_path / "p" / "watcher", behaviour)
-    plugin(tmp_path / "p" / "other")
+    write_plugin(tmp_path / "p" / "watcher", behaviour)
+    write_plugin(tmp_path / "p" / "other")
 
     def changes() -> list[Any]:
         messages = map(json.loads, received.read_text().splitlines())
@@ -530,10 +555,10 @@ async def test_a_subscriber_is_notified_of_changes_while_it_runs(tmp_path: Path)
         # The notification of this change comes after the reply, which the plugin reads first.
         request = {"method": "config.set", "params": {"key": "a", "value": "4"}}
         assert (await host.call_tool("watcher:ask", request)).data["result"] == {"ok": True}
-        await until(lambda: len(changes()) == 2)
+        await wait_until(lambda: len(changes()) == 2)
         await host["watcher"].restart()
         await host.configure("watcher", "a", "5")
-        await until(lambda: changes()[-1]["value"] == "5")
+        await wait_until(lambda: changes()[-1]["value"] == "5")
     # The replaced process may have received the last change, too, before it ended.
     assert [*dict.fromkeys(item["value"] for item in changes())] == ["1", "4", "5"]
     assert {item["key"] for item in changes()} == {"a"}
@@ -547,7 +572,7 @@ async def test_a_subscriber_is_notified_of_the_changes_of_another_host(
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "home"))
     received = tmp_path / "heard"
     behaviour = {"heard": str(received), "init": [["config.subscribe", {"keys": ["a"]}]] * 2}
-    plugin(tmp_path / "p" / "watcher", behaviour)
+    write_plugin(tmp_path / "p" / "watcher", behaviour)
 
     def changes() -> list[Any]:
         messages = map(json.loads, received.read_text().splitlines())
@@ -563,11 +588,11 @@ async def test_a_subscriber_is_notified_of_the_changes_of_another_host(
         exthost.Host.from_config(document) as other,
     ):
         await other.configure("watcher", "a", "theirs")
-        await until(lambda: changes() == ["theirs"])
+        await wait_until(lambda: changes() == ["theirs"])
         await host.configure("watcher", "a", "ours")
         await other.configure("watcher", "b", "not watched")
         await other.configure("watcher", "a", "theirs")
-        await until(lambda: changes()[-2:] == ["ours", "theirs"])
+        await wait_until(lambda: changes()[-2:] == ["ours", "theirs"])
     assert changes() == ["theirs", "ours", "theirs"]
 
 

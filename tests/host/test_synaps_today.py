@@ -16,8 +16,8 @@ from exthost.events import OutputReplaced
 from exthost.host.host import Host
 from exthost.host.session_texts import FIRST_LINE, LAST_LINE, MAX_SESSIONS, SessionTexts
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.harness import error_of
+from tests.extensions.synaps_tree import write_plugin
 
 PLUGINS = Path(__file__).parents[1] / "extensions" / "synaps_today"
 TRANSFORM = ("tools.register", "tools.intercept", "tools.transform_output")
@@ -34,10 +34,10 @@ def config(*roots: Path, allowlist: tuple[str, ...] = (), **settings: Any) -> Co
 @pytest.fixture(name="replacing_plugins")
 def write_replacing_plugins(tmp_path: Path) -> Iterator[Path]:
     """A folder of a plugin with tools, and of two plugins that replace the output of tools."""
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     for name in ("a_first", "b_second"):
         answer = {"action": "replace", "output": f"by {name}"}
-        plugin(
+        write_plugin(
             tmp_path / name,
             {"hooks": {"after_tool_call": answer}},
             permissions=TRANSFORM,
@@ -62,7 +62,7 @@ async def test_a_python_plugin_replaces_the_output_and_the_audit_has_the_sizes(
         assert (result.text, result.raw) == ("it is *******", "it is *******")
         assert not result.is_error
         assert (await host.call_tool("ext_redact_leak", {"text": "open"})).text == "open"
-        error = await failing(host.call_tool("ext_redact_fail", {}))
+        error = await error_of(host.call_tool("ext_redact_fail", {}))
         assert isinstance(error, CallFailed) and "*******" in error.error_message
         assert "hunter2" not in str(error)
         failed = await host.call_tool("ext_redact_fail", {}, check=False)
@@ -91,7 +91,7 @@ async def test_a_replacement_without_the_permission_is_ignored(
 ) -> None:
     answer = {"action": "replace", "output": "by nobody"}
     behaviour = {"hooks": {"after_tool_call": answer}}
-    plugin(replacing_plugins / "a_first", behaviour, permissions=TRANSFORM[:2], hooks=AFTER)
+    write_plugin(replacing_plugins / "a_first", behaviour, permissions=TRANSFORM[:2], hooks=AFTER)
     async with Host(config(replacing_plugins)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.text == "by b_second"
@@ -103,9 +103,9 @@ async def test_a_replacement_without_the_permission_is_ignored(
     "answer", [{"action": "replace"}, {"action": "replace", "output": 5}, "die"]
 )
 async def test_the_output_is_kept_if_the_replacement_fails(tmp_path: Path, answer: Any) -> None:
-    plugin(tmp_path / "tools")
+    write_plugin(tmp_path / "tools")
     behaviour = {"hooks": {"after_tool_call": answer}}
-    plugin(tmp_path / "bad", behaviour, permissions=TRANSFORM, hooks=AFTER)
+    write_plugin(tmp_path / "bad", behaviour, permissions=TRANSFORM, hooks=AFTER)
     async with Host(config(tmp_path)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.data == {"a": 1} and result.warnings
@@ -140,13 +140,13 @@ async def test_text_injected_at_the_start_of_a_session_is_kept_until_its_end(
 ) -> None:
     answer = {"action": "inject", "content": "Be brief."}
     hooks = [{"hook": "on_session_start"}]
-    plugin(tmp_path / "short", {"hooks": {"on_session_start": answer}}, hooks=hooks)
+    write_plugin(tmp_path / "short", {"hooks": {"on_session_start": answer}}, hooks=hooks)
     async with Host(config(PLUGINS, tmp_path, allowlist=("redact", "short"))) as host:
         outcome = await host.hooks.run("on_session_start", {"session_id": "s1"})
         assert outcome.injected == "Session s1: hide secrets.\n\nBe brief."
         session_text = host.hooks.sessions["s1"]
         assert session_text == f"{FIRST_LINE}\n{outcome.injected}\n{LAST_LINE}" == outcome.context
-        plugin(tmp_path / "short", {"hooks": {}}, hooks=hooks)
+        write_plugin(tmp_path / "short", {"hooks": {}}, hooks=hooks)
         await host["short"].restart()
         again = await host.hooks.run("on_session_start", {"session_id": "s1"})
         assert again.context == session_text == host.hooks.sessions["s1"]

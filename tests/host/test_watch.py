@@ -21,9 +21,9 @@ from exthost.errors import ConfigError
 from exthost.events import Exited, ManifestChanged, Spawned, StateChanged
 from exthost.host.extension_logs import ExtensionLogs
 from tests.dialects.requirements import shows
-from tests.extensions.harness import failing, pid_of, until
-from tests.extensions.nexo_tree import config, plugin, rewrite
-from tests.extensions.proc import gone
+from tests.extensions.harness import error_of, pid_of, wait_until
+from tests.extensions.nexo_tree import config, rewrite, write_plugin
+from tests.extensions.proc import is_gone
 
 MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 FIRST = {"offer": {"tools": ["echo", "first"]}}
@@ -46,7 +46,7 @@ def describe_changes(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
 
 @shows("nexo-watch-04")
 async def test_after_a_reload_the_last_state_in_log_and_events_is_ready(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "x" / "a", "a", behaviour=FIRST)
+    path = write_plugin(tmp_path / "x" / "a", "a", behaviour=FIRST)
     async with exthost.Host(config(tmp_path / "x")) as host:
         logs = ExtensionLogs(host.events, lambda id: str(tmp_path / f"{id}.log"))
         states: list[str] = []
@@ -54,10 +54,10 @@ async def test_after_a_reload_the_last_state_in_log_and_events_is_ready(tmp_path
         exited: list[int] = []
         host.events.subscribe(Exited, lambda event: exited.append(event.pid))
         old = pid_of(host["a"])
-        plugin(path.parent, "a", behaviour=SECOND)
+        write_plugin(path.parent, "a", behaviour=SECOND)
         (spec,) = find_extensions(host.config).specs
         await host.replace(spec)
-        await until(lambda: gone(old))
+        await wait_until(lambda: is_gone(old))
         assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}
         assert host["a"].state == "ready" and "stopped" not in states
         logs.close()
@@ -71,7 +71,7 @@ async def test_after_a_reload_the_last_state_in_log_and_events_is_ready(tmp_path
 
 @shows("nexo-watch-01")
 def test_a_new_time_or_the_same_content_is_not_a_change(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "a", "a")
+    path = write_plugin(tmp_path / "a", "a")
     watcher = new_watch(tmp_path)
     os.utime(path)
     path.write_text(path.read_text())
@@ -84,9 +84,9 @@ def test_a_new_time_or_the_same_content_is_not_a_change(tmp_path: Path) -> None:
 
 @shows("nexo-watch-01", "nexo-watch-02")
 def test_new_changed_invalid_and_removed_are_reported_once(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "a", "a")
+    path = write_plugin(tmp_path / "a", "a")
     watcher = new_watch(tmp_path)
-    plugin(tmp_path / "b", "b")
+    write_plugin(tmp_path / "b", "b")
     assert describe_changes(watcher.look()) == [("new", "b", "b")] and watcher.look() == []
     path.write_text(path.read_text() + "# more\n")
     [changed] = watcher.look()
@@ -101,9 +101,9 @@ def test_new_changed_invalid_and_removed_are_reported_once(tmp_path: Path) -> No
 
 @shows("nexo-watch-02")
 def test_a_change_of_an_excluded_manifest_adds_no_extension(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "a", "a")
-    nested = plugin(tmp_path / "a" / "inner", "inner")
-    ignored = plugin(tmp_path / "target" / "t", "t")
+    path = write_plugin(tmp_path / "a", "a")
+    nested = write_plugin(tmp_path / "a" / "inner", "inner")
+    ignored = write_plugin(tmp_path / "target" / "t", "t")
     watcher = new_watch(tmp_path, disabled=("a",))
     for item in (path, nested, ignored):
         item.write_text(item.read_text() + "# more\n")
@@ -113,9 +113,9 @@ def test_a_change_of_an_excluded_manifest_adds_no_extension(tmp_path: Path) -> N
 
 
 def test_a_renamed_extension_is_reported_with_its_old_id(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a")
+    write_plugin(tmp_path / "a", "a")
     watcher = new_watch(tmp_path)
-    plugin(tmp_path / "a", "b")
+    write_plugin(tmp_path / "a", "b")
     [change] = watcher.look()
     assert (change.kind, change.extension, change.previous_id) == ("changed", "b", "a")
 
@@ -171,14 +171,14 @@ async def open_host(
 
 @shows("nexo-watch-01", "nexo-watch-02")
 async def test_without_reload_changes_are_reported_and_nothing_else_happens(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "a", "a", behaviour=FIRST)
+    path = write_plugin(tmp_path / "a", "a", behaviour=FIRST)
     async with open_host(tmp_path, reload=False) as (host, events):
         pid = host["a"].stats.pid
         os.utime(path)
-        plugin(tmp_path / "a", "a", behaviour=SECOND)
+        write_plugin(tmp_path / "a", "a", behaviour=SECOND)
         change, id, note = await events.next()
         assert (change, id) == ("changed", "a") and "restart" in note
-        plugin(tmp_path / "b", "b")
+        write_plugin(tmp_path / "b", "b")
         assert (await events.next())[:2] == ("new", "b")
         path.unlink()
         assert (await events.next())[:2] == ("removed", "a")
@@ -188,16 +188,16 @@ async def test_without_reload_changes_are_reported_and_nothing_else_happens(tmp_
 
 @shows("nexo-watch-03")
 async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", behaviour=FIRST)
-    plugin(tmp_path / "z", "z")
+    write_plugin(tmp_path / "a", "a", behaviour=FIRST)
+    write_plugin(tmp_path / "z", "z")
     async with open_host(tmp_path, reload=True) as (host, events):
         before = host["a"].stats.pid
-        plugin(tmp_path / "a", "a", behaviour=SECOND)
+        write_plugin(tmp_path / "a", "a", behaviour=SECOND)
         assert await events.next() == ("changed", "a", "reloaded")
         assert host["a"].stats.pid != before and list(host) == ["a", "z"]
         assert "ext_a_second" in host.tools and "ext_a_first" not in host.tools
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
-        plugin(tmp_path / "b", "b", behaviour=FIRST)
+        write_plugin(tmp_path / "b", "b", behaviour=FIRST)
         assert await events.next() == ("new", "b", "reloaded")
         assert (await host.call_tool("ext_b_echo", {"a": 1})).data == {"a": 1}
 
@@ -206,21 +206,21 @@ async def test_with_reload_a_changed_extension_is_replaced(tmp_path: Path) -> No
 async def test_the_old_extension_continues_if_the_new_manifest_is_invalid_or_fails(
     tmp_path: Path,
 ) -> None:
-    path = plugin(tmp_path / "a", "a", behaviour=FIRST)
+    path = write_plugin(tmp_path / "a", "a", behaviour=FIRST)
     async with open_host(tmp_path, reload=True) as (host, events):
         pid = host["a"].stats.pid
         rewrite(path, "[plugin]\nid = \n")
         change, id, note = await events.next()
         assert (change, id) == ("invalid", "a") and "line 2" in note
-        plugin(tmp_path / "a", "a", behaviour={"exit": 3})
+        write_plugin(tmp_path / "a", "a", behaviour={"exit": 3})
         change, id, note = await events.next()
         assert (change, id) == ("changed", "a") and "not reloaded" in note
-        plugin(tmp_path / "a", "a", more='[requires]\nbins = ["no-such-program"]')
+        write_plugin(tmp_path / "a", "a", more='[requires]\nbins = ["no-such-program"]')
         change, id, note = await events.next()
         assert "no-such-program" in note
         assert host["a"].stats.pid == pid
         assert (await host.call_tool("ext_a_first", {"a": 1})).data == {"a": 1}
-        plugin(tmp_path / "a", "a", behaviour=SECOND)
+        write_plugin(tmp_path / "a", "a", behaviour=SECOND)
         assert await events.next() == ("changed", "a", "reloaded")
 
 
@@ -233,15 +233,15 @@ def server(name: str, *arguments: str) -> str:
 async def test_only_the_changed_servers_of_a_manifest_are_replaced(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "a", "a", more=server("same") + server("old"))
+    write_plugin(tmp_path / "a", "a", more=server("same") + server("old"))
     async with open_host(tmp_path, reload=True) as (host, events):
         assert list(host) == ["a", "a.same", "a.old"]
         pid = host["a.same"].stats.pid
-        plugin(tmp_path / "a", "a", more=server("same") + server("new"))
+        write_plugin(tmp_path / "a", "a", more=server("same") + server("new"))
         assert await events.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.new", "a.same"]
         assert host["a.new"].state == "ready" and host["a.same"].stats.pid == pid
-        plugin(tmp_path / "a", "a", more=server("same", '{"other": 1}'))
+        write_plugin(tmp_path / "a", "a", more=server("same", '{"other": 1}'))
         assert await events.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.same"] and host["a.same"].stats.pid != pid
 
@@ -250,17 +250,17 @@ async def test_only_the_changed_servers_of_a_manifest_are_replaced(
 async def test_an_invalid_new_manifest_blocks_calls_until_it_is_fixed_or_removed(
     tmp_path: Path, is_fixed: bool
 ) -> None:
-    plugin(tmp_path / "a", "a", behaviour=FIRST)
+    write_plugin(tmp_path / "a", "a", behaviour=FIRST)
     (tmp_path / "new").mkdir()
     path = tmp_path / "new" / "plugin.toml"
     async with open_host(tmp_path, reload=True) as (host, events):
         assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
         rewrite(path, "[plugin]\nid = \n")
         assert (await events.next())[0] == "invalid"
-        error = await failing(host.call_tool("ext_a_echo", {"a": 1}))
+        error = await error_of(host.call_tool("ext_a_echo", {"a": 1}))
         assert error.code == "X0333" and error.extension == "new"
         if is_fixed:
-            plugin(path.parent, "b")
+            write_plugin(path.parent, "b")
         else:
             path.unlink()
         assert (await events.next())[0] == ("changed" if is_fixed else "removed")
@@ -269,16 +269,16 @@ async def test_an_invalid_new_manifest_blocks_calls_until_it_is_fixed_or_removed
 
 
 async def test_a_renamed_extension_replaces_the_old_one(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", behaviour=FIRST)
+    write_plugin(tmp_path / "a", "a", behaviour=FIRST)
     async with open_host(tmp_path, reload=True) as (host, events):
-        plugin(tmp_path / "a", "b", behaviour=SECOND)
+        write_plugin(tmp_path / "a", "b", behaviour=SECOND)
         assert await events.next() == ("changed", "b", "reloaded")
         assert list(host) == ["b"] and "ext_a_first" not in host.tools
 
 
 async def test_a_folder_that_is_moved_in_or_out_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
-    plugin(tmp_path / "elsewhere" / "a", "a", behaviour=FIRST)
+    write_plugin(tmp_path / "elsewhere" / "a", "a", behaviour=FIRST)
     async with open_host(tmp_path / "root", reload=True) as (host, events):
         (tmp_path / "elsewhere" / "a").rename(tmp_path / "root" / "a")
         assert await events.next() == ("new", "a", "reloaded")
@@ -288,11 +288,11 @@ async def test_a_folder_that_is_moved_in_or_out_is_noticed(tmp_path: Path) -> No
 
 
 async def test_a_host_can_close_while_a_new_extension_starts(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", behaviour=FIRST)
+    write_plugin(tmp_path / "a", "a", behaviour=FIRST)
     async with open_host(tmp_path, reload=True) as (host, _):
         starting = asyncio.Event()
         host.events.subscribe(Spawned, lambda event: starting.set())
-        plugin(tmp_path / "a", "a", behaviour={"hang": True})
+        write_plugin(tmp_path / "a", "a", behaviour={"hang": True})
         async with asyncio.timeout(25):
             await starting.wait()
         # The new extension never answers, and its limit is longer than the test. Closing the host
@@ -305,7 +305,7 @@ async def test_a_missing_search_path_is_not_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_blocking_host_with_a_watch_can_be_closed(tmp_path: Path) -> None:
-    plugin(tmp_path / "a", "a", behaviour=FIRST)
+    write_plugin(tmp_path / "a", "a", behaviour=FIRST)
     with exthost.SyncHost(config_with_watch(tmp_path, reload=True)) as host:
         assert host.call_tool("ext_a_first", {"a": 1}).data == {"a": 1}
 

@@ -90,18 +90,18 @@ def test_the_error_for_a_missing_framework_names_the_extra() -> None:
     assert caught.value.help == "pip install 'exthost[langchain]'"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_only_the_module_of_a_framework_imports_it(module: str) -> None:
+def test_only_the_module_of_a_framework_imports_it() -> None:
     # A framework may be installed here, so it is made unavailable.
     names = ["pydantic_ai", "langchain_core", "agents", "smolagents", "fastmcp"]
     program = (
-        f"import sys\nsys.modules.update(dict.fromkeys({names}))\n"
+        f"import importlib, sys\nsys.modules.update(dict.fromkeys({names}))\n"
         "import exthost, exthost.integrations, exthost.integrations.host_tools\n"
-        f"try:\n    import exthost.integrations.{module}\n"
-        "except exthost.errors.UsageError as error:\n    print(error.code, error.help)\n"
+        f"for module in {[*MODULES]}:\n"
+        "    try:\n        importlib.import_module(f'exthost.integrations.{module}')\n"
+        "    except exthost.errors.UsageError as error:\n        print(error.code, error.help)\n"
     )
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
-    expected = f"X1800 pip install 'exthost[{MODULES[module]}]'"
-    assert result.stdout.strip() == expected, result.stderr
+    expected = [f"X1800 pip install 'exthost[{extra}]'" for extra in MODULES.values()]
+    assert result.stdout.splitlines() == expected, result.stderr

@@ -17,8 +17,8 @@ from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
 from exthost.launch.integrity import tools_digest
 from exthost.launch.program_files import interpreter_of
-from tests.extensions.harness import pid_of, until
-from tests.extensions.nexo_tree import plugin
+from tests.extensions.harness import pid_of, wait_until
+from tests.extensions.nexo_tree import write_plugin
 
 # A morphir extension with one tool. The file `description` is the description of the tool.
 CHILD = """
@@ -111,7 +111,7 @@ async def test_a_program_that_changes_while_it_runs_is_not_started_again(program
         assert caught.value.code == "X0386"
         assert await ext.call("echo", 1) == 1, "the pinned process still runs"
         os.kill(pid_of(ext), signal.SIGKILL)
-        await until(lambda: ext.state == "refused")
+        await wait_until(lambda: ext.state == "refused")
 
 
 async def test_a_changed_description_of_a_tool_is_refused_at_a_restart(
@@ -142,7 +142,7 @@ async def test_tools_can_be_pinned_with_the_reported_digests(program: Path) -> N
 
 
 async def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
-    manifest = plugin(tmp_path / "toy", "toy")
+    manifest = write_plugin(tmp_path / "toy", "toy")
     pins = {"toy": {"sha256": {"manifest": "0" * 64}, "start": "lazy"}}
     config = {"discovery": {"search_paths": [str(tmp_path)]}, "overrides": pins}
     async with exthost.Host.from_config(config) as host:
@@ -264,7 +264,7 @@ async def test_a_module_that_changes_during_a_run_is_refused_at_the_restart(
             await ext.restart()
         assert await ext.call("echo", 1) == 1, "the pinned process still runs"
         os.kill(pid_of(ext), signal.SIGKILL)
-        await until(lambda: ext.state == "refused")
+        await wait_until(lambda: ext.state == "refused")
 
 
 def test_a_package_never_started_with_its_pin_is_refused_by_its_digest(

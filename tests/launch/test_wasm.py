@@ -16,7 +16,7 @@ import exthost
 from exthost.config.document import config_from_mapping
 from exthost.errors import ConfigError, ExtensionGone, HandshakeFailed, Refused, SpawnFailed
 from exthost.launch import wasm_runner
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.launch.wasm_modules import EXIT_7, FILL_MEMORY, TRAP, module, morphir
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wasm"
@@ -245,7 +245,7 @@ async def test_closing_the_host_ends_a_compilation(
     async with asyncio.timeout(60):
         async with exthost.Host.from_config({**entry, "defaults": {"start": "lazy"}}) as host:
             call = asyncio.ensure_future(host["box"].call("get"))
-            await until(lambda: pid_file.exists() and pid_file.read_text() != "")
+            await wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
         with pytest.raises(exthost.errors.ExthostError):
             await call
     with pytest.raises(ProcessLookupError):

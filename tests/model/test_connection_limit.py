@@ -19,7 +19,7 @@ MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER = 12, 6, 4
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("admit"), st.integers(0, 4)),
-        st.tuples(st.sampled_from(["heard", "authenticate", "remove"]), st.integers(0, 20)),
+        st.tuples(st.sampled_from(["mark_active", "authenticate", "remove"]), st.integers(0, 20)),
     ),
     max_size=80,
 )
@@ -32,7 +32,7 @@ def test_the_limits_apply_and_no_authenticated_client_is_dropped(
     limit: ConnectionLimit[int] = ConnectionLimit(MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER)
     peers: dict[int, int] = {}  # the peer of each stranger, oldest connection first
     authenticated: set[int] = set()
-    speaking: set[int] = set()
+    active: set[int] = set()
     for number, (step, value) in enumerate(steps):
         open_connections = [*peers, *sorted(authenticated)]
         if step == "admit":
@@ -42,12 +42,12 @@ def test_the_limits_apply_and_no_authenticated_client_is_dropped(
             if closed is not None:
                 assert closed in peers and closed not in authenticated
                 rivals = [n for n, peer in peers.items() if peer == peers[closed] and n != number]
-                # Of the silent or of the speaking connections of a peer, the oldest is closed.
-                has_spoken = closed in speaking
-                alike = [rival for rival in rivals if (rival in speaking) == has_spoken]
+                # Of the silent or of the active connections of a peer, the oldest is closed.
+                was_active = closed in active
+                alike = [rival for rival in rivals if (rival in active) == was_active]
                 assert closed == number or all(rival >= closed for rival in alike)
                 # A silent connection is closed before one that has sent something.
-                assert closed not in speaking or not set(rivals) - speaking
+                assert closed not in active or not set(rivals) - active
                 # The new connection is closed only if there is no other stranger.
                 assert closed != number or counts[value] == max(counts.values()) == 1
                 del peers[closed]
@@ -56,8 +56,8 @@ def test_the_limits_apply_and_no_authenticated_client_is_dropped(
         elif value < len(open_connections):
             connection = open_connections[value]
             getattr(limit, step)(connection)
-            if step == "heard" and connection in peers:
-                speaking.add(connection)
+            if step == "mark_active" and connection in peers:
+                active.add(connection)
             elif step == "authenticate" and connection in peers:
                 del peers[connection]
                 authenticated.add(connection)
@@ -87,12 +87,12 @@ def test_many_connections_of_a_peer_close_none_of_another_peer() -> None:
     assert "other" not in closed and closed[MAX_PER_PEER] == "0"
 
 
-def test_a_speaking_connection_outlasts_silent_connections() -> None:
+def test_an_active_connection_outlasts_silent_connections() -> None:
     limit: ConnectionLimit[str] = ConnectionLimit(MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER)
-    limit.admit("speaks", "peer")
-    limit.heard("speaks")
+    limit.admit("active", "peer")
+    limit.mark_active("active")
     closed = [limit.admit(f"{number}", "peer") for number in range(50)]
-    assert "speaks" not in closed
+    assert "active" not in closed
 
 
 @pytest.mark.parametrize(

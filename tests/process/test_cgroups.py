@@ -24,7 +24,7 @@ from exthost.process.cgroup_rules import CgroupBase, HostIdentity
 from exthost.process.child import Child
 from tests.cgroup.delegation import delegated, run_in, tree
 from tests.cgroup.host import uid_inside
-from tests.extensions.proc import gone
+from tests.extensions.proc import is_gone
 from tests.process.test_child import close
 from tests.sandbox.trial_users import USERS, missing
 
@@ -98,7 +98,7 @@ def test_a_daemon_in_a_group_ends_with_its_program(base: Path) -> None:
     daemon = int(os.read(child.stdout, 64))
     wait_until(lambda: os.getsid(daemon) == daemon)
     close(child)
-    wait_until(lambda: gone(daemon) and not list(base.glob("exthost-*")))
+    wait_until(lambda: is_gone(daemon) and not list(base.glob("exthost-*")))
 
 
 @pytest.mark.parametrize("lifetime", ["plain", "tree"])
@@ -106,7 +106,7 @@ def test_the_next_host_ends_the_processes_of_a_killed_host(base: Path, lifetime:
     report = run_host("root", base, lifetime, "killed")
     assert len(list(base.glob("exthost-*"))) == 2
     close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
-    wait_until(lambda: all(map(gone, report["pids"])) and not list(base.glob("exthost-*")))
+    wait_until(lambda: all(map(is_gone, report["pids"])) and not list(base.glob("exthost-*")))
 
 
 def test_other_processes_in_the_leaf_of_a_dead_host_are_not_ended(base: Path) -> None:

@@ -15,7 +15,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.process import child as child_module
 from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program
-from tests.extensions.proc import gone
+from tests.extensions.proc import is_gone
 
 # Each of the following functions returns a program that cannot be started, and its working folder.
 MakeBadCommand = Callable[[Path], tuple[str, str | None]]
@@ -127,7 +127,7 @@ def test_a_process_that_cannot_be_watched_is_ended_and_reported_as_a_failed_spaw
     with pytest.raises(SpawnFailed) as caught:
         Child(LaunchPlan(argv=("/bin/sleep", "100"), env=os.environ))
     assert caught.value.code == "X0405"
-    assert len(spawned_pids) == 1 and gone(spawned_pids[0])
+    assert len(spawned_pids) == 1 and is_gone(spawned_pids[0])
 
 
 def test_too_few_descriptors_for_the_pipes_are_reported(
@@ -199,7 +199,7 @@ def test_closing_and_reaping_are_idempotent() -> None:
     ):
         method()
     assert (child.stdin, child.stdout, child.stderr) == (CLOSED, CLOSED, CLOSED)
-    assert child.pid == pid and gone(pid)
+    assert child.pid == pid and is_gone(pid)
     assert str(child.see_exit()) == "killed by SIGKILL"
 
 
@@ -207,7 +207,7 @@ def test_deleting_a_child_ends_its_process() -> None:
     child = Child(LaunchPlan(argv=("/bin/sh", "-c", "trap '' TERM; sleep 100 & wait")))
     pid = child.pid
     del child
-    assert gone(pid)
+    assert is_gone(pid)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.exit_status import ExitStatus, ExitWatch
-from tests.extensions.harness import accounted, failing, hostile, until
-from tests.extensions.proc import gone, read_process, runs
+from tests.extensions.harness import check_call_counts, error_of, hostile_extension, wait_until
+from tests.extensions.proc import is_gone, is_running, read_process
 
 
 @pytest.fixture(params=["pidfd", "thread"])
@@ -57,7 +57,7 @@ def test_an_exit_makes_the_descriptor_readable_and_has_one_status(
     # Peek() does not reap the process.
     assert process_info is not None and process_info.state == "Z"
     assert str(watch.reap()) == str(watch.reap()) == str(watch.peek()) == text
-    assert gone(watch.pid)
+    assert is_gone(watch.pid)
     watch.signal(signal.SIGKILL)  # has no effect
     watch.signal_group(signal.SIGKILL)
     watch.close()
@@ -87,13 +87,13 @@ def test_a_process_group_is_signalled_after_its_leader_died(watch_method: str) -
     child_pid = int(os.read(reader, 100))
     os.close(reader)
     assert wait_for_exit(watch)
-    assert runs(child_pid)
+    assert is_running(child_pid)
     watch.signal_group(signal.SIGKILL)
     watch.reap()
     watch.close()
 
     async def wait_until_gone() -> None:
-        await until(lambda: not runs(child_pid))
+        await wait_until(lambda: not is_running(child_pid))
 
     asyncio.run(wait_until_gone())
 
@@ -152,13 +152,13 @@ async def test_a_session_works_without_pidfds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
-    async with hostile(lifetime="plain") as ext:
+    async with hostile_extension(lifetime="plain") as ext:
         grandchild = await ext.call("grandchild")
-        kept_call = asyncio.ensure_future(failing(ext.call("keep")))
-        error = await failing(ext.call("leave", {"code": 5}))
+        kept_call = asyncio.ensure_future(error_of(ext.call("keep")))
+        error = await error_of(ext.call("leave", {"code": 5}))
         assert error.evidence.exit == (await kept_call).evidence.exit == "exited with 5"
-        await until(lambda: not runs(grandchild))
-        accounted(ext, 3, result=1, gone=2)
-    async with hostile(lifetime="plain") as extension:
+        await wait_until(lambda: not is_running(grandchild))
+        check_call_counts(ext, 3, result=1, gone=2)
+    async with hostile_extension(lifetime="plain") as extension:
         pid = await extension.call("pid")
-    assert gone(pid)
+    assert is_gone(pid)

@@ -8,7 +8,7 @@ import pytest
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.flood_queue import FloodQueue, TurnEnd, flood_queue
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 
 class FakePipe:
@@ -47,7 +47,7 @@ class EndlessPipe(FakePipe):
 
 
 async def wait_for_turns(*pipes: FakePipe, times: int) -> None:
-    await until(lambda: all(len(pipe.turns) >= times for pipe in pipes))
+    await wait_until(lambda: all(len(pipe.turns) >= times for pipe in pipes))
 
 
 async def test_all_pipes_get_turns_until_they_are_removed() -> None:
@@ -84,7 +84,7 @@ async def test_the_pipe_with_the_lowest_level_is_read_first() -> None:
     heavy, light = FakePipe(*[0.0001] * 50, level=40_000), FakePipe(*[0.0001] * 5)
     queue.add(heavy)
     queue.add(light)
-    await until(lambda: not light.frames and not heavy.frames)
+    await wait_until(lambda: not light.frames and not heavy.frames)
     assert heavy.turns[0] >= light.turns[-1]
 
 
@@ -101,11 +101,11 @@ async def test_after_a_long_frame_only_small_frames_are_read(
     )
     for pipe in (first, second, small):
         queue.add(pipe)
-    await until(lambda: not small.frames)
+    await wait_until(lambda: not small.frames)
     assert not first.frames and second.frames
     queue._rest_until = 0.0  # the wait is over
     queue._schedule(0)
-    await until(lambda: not second.frames)
+    await wait_until(lambda: not second.frames)
 
 
 async def test_a_pipe_whose_turn_raises_stays_in_the_queue() -> None:
@@ -132,5 +132,5 @@ async def test_an_empty_pipe_leaves_the_queue(count: int) -> None:
     pipes = [FakePipe(0.00001) for _ in range(count)]
     for pipe in pipes:
         queue.add(pipe)
-    await until(lambda: not queue._pipes)
+    await wait_until(lambda: not queue._pipes)
     assert not any(pipe.frames for pipe in pipes) and queue._timer is None

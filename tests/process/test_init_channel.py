@@ -80,6 +80,7 @@ def test_permissions_are_enforced_without_these_functions(functions: str, tmp_pa
 BREAK_FUNCTION = "os.memfd_create = None"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("delete_code", [*DELETE_FUNCTIONS.values(), BREAK_FUNCTION])
 def test_doctor_reports_the_missing_parts_of_a_python_instead_of_failing(
     delete_code: str, tmp_path: Path

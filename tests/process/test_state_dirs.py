@@ -1,6 +1,8 @@
 """The folder for the state of the host and of each extension; an id cannot lead out of this
 folder."""
 
+import os
+import pwd
 import sys
 from pathlib import PurePosixPath
 
@@ -18,7 +20,6 @@ def test_variables_have_precedence_over_the_default_folder(monkeypatch: pytest.M
     assert state_root(environ) == "/e"
     assert state_root({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == "/s/exthost"
     assert state_root({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == "/h/.local/state/exthost"
-    assert state_root({}) == "/.local/state/exthost"
     monkeypatch.setattr(sys, "platform", "darwin")
     assert state_root({"HOME": "/h"}) == "/h/Library/Application Support/exthost"
 
@@ -39,3 +40,8 @@ def test_no_id_leads_out_of_the_state_folder_and_no_two_ids_share_a_folder(
         assert folder.name not in ("", ".", "..") and len(folder.name.encode()) < 200
         assert folder.name.isascii() and folder.name.isprintable()
     assert (folders[0] == folders[1]) == (first_id == second_id)
+
+
+def test_without_home_the_state_is_where_the_record_of_the_user_says() -> None:
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    assert state_root({}) == state_root({"HOME": home}), "a service has no HOME, its shell has"

@@ -17,7 +17,7 @@ from exthost.events import Bus, LogLine, Spawned
 from exthost.launch.package_tree import file_digest, read_tree
 from exthost.process.procfs import descendants
 from tests.extensions import synaps_tree
-from tests.extensions.harness import failing, pid_of, until
+from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.sandbox.confined import folder, shared_folder, system_explorer
 from tests.sandbox.packages import SECRET, Package
 from tests.sandbox.programs import IN_PLACE
@@ -86,8 +86,8 @@ async def check_change(package: Package, change: Callable[[Package], None], mome
         change(package)
         if moment == "after a start":
             os.kill(pid_of(ext), signal.SIGKILL)
-            await until(lambda: ext.state != "ready")
-            await until(lambda: ext.state in ("ready", "refused", "failed"))
+            await wait_until(lambda: ext.state != "ready")
+            await wait_until(lambda: ext.state in ("ready", "refused", "failed"))
         else:
             outcome = await failing_or_done(ext.start())
             assert outcome is None or isinstance(outcome, ExthostError), outcome
@@ -134,7 +134,7 @@ async def a_file_among_the_arguments_does_not_stand_in_for_a_pinned_program() ->
                 connection = exthost.connect(
                     argv, dialect="morphir", sha256=sha256, events=bus, **settings
                 )
-                error = await failing(connection.__aenter__())
+                error = await error_of(connection.__aenter__())
                 assert isinstance(error, Refused) and error.code == "X0386", error
                 assert error.evidence.path == str(program) and not spawned, error
 
@@ -171,13 +171,13 @@ async def changed_code_does_not_run(argv: list[str], place: Path, settings: Any)
         assert ext.state == "ready", ext.cause
     code.write_text(code.read_text() + "# another program\n")
     bus.subscribe(Spawned, spawned.append)
-    error = await failing(connect(sha256=pin, events=bus).__aenter__())
+    error = await error_of(connect(sha256=pin, events=bus).__aenter__())
     assert isinstance(error, Refused) and error.code == "X0386" and not spawned, (argv, error)
     for unknown_command in (["/bin/sh", "-c", " ".join(argv)], ["/usr/bin/npx", "-y", "app"]):
         unknown = exthost.connect(
             unknown_command, dialect="morphir", cwd=str(place), sha256=pin, events=bus
         )
-        error = await failing(unknown.__aenter__())
+        error = await error_of(unknown.__aenter__())
         assert isinstance(error, Refused) and error.code == "X0341" and not spawned, error
 
 
@@ -193,7 +193,7 @@ async def a_changed_module_of_a_pinned_package_is_not_run() -> None:
         async with host:
             assert host["toy"].state == "ready", host["toy"].cause
             (package.root / "helper.py").write_text("X = 2\n")
-            error = await failing(host["toy"].restart())
+            error = await error_of(host["toy"].restart())
             assert isinstance(error, Refused) and "helper.py has changed" in error.message, error
         spawned = list[Spawned]()
         host = exthost.Host.from_config(package.config(sha256=pin), environ=environ)
@@ -208,7 +208,7 @@ async def a_changed_module_of_a_pinned_package_is_not_run() -> None:
 async def the_store_of_a_sandboxed_extension_is_full_at_its_limit() -> None:
     with folder() as place:
         shutil.copy(
-            synaps_tree.CHILD, synaps_tree.plugin(place / "p" / "toy", **IN_PLACE) / "ext.py"
+            synaps_tree.CHILD, synaps_tree.write_plugin(place / "p" / "toy", **IN_PLACE) / "ext.py"
         )
         defaults = {"permissions": {}, "start": "eager", "limits": {"store": "64KB"}}
         config = {"discovery": {"search_paths": [str(place / "p")]}, "defaults": defaults}
@@ -256,5 +256,5 @@ async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
         assert answers and all(isinstance(item, ExthostError) for item in outcomes), outcomes
         states = {item.state for item in hostile_extensions}
         assert states <= {"failed", "backoff"}, states
-    await until(lambda: [*descendants(os.getpid())] == [os.getpid()])
-    await until(lambda: open_descriptors() <= before + 1)
+    await wait_until(lambda: [*descendants(os.getpid())] == [os.getpid()])
+    await wait_until(lambda: open_descriptors() <= before + 1)

@@ -21,7 +21,7 @@ from typing import Any
 import exthost
 from exthost.errors import ExthostError, Refused
 from exthost.extension.extension import Extension
-from tests.extensions.harness import failing, until
+from tests.extensions.harness import error_of, wait_until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.programs import needs
 from tests.sandbox.trials import trial
@@ -388,7 +388,7 @@ async def a_link_to_its_own_program_refuses_a_writer() -> None:
         permissions: Any = {"filesystem": [f"{place.root}:rw"]}
         argv = [str(place.root / "run")]
         opening = exthost.connect(argv, dialect="morphir", permissions=permissions)
-        error = await failing(opening.__aenter__())
+        error = await error_of(opening.__aenter__())
         assert isinstance(error, Refused) and error.code == "X0391", error
         assert f"write {place.writer} in place of {place.root}/run" in error.help, error.help
 
@@ -784,12 +784,12 @@ async def code_that_comes_after_a_writer_waits_for_its_restart() -> None:
         environ = host_environ(place)
         async with exthost.Host.from_config({"extensions": [writer]}, environ=environ) as host:
             assert host["writer"].state == "ready", host["writer"].cause
-            error = await failing(host.load(victim))
+            error = await error_of(host.load(victim))
             assert isinstance(error, Refused) and error.code == "X0361", error
             assert "exthost restart writer" in error.help, error.help
             await host["writer"].restart()
             # Its old process has ended.
-            await until(lambda: all(host["writer"].internals.closed_paths))
+            await wait_until(lambda: all(host["writer"].internals.closed_paths))
             await host.load(victim)
             assert host["victim"].state == "ready", host["victim"].cause
             packages = place.site_packages(environment)

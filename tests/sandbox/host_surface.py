@@ -29,7 +29,7 @@ from exthost.host.file_writer import write_files
 from exthost.launch.grant_advice import suggest_grant
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.launch_plan import LaunchPlan, Wrapper
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trials import trial
 
@@ -162,7 +162,7 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
         held_connections = [
             asyncio.ensure_future(hold_connection(number % 2)) for number in range(40)
         ]
-        await until(lambda: sum(task.done() for task in held_connections) >= 20)
+        await wait_until(lambda: sum(task.done() for task in held_connections) >= 20)
         for task in held_connections:
             task.cancel()
         await asyncio.wait(held_connections)

@@ -24,7 +24,7 @@ from exthost.host.control.status_report import StatusReport
 from exthost.launch import integrity
 from exthost.launch.package_tree import DigestedFile, file_digest, read_digest
 from exthost.session.trace.trace_file import TraceFile
-from tests.extensions.harness import failing, until
+from tests.extensions.harness import error_of, wait_until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.lifetime import pids_with_mark
 from tests.sandbox.trial_host import impatient
@@ -131,12 +131,12 @@ async def only_a_plain_lifetime_lets_processes_outlive_a_killed_host() -> None:
             assert host.stdout is not None
             assert await host.stdout.readline() == b"ready\n"
             expected = 2 if lifetime == "plain" else 3
-            await until(lambda mark=mark, count=expected: len(pids_with_mark(mark)) >= count)  # type: ignore[misc]
+            await wait_until(lambda mark=mark, count=expected: len(pids_with_mark(mark)) >= count)  # type: ignore[misc]
             host.kill()
             await host.wait()
             # A process that reads stdin ends with the host. The other one does not.
             remaining = 1 if lifetime == "plain" else 0
-            await until(lambda mark=mark, left=remaining: len(pids_with_mark(mark)) == left)  # type: ignore[misc]
+            await wait_until(lambda mark=mark, left=remaining: len(pids_with_mark(mark)) == left)  # type: ignore[misc]
         finally:
             for pid in pids_with_mark(mark):
                 os.kill(pid, signal.SIGKILL)
@@ -200,7 +200,7 @@ async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() ->
             "restart": NO_RESTART,
         }
         with mock.patch.object(integrity, "read_digest", swapped):
-            error = await failing(impatient([str(evil)], **settings).__aenter__())
+            error = await error_of(impatient([str(evil)], **settings).__aenter__())
         assert reads and not evil_ran.exists(), "the other file ran"
         assert isinstance(error, Refused) and error.code == "X0386", error
 
@@ -229,7 +229,7 @@ async def one_config_has_one_host_under_any_variables() -> None:
             )
         first_server = ControlServer(host, StatusReport(host), str(config), environments[0])
         try:
-            error = await failing(make_control_server(host, config, environments[1]))
+            error = await error_of(make_control_server(host, config, environments[1]))
             assert error.code == "X1375" and f"process {os.getpid()}" in error.message, error
         finally:
             await first_server.close()
@@ -276,7 +276,7 @@ async def files_of_the_host_are_closed_to_others_under_any_umask() -> None:
         key = config_key(config)
         files = ("audit", "token", "trace", "home/exthost.sqlite3", f"home/run/{key}.sock")
         try:
-            await until(lambda: all((place / name).exists() for name in files))
+            await wait_until(lambda: all((place / name).exists() for name in files))
             created_paths = [path for path in place.rglob("*") if path not in input_files]
             modes = {path: path.stat().st_mode for path in (*created_paths, lock_folder())}
             enter_bits = 0o11 if os.geteuid() == 0 else 0
@@ -320,7 +320,7 @@ async def a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_proc
         status, out, err = await run_host(CLOSED_LOOP, arguments, EXTHOST_TRIAL=mark)
         assert (status, out) == (0, "done\n"), err
         assert "Exception ignored" not in err and "Traceback" not in err, err
-        await until(lambda mark=mark: not pids_with_mark(mark))  # type: ignore[misc]
+        await wait_until(lambda mark=mark: not pids_with_mark(mark))  # type: ignore[misc]
 
 
 # A program that runs a host with low resource limits.

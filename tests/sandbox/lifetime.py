@@ -12,7 +12,7 @@ from typing import Any
 
 import exthost
 from exthost.errors import ExtensionGone
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.extensions.proc import (
     all_pids,
     environment_of,
@@ -94,7 +94,7 @@ async def ends_without_leftovers(end: str, number: int | None = None) -> None:
     try:
         await host.ready()
         if number is not None:
-            await until(lambda: len(pids_with_mark(mark)) >= FAMILY_COUNT)
+            await wait_until(lambda: len(pids_with_mark(mark)) >= FAMILY_COUNT)
             host.send(number)
         await host.gone()
         await check_all_ended(mark, time.monotonic())
@@ -159,7 +159,7 @@ async def a_family_does_not_outlive_its_extension() -> None:
     mark = uuid.uuid4().hex
     env = {"EXTHOST_TRIAL": mark}
     async with impatient(FAMILY, env=env, restart={"strategy": "never"}) as family:
-        await until(lambda: len(pids_with_mark(mark)) >= FAMILY_COUNT)
+        await wait_until(lambda: len(pids_with_mark(mark)) >= FAMILY_COUNT)
         try:
             await family.call("leave")
         except ExtensionGone as gone:

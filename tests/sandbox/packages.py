@@ -289,7 +289,7 @@ async def a_package_gets_no_setting_of_another_by_its_id_and_keys() -> None:
     with folder() as place:
         for id, key in (("notes", "api_key"), ("notes_api", "key")):
             setting = {"key": key, "default": "none"}
-            package = synaps_tree.plugin(place / id, config=[setting], **IN_PLACE)
+            package = synaps_tree.write_plugin(place / id, config=[setting], **IN_PLACE)
             shutil.copy(synaps_tree.CHILD, package / "ext.py")
         discovery = {"search_paths": [str(place)]}
         config = {"discovery": discovery, "defaults": {"permissions": {}}, "overrides": overrides}

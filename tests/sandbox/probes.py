@@ -16,7 +16,7 @@ from exthost.errors import Refused, SpawnFailed
 from exthost.events import Bus, ContainmentWeakened
 from exthost.launch import sandbox_probe
 from exthost.model.probe_result import ProbeResult
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.sandbox.confined import EXPLORER
 from tests.sandbox.trials import trial
 
@@ -173,7 +173,7 @@ async def an_extension_outlives_the_thread_that_started_it() -> None:
         thread = threading.Thread(target=run, args=(loop, work, results))
         thread.start()
         # The thread of the kernel ends later than that of Python.
-        await until(lambda: not Path(f"/proc/self/task/{thread.native_id}").exists())
+        await wait_until(lambda: not Path(f"/proc/self/task/{thread.native_id}").exists())
         thread.join()
         return results[0]
 

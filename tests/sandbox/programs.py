@@ -78,7 +78,9 @@ async def an_mcp_server_runs() -> None:
 @trial
 async def a_synaps_extension_runs_from_its_manifest() -> None:
     with folder() as place:
-        shutil.copy(synaps_tree.CHILD, synaps_tree.plugin(place / "toy", **IN_PLACE) / "ext.py")
+        shutil.copy(
+            synaps_tree.CHILD, synaps_tree.write_plugin(place / "toy", **IN_PLACE) / "ext.py"
+        )
         discovery = {"search_paths": [str(place)]}
         config = {"discovery": discovery, "defaults": {"permissions": {}, "start": "eager"}}
         async with exthost.Host.from_config(config) as host:
@@ -89,7 +91,7 @@ async def a_synaps_extension_runs_from_its_manifest() -> None:
 @trial
 async def a_nexo_extension_runs_from_its_manifest() -> None:
     with folder() as place:
-        manifest = nexo_tree.plugin(place / "toy", "toy")
+        manifest = nexo_tree.write_plugin(place / "toy", "toy")
         output = tomllib.loads(manifest.read_text())["transport"]
         original_command = (
             f"command = {json.dumps(output['command'])}\nargs = {json.dumps(output['args'])}"
@@ -109,7 +111,7 @@ async def a_nexo_extension_runs_from_its_manifest() -> None:
 async def a_roder_extension_runs_from_its_manifest() -> None:
     with folder() as place:
         async with exthost.Host.from_config(
-            {"process_extensions": [roder.entry(place)], "defaults": {"permissions": {}}}
+            {"process_extensions": [roder.config_entry(place)], "defaults": {"permissions": {}}}
         ) as host:
             ext = host["toy"]
             assert (await ext.call_tool("echo", {"a": 1})).data

@@ -9,9 +9,9 @@ from pathlib import Path
 from exthost.errors import ExtensionGone, ExthostError, Refused
 from exthost.extension.extension import Extension
 from exthost.launch.package_tree import file_digest
-from tests.extensions.harness import failing, until
+from tests.extensions.harness import error_of, wait_until
 from tests.sandbox.confined import explore, folder, shared_folder, system_explorer
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.trial_host import START_METHOD, impatient
 from tests.sandbox.trials import trial
 
 RESTART_IMMEDIATELY = {"strategy": "immediate", "max_retries": 3}
@@ -31,13 +31,13 @@ REPLACE = """
 
 async def make_exit(ext: Extension) -> None:
     """Make the process exit by itself."""
-    error = await failing(ext.call("explore", {"code": "import os; os._exit(3)"}))
+    error = await error_of(ext.call("explore", {"code": "import os; os._exit(3)"}))
     assert isinstance(error, ExtensionGone), error
 
 
 async def wait_until_refused(ext: Extension) -> Refused:
     """Wait until the extension is refused, and return the error."""
-    await until(lambda: ext.state in ("refused", "failed"))
+    await wait_until(lambda: ext.state in ("refused", "failed"))
     assert ext.state == "refused" and isinstance(ext.cause, Refused), (ext.state, ext.cause)
     return ext.cause
 
@@ -122,10 +122,10 @@ async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> 
             with program.open("r+") as file:  # the same file with other content
                 file.write(f"#!{interpreter}\n{text}")
             await make_exit(ext)
-            await until(lambda: ext.state in ("failed", "refused", "backoff", "ready"))
+            await wait_until(lambda: ext.state in ("failed", "refused", "backoff", "ready"))
             assert ext.enforced["paths"] == before
             assert not any(str(elsewhere) in item["path"] for item in before)
-            await until(lambda: ext.state in ("failed", "refused"))
+            await wait_until(lambda: ext.state in ("failed", "refused"))
 
 
 @trial
@@ -195,6 +195,8 @@ async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None
                     raise AssertionError(f"it was started, and saw {listing}")
             except ExthostError as error:
                 assert not (place / "armed").exists(), error
-                assert "was replaced while it was started" in str(error), error
+                # A template is started in the same sandbox before, and finds the swapped folder.
+                before = START_METHOD == "template" and error.code == "X0384"
+                assert before or "was replaced while it was started" in str(error), error
             finally:
                 del os.environ["EXTHOST_BWRAP"]

@@ -21,7 +21,8 @@ TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
 MODULES = (
     *("lifetime", "network", "files", "rights", "refusals", "resources", "programs"),
     *("packages", "restarts", "probes", "memory", "calls", "changes"),
-    *("host_surface", "hosts", "tricks", "managers", "code", "pids"),
+    *("host_surface", "hosts", "tricks", "managers", "code", "pids", "network_names"),
+    "landlock",
 )
 
 # How often a trial that depends on chance repeats its attempt. A soak sets a larger number.
@@ -64,16 +65,16 @@ async def run(work: Callable[[], Awaitable[None]]) -> str:
 
 def main(names: list[str]) -> None:
     from tests.sandbox import trials  # not __main__: the other modules register here
+    from tests.sandbox.trial_host import STARTED
 
     for name, work in trials.all_trials().items():
         if names and name not in names:
             continue
         began = time.monotonic()
+        STARTED.clear()
         error = asyncio.run(trials.run(work))
-        print(
-            json.dumps({"trial": name, "wrong": error, "seconds": time.monotonic() - began}),
-            flush=True,
-        )
+        outcome = {"trial": name, "wrong": error, "started": dict(STARTED)}
+        print(json.dumps({**outcome, "seconds": time.monotonic() - began}), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from exthost.model.messages import Reply
 from exthost.session.call import FutureCall
 from exthost.session.replies import DELIVER
 from tests.extensions.fake_child import FakeChild, session_with
-from tests.extensions.harness import failing, until
+from tests.extensions.harness import error_of, wait_until
 
 
 class CodecWithoutIds(MorphirHostCodec):
@@ -61,7 +61,7 @@ class QueueWithFakeChild:
         return call
 
     def end(self) -> None:
-        self.fake_child.die()
+        self.fake_child.exit()
         self.queue.deadlines.stop()
 
 
@@ -96,7 +96,7 @@ async def test_a_late_reply_is_dropped_and_the_next_call_gets_a_new_session(
     waiting = queue_with_child.submit_call(2) if moment == "before" else None
     await run_loop_a_few_times()
     old_child = queue_with_child.fake_child
-    old_child.say(id=0, result="late")  # written to the pipe, and not read yet
+    old_child.send_to_host(id=0, result="late")  # written to the pipe, and not read yet
     abandon(queue_with_child, first, reason)
     second = waiting or queue_with_child.submit_call(2)
     await run_loop_a_few_times()
@@ -104,8 +104,8 @@ async def test_a_late_reply_is_dropped_and_the_next_call_gets_a_new_session(
     assert not second.ended
     new_child = queue_with_child.next_session()
     await run_loop_a_few_times()
-    assert [request["params"] for request in new_child.heard()] == [2]
-    new_child.say(id=0, result="own")
+    assert [request["params"] for request in new_child.received()] == [2]
+    new_child.send_to_host(id=0, result="own")
     assert await result_of_call(second) == "own"
     queue_with_child.end()
     await run_loop_a_few_times()
@@ -132,11 +132,11 @@ async def test_with_retry_other_calls_of_the_session_are_sent_again_in_order() -
     abandon(queue_with_child, calls[1], "cancelled")
     new_child = queue_with_child.next_session()
     await run_loop_a_few_times()
-    assert [request["params"] for request in new_child.heard()] == [0, 2, 3]
+    assert [request["params"] for request in new_child.received()] == [0, 2, 3]
     for n in (0, 2, 3):
-        new_child.say(id=0, result=n)
+        new_child.send_to_host(id=0, result=n)
         assert await result_of_call(calls[n]) == n
-    new_child.say(id=0, result=4)
+    new_child.send_to_host(id=0, result=4)
     assert await result_of_call(calls[4]) == 4
     queue_with_child.end()
     await run_loop_a_few_times()
@@ -163,8 +163,8 @@ async def test_a_reply_that_arrived_earlier_does_not_answer_a_later_call(second_
         with pytest.raises(ProtocolViolation):
             queue.submit(calls[1])
     else:
-        error = await failing(futures[1])
+        error = await error_of(futures[1])
         assert isinstance(error, ProtocolViolation)
     assert session.cause is not None and not session.pending
     queue.deadlines.stop()
-    await until(lambda: session.lifetime.released.is_set)
+    await wait_until(lambda: session.lifetime.released.is_set)

@@ -12,7 +12,7 @@ from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
 from tests.extensions.fake_child import FakeChild, session_with
-from tests.extensions.harness import hostile
+from tests.extensions.harness import hostile_extension
 
 _CALLER: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
@@ -172,8 +172,8 @@ def test_an_interrupt_while_reading_loses_no_reply(has_subscriber: bool) -> None
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         session, task = runner.run(start_callers())
-        fake_child.say(id=0, result=7)
-        fake_child.say(method="now")
+        fake_child.send_to_host(id=0, result=7)
+        fake_child.send_to_host(method="now")
         loop.call_later(30, loop.stop)
         with pytest.raises(KeyboardInterrupt):
             loop.run_forever()
@@ -183,7 +183,7 @@ def test_an_interrupt_while_reading_loses_no_reply(has_subscriber: bool) -> None
 
 
 async def test_asyncio_functions_can_wrap_a_call() -> None:
-    async with hostile() as extension:
+    async with hostile_extension() as extension:
         async with asyncio.timeout(30):
             assert await extension.call("echo", 1) == 1
         assert await asyncio.wait_for(extension.call("echo", 2), 30) == 2

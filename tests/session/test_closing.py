@@ -18,19 +18,19 @@ from exthost.model.shutdown_steps import CloseStdin, Terminate, Write
 from exthost.session.process_lifetime import scale_steps
 from tests.dialects.requirements import shows
 from tests.extensions.harness import (
-    IMPATIENT,
-    PATIENT,
+    ENDLESS_SHUTDOWN,
+    SHORT_SHUTDOWN,
     Ledger,
-    accounted,
-    failing,
-    hostile,
-    outcome,
+    check_call_counts,
+    error_of,
+    hostile_extension,
     pid_of,
-    unstarted,
-    until,
-    with_ladder,
+    result_or_error,
+    unstarted_extension,
+    wait_until,
+    with_shutdown_waits,
 )
-from tests.extensions.proc import gone
+from tests.extensions.proc import is_gone
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,23 +40,23 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.both_loops
 async def test_fifty_extensions_are_closed_by_fifty_other_tasks() -> None:
-    extensions = [unstarted() for _ in range(50)]
+    extensions = [unstarted_extension() for _ in range(50)]
     await asyncio.gather(*(ext.start() for ext in extensions))
     pids = [pid_of(ext) for ext in extensions]
     random.Random(3).shuffle(extensions)
     await asyncio.gather(*(asyncio.create_task(ext.close()) for ext in extensions))
     assert {ext.state for ext in extensions} == {"stopped"}
-    assert all(map(gone, pids))
+    assert all(map(is_gone, pids))
 
 
 # Starts fifty extensions, calls and closes each in its own task. `{run}` runs `main`.
 PROGRAM = """
 import asyncio, random
-from tests.extensions.harness import unstarted
+from tests.extensions.harness import unstarted_extension
 
 async def main():
     asyncio.get_running_loop().slow_callback_duration = 60  # no warnings because of a slow machine
-    extensions = [unstarted() for _ in range(50)]
+    extensions = [unstarted_extension() for _ in range(50)]
     await asyncio.gather(*(ext.start() for ext in extensions))
     random.shuffle(extensions)
     async def call_and_close(ext):
@@ -94,22 +94,22 @@ def run_program(text: str, *, timeout: float = 55) -> subprocess.CompletedProces
 
 
 async def test_closing_is_idempotent() -> None:
-    ext = unstarted()
+    ext = unstarted_extension()
     await ext.start()
     pid = pid_of(ext)
     await asyncio.gather(*(ext.close() for _ in range(10)))
     await ext.close()
-    assert ext.state == "stopped" and gone(pid)
-    error = await failing(ext.call("echo"))
+    assert ext.state == "stopped" and is_gone(pid)
+    error = await error_of(ext.call("echo"))
     assert (error.kind, error.code) == ("ExtensionGone", "X1006")
-    accounted(ext, 0)
+    check_call_counts(ext, 0)
 
 
 async def test_closing_an_unstarted_extension_starts_no_process() -> None:
     bus = Bus()
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
-    ext = unstarted(bus=bus)
+    ext = unstarted_extension(bus=bus)
     await ext.close()
     assert ext.state == "stopped" and spawned == []
 
@@ -117,25 +117,25 @@ async def test_closing_an_unstarted_extension_starts_no_process() -> None:
 @pytest.mark.both_loops
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])
 async def test_closing_during_the_handshake_ends_it_at_once(stage: str) -> None:
-    ext = unstarted(f"hang_at={stage}", dialect=PATIENT)
-    starting = asyncio.ensure_future(failing(ext.start()))
-    call = asyncio.ensure_future(failing(ext.call("echo")))
-    await until(lambda: ext.stats.pid is not None)
+    ext = unstarted_extension(f"hang_at={stage}", dialect=ENDLESS_SHUTDOWN)
+    starting = asyncio.ensure_future(error_of(ext.start()))
+    call = asyncio.ensure_future(error_of(ext.call("echo")))
+    await wait_until(lambda: ext.stats.pid is not None)
     pid = pid_of(ext)
     await ext.close()
-    assert gone(pid) and ext.state == "stopped"
+    assert is_gone(pid) and ext.state == "stopped"
     assert isinstance(await starting, ExtensionGone)
     assert (await call).code == "X1006"
-    accounted(ext, 1, gone=1)
+    check_call_counts(ext, 1, gone=1)
 
 
 @pytest.mark.both_loops
 async def test_calls_in_flight_fail_with_the_closing_as_the_reason() -> None:
     ledger = Ledger()
-    ext = unstarted(bus=ledger.bus)
+    ext = unstarted_extension(bus=ledger.bus)
     await ext.start()
-    calls = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(5)]
-    await until(lambda: ext.stats.in_flight == 5)
+    calls = [asyncio.ensure_future(error_of(ext.call("keep", n))) for n in range(5)]
+    await wait_until(lambda: ext.stats.in_flight == 5)
     await ext.close()
     for call in calls:
         error = await call
@@ -146,64 +146,64 @@ async def test_calls_in_flight_fail_with_the_closing_as_the_reason() -> None:
 
 async def test_replies_to_calls_in_flight_arrive_while_the_extension_closes() -> None:
     """The extension reads all requests before the end of stdin, and answers them."""
-    ext = unstarted()
+    ext = unstarted_extension()
     await ext.start()
     calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
     await asyncio.sleep(0)  # the calls are made in this iteration of the loop
     assert ext.stats.in_flight == 50
     await ext.close()
     assert await asyncio.gather(*calls) == list(range(50))
-    accounted(ext, 50, result=50)
+    check_call_counts(ext, 50, result=50)
 
 
 async def test_calls_made_together_with_the_close_have_an_outcome() -> None:
-    ext = unstarted()
+    ext = unstarted_extension()
     await ext.start()
-    calls = [asyncio.ensure_future(outcome(ext.call("echo", n))) for n in range(20)]
+    calls = [asyncio.ensure_future(result_or_error(ext.call("echo", n))) for n in range(20)]
     closer = asyncio.ensure_future(ext.close())
     outcomes = await asyncio.gather(*calls)
     await closer
     assert all(end == n or isinstance(end, ExtensionGone) for n, end in enumerate(outcomes))
-    accounted(ext, 20)
+    check_call_counts(ext, 20)
 
 
 @pytest.mark.both_loops
 async def test_closing_continues_if_its_task_is_cancelled() -> None:
-    ext = unstarted("ignore_eof", dialect=IMPATIENT)
+    ext = unstarted_extension("ignore_eof", dialect=SHORT_SHUTDOWN)
     await ext.start()
     pid = pid_of(ext)
     closer = asyncio.ensure_future(ext.close())
-    await until(lambda: ext.state == "draining")
+    await wait_until(lambda: ext.state == "draining")
     closer.cancel()
     await asyncio.wait([closer])
     assert closer.cancelled()
-    await until(lambda: ext.state == "stopped")
-    assert gone(pid)
+    await wait_until(lambda: ext.state == "stopped")
+    assert is_gone(pid)
 
 
 @pytest.mark.both_loops
 async def test_leaving_the_block_by_an_exception_ends_the_process() -> None:
     pid = 0
     with pytest.raises(ZeroDivisionError):
-        async with hostile() as ext:
+        async with hostile_extension() as ext:
             pid = pid_of(ext)
             raise ZeroDivisionError
-    assert pid and gone(pid)
+    assert pid and is_gone(pid)
 
 
 async def test_leaving_the_block_by_cancellation_ends_the_process() -> None:
     pids: list[int] = []
 
     async def use_extension() -> None:
-        async with hostile() as ext:
+        async with hostile_extension() as ext:
             pids.append(pid_of(ext))
             await ext.call("keep")
 
     user = asyncio.ensure_future(use_extension())
-    await until(lambda: bool(pids))
+    await wait_until(lambda: bool(pids))
     user.cancel()
     await asyncio.wait([user])
-    assert user.cancelled() and gone(pids[0])
+    assert user.cancelled() and is_gone(pids[0])
 
 
 # -- the end of the event loop --------------------------------------------------------------
@@ -220,27 +220,27 @@ def test_the_end_of_the_loop_without_a_close_leaves_no_process(when: str, loop: 
 
     async def main() -> None:
         flags = {"in the handshake": ["hang_at=initialize"], "closing": ["stubborn"]}
-        ext = unstarted(*flags.get(when, []))
+        ext = unstarted_extension(*flags.get(when, []))
         extensions.append(ext)  # a reference that remains after the end of the loop
         if when == "in the handshake":
-            asyncio.get_running_loop().create_task(outcome(ext.start()))
-            await until(lambda: ext.stats.pid is not None)
+            asyncio.get_running_loop().create_task(result_or_error(ext.start()))
+            await wait_until(lambda: ext.stats.pid is not None)
         else:
             await ext.start()
         pids.append(pid_of(ext))
         if when == "in a call":
-            asyncio.get_running_loop().create_task(outcome(ext.call("keep")))
-            await until(lambda: ext.stats.in_flight == 1)
+            asyncio.get_running_loop().create_task(result_or_error(ext.call("keep")))
+            await wait_until(lambda: ext.stats.in_flight == 1)
         if when == "closing":
             asyncio.get_running_loop().create_task(ext.close())
-            await until(lambda: ext.state == "draining")
+            await wait_until(lambda: ext.state == "draining")
         if when == "stopped":
             os.kill(pids[0], signal.SIGSTOP)
 
     loop_factory = uvloop.new_event_loop if loop == "uvloop" else None
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
-    assert gone(pids[0])
+    assert is_gone(pids[0])
     del extensions[:]
 
 
@@ -248,13 +248,13 @@ def test_a_closed_loop_leaves_no_process_after_the_extension_is_deleted() -> Non
     """No task is cancelled. asyncio warns of the tasks, so this is a separate program."""
     program = """
 import asyncio
-from tests.extensions.harness import unstarted
-from tests.extensions.proc import gone
+from tests.extensions.harness import unstarted_extension
+from tests.extensions.proc import is_gone
 
 loop = asyncio.new_event_loop()
 
 async def main():
-    ext = unstarted()
+    ext = unstarted_extension()
     await ext.start()
     return ext
 ext = loop.run_until_complete(main())
@@ -263,7 +263,7 @@ loop.close()
 del ext, loop
 import gc
 gc.collect()
-print("gone" if gone(pid) else "running")
+print("gone" if is_gone(pid) else "running")
 """
     result = run_program(program)
     assert result.stdout == "gone\n"
@@ -286,7 +286,7 @@ async def close_and_measure(ext: Extension, bus: Bus) -> tuple[str, float]:
 
 async def test_an_extension_that_exits_at_end_of_file_is_not_waited_for() -> None:
     bus = Bus()
-    status, _ = await close_and_measure(unstarted(bus=bus, dialect=PATIENT), bus)
+    status, _ = await close_and_measure(unstarted_extension(bus=bus, dialect=ENDLESS_SHUTDOWN), bus)
     assert status == "exited with 0"
 
 
@@ -295,7 +295,9 @@ async def test_an_extension_that_ignores_end_of_file_is_terminated_after_the_wai
 ) -> None:
     bus = Bus()
     report = tmp_path / "report"
-    ext = unstarted("ignore_eof", f"term_file={report}", dialect=with_ladder(0.1, 3600), bus=bus)
+    ext = unstarted_extension(
+        "ignore_eof", f"term_file={report}", dialect=with_shutdown_waits(0.1, 3600), bus=bus
+    )
     status, seconds = await close_and_measure(ext, bus)
     assert status == "exited with 0" and report.read_text() == "told"
     assert seconds >= 0.1
@@ -304,19 +306,19 @@ async def test_an_extension_that_ignores_end_of_file_is_terminated_after_the_wai
 @pytest.mark.both_loops
 async def test_an_extension_that_ignores_end_of_file_and_sigterm_is_killed() -> None:
     bus = Bus()
-    ext = unstarted("stubborn", dialect=IMPATIENT, bus=bus)
+    ext = unstarted_extension("stubborn", dialect=SHORT_SHUTDOWN, bus=bus)
     status, seconds = await close_and_measure(ext, bus)
     assert status == "killed by SIGKILL"
-    assert seconds >= 0.2  # both waits of IMPATIENT
+    assert seconds >= 0.2  # both waits of SHORT_SHUTDOWN
 
 
 @pytest.mark.parametrize("stop", ["0s", "400ms"])
 async def test_limits_stop_limits_the_time_of_all_steps(stop: str) -> None:
     bus = Bus()
-    ext = unstarted("stubborn", dialect=PATIENT, bus=bus, limits={"stop": stop})
+    ext = unstarted_extension("stubborn", dialect=ENDLESS_SHUTDOWN, bus=bus, limits={"stop": stop})
     status, seconds = await close_and_measure(ext, bus)
     assert status == "killed by SIGKILL"
-    assert (0.0 if stop == "0s" else 0.4) <= seconds < 60  # far less than the waits of PATIENT
+    assert (0.0 if stop == "0s" else 0.4) <= seconds < 60  # less than ENDLESS_SHUTDOWN
 
 
 @shows("nexo-life-07")
@@ -328,20 +330,20 @@ def test_the_waits_of_the_steps_are_scaled_to_the_limit() -> None:
 
 
 async def test_a_stopped_process_is_killed_after_the_waits() -> None:
-    ext = unstarted(dialect=IMPATIENT)
+    ext = unstarted_extension(dialect=SHORT_SHUTDOWN)
     await ext.start()
     pid = pid_of(ext)
     os.kill(pid, signal.SIGSTOP)
     await ext.close()
-    assert gone(pid)
+    assert is_gone(pid)
 
 
 async def test_an_exit_during_the_closing_is_not_an_error() -> None:
-    ext = unstarted("stubborn", dialect=PATIENT)
+    ext = unstarted_extension("stubborn", dialect=ENDLESS_SHUTDOWN)
     await ext.start()
     pid = pid_of(ext)
     closer = asyncio.ensure_future(ext.close())
-    await until(lambda: ext.state == "draining")
+    await wait_until(lambda: ext.state == "draining")
     os.kill(pid, signal.SIGKILL)
     await closer
-    assert ext.state == "stopped" and gone(pid)
+    assert ext.state == "stopped" and is_gone(pid)

@@ -71,7 +71,7 @@ from tests.session.conversation_peer import (
 from tests.toys import askback
 
 LATE = Count("late or repeated replies")
-UNKNOWN = Count("replies to no question")
+UNKNOWN = Count("replies without a request")
 ERROR_WITHOUT_ID = Count(
     "errors that name no request", "it answered with an error that names no request", "no"
 )

@@ -327,6 +327,7 @@ def ways_to_split(script: list[str]) -> Iterator[SplitData]:
         yield split_at(offset)
 
 
+@pytest.mark.sampled
 @for_each_vector("handshake")
 def test_a_handshake_has_the_offer_of_its_vector(vector: Vector) -> None:
     script, context = vector.fields["script"], handshake_context(vector)
@@ -338,6 +339,7 @@ def test_a_handshake_has_the_offer_of_its_vector(vector: Vector) -> None:
     assert_offer(vector, run_handshake(player, context, script))
 
 
+@pytest.mark.sampled
 @for_each_vector("refusal")
 def test_a_refusal_is_reported(vector: Vector) -> None:
     script, context = vector.fields["script"], handshake_context(vector)
@@ -377,6 +379,7 @@ def assert_handshake_error(vector: Vector, error: BaseException) -> None:
             raise error
 
 
+@pytest.mark.sampled
 @for_each_vector("operation")
 def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
     assert vector.first_handshake is not None

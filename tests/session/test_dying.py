@@ -18,8 +18,16 @@ import exthost
 from exthost import errors
 from exthost.errors import ExtensionGone, ExthostError
 from tests.extensions.clock import Clock, run_loop
-from tests.extensions.harness import NEVER, Ledger, accounted, failing, hostile, pid_of, until
-from tests.extensions.proc import resident_bytes, runs
+from tests.extensions.harness import (
+    ONE_HOUR,
+    Ledger,
+    check_call_counts,
+    error_of,
+    hostile_extension,
+    pid_of,
+    wait_until,
+)
+from tests.extensions.proc import is_running, resident_bytes
 
 
 async def fatal_call(
@@ -30,13 +38,13 @@ async def fatal_call(
     The calls have no time limit, so the errors are not timeouts.
     """
     ledger = Ledger()
-    async with hostile(events=ledger.bus, limits={"call": NEVER}, **settings) as ext:
-        others = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(other_calls)]
+    async with hostile_extension(events=ledger.bus, limits={"call": ONE_HOUR}, **settings) as ext:
+        others = [asyncio.ensure_future(error_of(ext.call("keep", n))) for n in range(other_calls)]
         await asyncio.sleep(0)
-        fatal = await failing(ext.call(method, params))
+        fatal = await error_of(ext.call(method, params))
         other_errors = await asyncio.gather(*others)
-        await until(lambda: ext.state == "failed")
-        later = await failing(ext.call("echo", "too late"))
+        await wait_until(lambda: ext.state == "failed")
+        later = await error_of(ext.call("echo", "too late"))
         assert later.extension == "hostile" and "restart" in later.help
         ledger.settle(ext, gone=other_calls + 1)
     return fatal, other_errors
@@ -73,9 +81,9 @@ async def test_a_crash_is_reported_without_waiting_for_more_output(
 ) -> None:
     # The host waits that long only for pipes that another process has open.
     monkeypatch.setattr("exthost.session.process_lifetime.LAST_OUTPUT_SECONDS", 3600.0)
-    async with hostile(limits={"call": NEVER}) as ext:
+    async with hostile_extension(limits={"call": ONE_HOUR}) as ext:
         await ext.call("echo")
-        error = await failing(ext.call("killed", {"signal": signal.SIGKILL}))
+        error = await error_of(ext.call("killed", {"signal": signal.SIGKILL}))
         assert error.evidence.exit == "killed by SIGKILL"
 
 
@@ -113,9 +121,9 @@ async def test_closing_stdout_within_a_line_without_an_exit_is_reported() -> Non
 @pytest.mark.both_loops
 async def test_closing_stdin_without_an_exit_is_reported_at_the_next_call() -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus) as ext:
+    async with hostile_extension(events=ledger.bus) as ext:
         assert await ext.call("close_stdin") == "closed"
-        error = await failing(ext.call("echo"))
+        error = await error_of(ext.call("echo"))
         assert isinstance(error, ExtensionGone) and error.code == "X1002"
         assert "closed its stdin and still runs" in error.message
         ledger.settle(ext, result=1, gone=1)
@@ -124,12 +132,14 @@ async def test_closing_stdin_without_an_exit_is_reported_at_the_next_call() -> N
 @pytest.mark.both_loops
 async def test_the_write_limit_ends_an_extension_that_stops_reading() -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus, limits={"write": "0.3s", "call": NEVER}) as ext:
-        async with hostile() as neighbour:
+    async with hostile_extension(
+        events=ledger.bus, limits={"write": "0.3s", "call": ONE_HOUR}
+    ) as ext:
+        async with hostile_extension() as neighbour:
             assert await ext.call("deaf") == "deaf from now on"
             started_at = time.monotonic()
-            large_call = asyncio.ensure_future(failing(ext.call("echo", "x" * 2**22)))
-            later_calls = [asyncio.ensure_future(failing(ext.call("echo", n))) for n in range(5)]
+            large_call = asyncio.ensure_future(error_of(ext.call("echo", "x" * 2**22)))
+            later_calls = [asyncio.ensure_future(error_of(ext.call("echo", n))) for n in range(5)]
             while not large_call.done():
                 await neighbour.call("echo")  # the event loop is not blocked
             for error in [await large_call, *[await other for other in later_calls]]:
@@ -141,7 +151,7 @@ async def test_the_write_limit_ends_an_extension_that_stops_reading() -> None:
 
 async def test_the_write_limit_does_not_end_a_slow_reader(tmp_path: Path, clock: Clock) -> None:
     """The write limit applies to the time without progress, not to the whole 16 MiB."""
-    async with hostile(limits={"write": "2s"}) as ext:
+    async with hostile_extension(limits={"write": "2s"}) as ext:
         await ext.call("slowly", {"folder": str(tmp_path), "reads": 4})
         clock.stop()
         text = "x" * 2**24
@@ -159,47 +169,47 @@ async def test_the_write_limit_does_not_end_a_slow_reader(tmp_path: Path, clock:
 @pytest.mark.both_loops
 @pytest.mark.parametrize("method", ["leave", "killed"])
 async def test_an_exit_is_noticed_while_a_grandchild_keeps_the_pipe_open(method: str) -> None:
-    async with hostile(
+    async with hostile_extension(
         lifetime="plain"
     ) as ext:  # without a PID namespace, so that this process knows the pids
         grandchild = await ext.call("grandchild")
-        waiting = asyncio.ensure_future(failing(ext.call("keep")))
-        error = await failing(ext.call(method, {"code": 5, "signal": signal.SIGABRT}))
+        waiting = asyncio.ensure_future(error_of(ext.call("keep")))
+        error = await error_of(ext.call(method, {"code": 5, "signal": signal.SIGABRT}))
         exit = "exited with 5" if method == "leave" else "killed by SIGABRT"
         assert error.evidence.exit == (await waiting).evidence.exit == exit
-        accounted(ext, 3, result=1, gone=2)
+        check_call_counts(ext, 3, result=1, gone=2)
         # The grandchild is in the process group of the extension, which is killed.
-        await until(lambda: not runs(grandchild))
+        await wait_until(lambda: not is_running(grandchild))
 
 
 async def test_closing_kills_the_grandchildren_of_the_process_group() -> None:
-    async with hostile(lifetime="plain") as ext:
+    async with hostile_extension(lifetime="plain") as ext:
         grandchild = await ext.call("grandchild")
-        assert runs(grandchild)
-    await until(lambda: not runs(grandchild))
+        assert is_running(grandchild)
+    await wait_until(lambda: not is_running(grandchild))
 
 
 @pytest.mark.more
 async def test_a_flood_on_stderr_is_read_and_only_its_end_is_kept() -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         before = resident_bytes()
         flood = asyncio.ensure_future(ext.call("stderr", {"bytes": 64_000_000}))
         await run_loop()  # this call is sent first
         assert await ext.call("echo", 1) == 1
         assert await flood == "flooded"
         assert resident_bytes() - before < 20_000_000  # of 64 MB
-        error = await failing(ext.call("leave", {"code": 1}))
+        error = await error_of(ext.call("leave", {"code": 1}))
         assert error.evidence.stderr[-2:] == ("the last line of stderr", "leaving, as I was told")
         assert len(error.evidence.stderr) <= 20  # lines
-        accounted(ext, 3, result=2, gone=1)
+        check_call_counts(ext, 3, result=2, gone=1)
 
 
 async def test_an_exit_fails_a_thousand_calls_without_blocking_the_loop() -> None:
     asyncio.get_running_loop().set_debug(False)  # the tracebacks of the debug mode take long
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         await ext.call("stderr", {"bytes": 100_000})
-        calls = [asyncio.ensure_future(failing(ext.call("keep", n))) for n in range(1000)]
-        await until(lambda: ext.stats.in_flight == 1000)
+        calls = [asyncio.ensure_future(error_of(ext.call("keep", n))) for n in range(1000)]
+        await wait_until(lambda: ext.stats.in_flight == 1000)
         gc.disable()  # a collection of objects of earlier tests may take longer
         try:
             os.kill(pid_of(ext), signal.SIGKILL)
@@ -214,7 +224,7 @@ async def test_an_exit_fails_a_thousand_calls_without_blocking_the_loop() -> Non
             gc.enable()
         assert {(await call).evidence.exit for call in calls} == {"killed by SIGKILL"}
         assert longest_step < 0.25
-        accounted(ext, 1001, result=1, gone=1000)
+        check_call_counts(ext, 1001, result=1, gone=1000)
 
 
 @pytest.mark.parametrize(("stderr", "help"), [("", "wrote nothing"), ("why", "see its stderr")])

@@ -7,26 +7,26 @@ import pytest
 from exthost.errors import HandshakeFailed
 from exthost.events import Bus, LogLine
 from tests.extensions.clock import Clock
-from tests.extensions.harness import NEVER, closing, failing, unstarted
+from tests.extensions.harness import ONE_HOUR, closed_at_end, error_of, unstarted_extension
 
 
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])
 async def test_an_exit_during_the_handshake_is_reported_with_status_and_stderr(stage: str) -> None:
-    ext = unstarted(f"die_at={stage}", "code=7")
-    async with closing(ext):
-        error = await failing(ext.start())
+    ext = unstarted_extension(f"die_at={stage}", "code=7")
+    async with closed_at_end(ext):
+        error = await error_of(ext.start())
         assert isinstance(error, HandshakeFailed) and error.code == "X0501"
         assert error.evidence.exit == "exited with 7"
         assert error.evidence.stderr == (f"dying at {stage}",)
         assert error.extension == "hostile" and error.help and error.evidence.argv
         assert ext.state == "failed"
-        assert (await failing(ext.call("echo"))).code == "X0501"
+        assert (await error_of(ext.call("echo"))).code == "X0501"
 
 
 async def test_an_exit_within_the_first_line_is_reported_with_that_line() -> None:
-    ext = unstarted("half_at=initialize")
-    async with closing(ext):
-        error = await failing(ext.start())
+    ext = unstarted_extension("half_at=initialize")
+    async with closed_at_end(ext):
+        error = await error_of(ext.start())
         assert error.code == "X0501" and "ended inside a line" in error.message
         assert error.evidence.bytes == '{"id":'
 
@@ -38,9 +38,9 @@ async def test_hanging_in_the_handshake_ends_at_its_limit(stage: str, clock: Clo
         LogLine, lambda line: is_hanging.set() if line.text.startswith("hanging") else None
     )
     clock.stop()
-    ext = unstarted(f"hang_at={stage}", limits={"handshake": "0.2s"}, bus=bus)
-    async with closing(ext):
-        starting = asyncio.ensure_future(failing(ext.start()))
+    ext = unstarted_extension(f"hang_at={stage}", limits={"handshake": "0.2s"}, bus=bus)
+    async with closed_at_end(ext):
+        starting = asyncio.ensure_future(error_of(ext.start()))
         await is_hanging.wait()
         assert not starting.done()
         await clock.advance(0.2)
@@ -59,9 +59,9 @@ async def test_the_whole_start_has_a_limit(clock: Clock) -> None:
         LogLine, lambda line: is_hanging.set() if line.text.startswith("hanging") else None
     )
     clock.stop()
-    ext = unstarted("hang_at=capabilities", limits={"start": "0.2s"}, bus=bus)
-    async with closing(ext):
-        starting = asyncio.ensure_future(failing(ext.start()))
+    ext = unstarted_extension("hang_at=capabilities", limits={"start": "0.2s"}, bus=bus)
+    async with closed_at_end(ext):
+        starting = asyncio.ensure_future(error_of(ext.start()))
         await is_hanging.wait()
         await clock.advance(0.2)
         error = await starting
@@ -83,9 +83,9 @@ async def test_the_whole_start_has_a_limit(clock: Clock) -> None:
 async def test_the_error_for_an_invalid_handshake_names_the_fault(
     flag: str, code: str, text: str
 ) -> None:
-    ext = unstarted(flag, limits={"handshake": NEVER})
-    async with closing(ext):
-        error = await failing(ext.start())
+    ext = unstarted_extension(flag, limits={"handshake": ONE_HOUR})
+    async with closed_at_end(ext):
+        error = await error_of(ext.start())
         assert isinstance(error, HandshakeFailed)
         assert error.code == code and text in error.message and error.help
         assert ext.state == "failed" and ext.stats.pid is None and dict(ext.tools) == {}
@@ -97,9 +97,9 @@ async def test_the_handshake_error_names_frames_of_another_dialect(
     bus, has_written_frame = Bus(), asyncio.Event()
     bus.subscribe(LogLine, lambda line: has_written_frame.set() if line.text == "framed" else None)
     clock.stop()
-    ext = unstarted("content_length", limits={"handshake": "0.4s"}, bus=bus)
-    async with closing(ext):
-        starting = asyncio.ensure_future(failing(ext.start()))
+    ext = unstarted_extension("content_length", limits={"handshake": "0.4s"}, bus=bus)
+    async with closed_at_end(ext):
+        starting = asyncio.ensure_future(error_of(ext.start()))
         await has_written_frame.wait()
         await clock.advance(0.4)
         error = await starting
@@ -112,7 +112,7 @@ async def test_stderr_without_a_newline_at_the_end_is_logged() -> None:
     bus = Bus()
     lines: list[LogLine] = []
     bus.subscribe(LogLine, lines.append)
-    ext = unstarted("die_at=initialize", bus=bus)
-    async with closing(ext):
-        await failing(ext.start())
+    ext = unstarted_extension("die_at=initialize", bus=bus)
+    async with closed_at_end(ext):
+        await error_of(ext.start())
     assert [line.text for line in lines if line.source == "stderr"] == ["dying at initialize"]

@@ -151,7 +151,7 @@ class Conversations(RuleBasedStateMachine):
             if self.by_order:
                 return [("end",)]
             counter_name = (
-                "late or repeated replies" if id < self.next_id else "replies to no question"
+                "late or repeated replies" if id < self.next_id else "replies without a request"
             )
             return [("count", counter_name)]
         stream = call.reply_handler.stream

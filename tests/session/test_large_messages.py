@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exthost.errors import ProtocolViolation
-from tests.extensions.harness import accounted, failing, hostile
+from tests.extensions.harness import check_call_counts, error_of, hostile_extension
 from tests.extensions.proc import resident_bytes
 
 LARGE_LINE_BYTES = 128_000_000
@@ -27,10 +27,10 @@ async def measure_memory(awaitable: Awaitable[Any]) -> tuple[Any, int]:
 @pytest.mark.both_loops
 @pytest.mark.parametrize("method", ["huge", "huge_noise"])
 async def test_a_line_of_128_mb_over_the_limit_is_refused_in_constant_memory(method: str) -> None:
-    async with hostile(limits={"max_message": "1MiB"}) as ext:
+    async with hostile_extension(limits={"max_message": "1MiB"}) as ext:
         call = ext.call(method, {"bytes": LARGE_LINE_BYTES})
         if method == "huge":
-            error, memory_growth = await measure_memory(failing(call))
+            error, memory_growth = await measure_memory(error_of(call))
             assert isinstance(error, ProtocolViolation) and error.code == "X0603"
         else:
             answer, memory_growth = await measure_memory(call)
@@ -42,10 +42,13 @@ async def test_a_line_of_128_mb_over_the_limit_is_refused_in_constant_memory(met
 
 
 async def test_other_calls_continue_while_an_over_long_line_is_discarded() -> None:
-    async with hostile() as neighbour, hostile(limits={"max_message": "1MiB"}) as ext:
+    async with (
+        hostile_extension() as neighbour,
+        hostile_extension(limits={"max_message": "1MiB"}) as ext,
+    ):
         before = asyncio.ensure_future(ext.call("together", {"n": 1, "of": 2}))
         too_long = asyncio.ensure_future(
-            failing(ext.call("huge", {"bytes": LARGE_LINE_BYTES, "end": False}))
+            error_of(ext.call("huge", {"bytes": LARGE_LINE_BYTES, "end": False}))
         )
         for number in range(20):  # the line arrives without its end
             assert await neighbour.call("echo", number) == number
@@ -57,12 +60,12 @@ async def test_other_calls_continue_while_an_over_long_line_is_discarded() -> No
             number += 1
         assert isinstance(await too_long, ProtocolViolation)
         assert await before == 1 and await end == "end" and await after == 2
-        accounted(ext, 4, result=3, error=1)
+        check_call_counts(ext, 4, result=3, error=1)
 
 
 @pytest.mark.both_loops
 async def test_a_line_of_128_mb_arrives_if_it_is_allowed() -> None:
-    async with hostile(limits={"max_message": "150MB"}) as ext:
+    async with hostile_extension(limits={"max_message": "150MB"}) as ext:
 
         async def processor_seconds(size: int) -> float:
             started_at = time.thread_time()
@@ -81,19 +84,19 @@ async def test_a_line_of_128_mb_arrives_if_it_is_allowed() -> None:
         assert min(ratios) <= 32, ratios
         assert await ext.call("echo", 1) == 1
         calls = 2 * len(ratios) + 1
-        accounted(ext, calls, result=calls)
+        check_call_counts(ext, calls, result=calls)
 
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 2**20, 2**24])
 async def test_arguments_larger_than_the_pipe_are_echoed(size: int) -> None:
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         text = ("0123456789abcdef" * (size // 16 + 1))[:size]
         large_result, *small_results = await asyncio.gather(
             ext.call("echo", text), *(ext.call("echo", n) for n in range(50))
         )
         assert large_result == text and small_results == list(range(50))
-        accounted(ext, 51, result=51)
+        check_call_counts(ext, 51, result=51)
 
 
 async def test_small_and_large_calls_keep_their_order_on_the_pipe() -> None:
@@ -106,7 +109,7 @@ async def test_small_and_large_calls_keep_their_order_on_the_pipe() -> None:
         assert (await ext.call("echo", [n, text]))[0] == n
         order.append(n)
 
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         tasks = []
         for n in range(100):
             tasks.append(asyncio.ensure_future(call_echo(n)))

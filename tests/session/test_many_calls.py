@@ -12,12 +12,12 @@ from exthost.dialects.streams import StreamKind
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, UsageError
 from tests.extensions.harness import (
     Ledger,
-    accounted,
-    closing,
-    hostile,
-    outcome,
-    unstarted,
-    until,
+    check_call_counts,
+    closed_at_end,
+    hostile_extension,
+    result_or_error,
+    unstarted_extension,
+    wait_until,
 )
 
 
@@ -29,16 +29,16 @@ def disable_debug_mode() -> None:
 @pytest.mark.both_loops
 async def test_ten_thousand_calls_answered_in_random_order_get_their_replies() -> None:
     disable_debug_mode()
-    async with hostile(limits={"max_in_flight": 10_000}) as ext:
+    async with hostile_extension(limits={"max_in_flight": 10_000}) as ext:
         calls = [ext.call("together", {"n": n, "of": 10_000}) for n in range(10_000)]
         assert await asyncio.gather(*calls) == list(range(10_000))
-        accounted(ext, 10_000, result=10_000)
+        check_call_counts(ext, 10_000, result=10_000)
         assert ext.stats.dropped == {}
 
 
 async def test_ten_thousand_calls_with_a_hundred_in_flight_get_their_replies() -> None:
     disable_debug_mode()
-    async with hostile(limits={"max_in_flight": 100}) as ext:
+    async with hostile_extension(limits={"max_in_flight": 100}) as ext:
         calls = [ext.call("together", {"n": n, "of": 100}) for n in range(10_000)]
         max_in_flight = 0
 
@@ -52,11 +52,11 @@ async def test_ten_thousand_calls_with_a_hundred_in_flight_get_their_replies() -
         assert await asyncio.gather(*calls) == list(range(10_000))
         recorder.cancel()
         assert max_in_flight == 100
-        accounted(ext, 10_000, result=10_000)
+        check_call_counts(ext, 10_000, result=10_000)
 
 
 async def test_waiting_calls_are_sent_in_order() -> None:
-    async with hostile(limits={"max_in_flight": 1}) as ext:
+    async with hostile_extension(limits={"max_in_flight": 1}) as ext:
         results: list[int] = []
 
         async def call_echo(n: int) -> None:
@@ -70,7 +70,7 @@ async def test_waiting_calls_are_sent_in_order() -> None:
 async def test_many_cancellations_affect_no_other_call() -> None:
     ledger = Ledger()
     random_numbers = random.Random(7)
-    async with hostile(events=ledger.bus, limits={"max_in_flight": 200}) as ext:
+    async with hostile_extension(events=ledger.bus, limits={"max_in_flight": 200}) as ext:
         cancelled_calls = [asyncio.ensure_future(ext.call("keep", n)) for n in range(1000)]
         other_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(1000)]
         random_numbers.shuffle(cancelled_calls)
@@ -95,7 +95,7 @@ async def test_many_cancellations_affect_no_other_call() -> None:
 
 async def test_cancelling_at_the_moment_of_the_reply_gives_one_outcome() -> None:
     ledger = Ledger()
-    async with hostile(events=ledger.bus) as ext:
+    async with hostile_extension(events=ledger.bus) as ext:
         for n in range(300):
             call = asyncio.ensure_future(ext.call("echo", n))
             asyncio.get_running_loop().call_later(0.0001 * (n % 10), call.cancel)
@@ -111,19 +111,21 @@ async def test_replies_errors_timeouts_cancellations_and_an_exit_end_each_call_o
     """All of them happen at the same time."""
     ledger = Ledger()
     random_numbers = random.Random(11)
-    async with hostile(events=ledger.bus, limits={"max_in_flight": 50}) as ext:
+    async with hostile_extension(events=ledger.bus, limits={"max_in_flight": 50}) as ext:
         tasks: list[asyncio.Future[object]] = []
         for n in range(600):
             kind = random_numbers.choice(["echo", "refuse", "keep", "cancel"])
             limit = 0.05 if kind == "keep" else 20
             method = "keep" if kind == "cancel" else kind
             params = {"text": str(n)}
-            task = asyncio.ensure_future(outcome(ext.call(method, params, timeout=limit)))
+            task = asyncio.ensure_future(result_or_error(ext.call(method, params, timeout=limit)))
             tasks.append(task)
             if kind == "cancel":
                 asyncio.get_running_loop().call_later(random_numbers.random() / 5, task.cancel)
-        await until(lambda: ledger.ended["result"] > 20 and ledger.ended["timeout"] > 20)
-        tasks.append(asyncio.ensure_future(outcome(ext.call("leave", {"code": 1}, timeout=20))))
+        await wait_until(lambda: ledger.ended["result"] > 20 and ledger.ended["timeout"] > 20)
+        tasks.append(
+            asyncio.ensure_future(result_or_error(ext.call("leave", {"code": 1}, timeout=20)))
+        )
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         assert not [end for end in ends if isinstance(end, CallTimeout) and "leave" in str(end)]
         assert isinstance(ends[-1], ExtensionGone)
@@ -134,21 +136,21 @@ async def test_replies_errors_timeouts_cancellations_and_an_exit_end_each_call_o
 @pytest.mark.both_loops
 async def test_a_hostile_extension_does_not_affect_calls_of_another() -> None:
     """Twenty tasks make a thousand calls."""
-    async with hostile() as good, hostile() as bad:
+    async with hostile_extension() as good, hostile_extension() as bad:
 
         async def call_hostile_methods() -> None:
             for _ in range(5):
                 await bad.call("garbage")
                 await bad.call("notices", {"thousands": 2})
                 await bad.call("stderr", {"bytes": 100_000})
-            await outcome(bad.call("killed", {"signal": 9}))
+            await result_or_error(bad.call("killed", {"signal": 9}))
 
         async def make_calls(start: int) -> None:
             for n in range(start, start + 50):
                 assert await good.call("echo", n) == n
 
         await asyncio.gather(call_hostile_methods(), *(make_calls(1000 * n) for n in range(20)))
-        accounted(good, 1000, result=1000)
+        check_call_counts(good, 1000, result=1000)
 
 
 async def test_an_error_at_the_moment_of_a_cancellation_is_not_logged() -> None:
@@ -156,9 +158,9 @@ async def test_an_error_at_the_moment_of_a_cancellation_is_not_logged() -> None:
     reports: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reports.append(context))
-    async with hostile() as ext:
+    async with hostile_extension() as ext:
         task = asyncio.ensure_future(ext.call("keep"))
-        await until(lambda: ext.stats.in_flight == 1)
+        await wait_until(lambda: ext.stats.in_flight == 1)
         session = ext.internals.queue.sessions[0]
         ((number, call),) = session.pending.items()
         del session.pending[number]
@@ -170,13 +172,13 @@ async def test_an_error_at_the_moment_of_a_cancellation_is_not_logged() -> None:
         gc.collect()
         await asyncio.sleep(0)
         assert reports == []
-        accounted(ext, 1, error=1)
+        check_call_counts(ext, 1, error=1)
 
 
 async def test_a_stream_whose_request_cannot_be_sent_is_not_left_open() -> None:
     kind = StreamKind(notifications={"event": None}, decode=lambda method, params: None)
     dialect = replace(DIALECT, streams={"watch": kind})
-    async with closing(unstarted(dialect=dialect)) as ext:
+    async with closed_at_end(unstarted_extension(dialect=dialect)) as ext:
         await ext.start()
         with pytest.raises(UsageError):
             async with ext.stream("watch", object()):

@@ -7,6 +7,7 @@ listed with the reason.
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,6 @@ CONVERSATION = {
     "session/requests.py": "the part of the conversation that keeps the requests",
     "session/operations.py": "the part of the conversation that runs operations",
 }
-SDK = "the SDK imports nothing of the host: the conversation would double the time of its import"
 
 MAY_MAKE_CODECS = {
     "session/trace/session_trace.py": "decodes what the host sends, to show it as the other end",
@@ -34,7 +34,6 @@ MAY_FIND_BY_ID = {
     "session/trace/session_trace.py": "names the method in the record of a reply",
     "authoring/replay/host_role.py": "answers with the id that a request of the program has now",
     "authoring/replay/extension_role.py": "answers with the id that a request of the host has now",
-    "authoring/sdk/serving/host_requests.py": SDK,
 }
 OTHER_PROTOCOLS = {
     "host/control": "the protocol of the control socket, which is not a dialect",
@@ -65,7 +64,8 @@ def find_steps(tree: ast.AST) -> Iterator[int]:
             and node.func.id == "isinstance"
         ):
             names = [name for name in ast.walk(node.args[1]) if isinstance(name, ast.expr)]
-        if any(ast.unparse(name).rpartition(".")[2] in STEP_CLASSES for name in names):
+        last_parts = (getattr(name, "attr", None) or getattr(name, "id", None) for name in names)
+        if any(part in STEP_CLASSES for part in last_parts):
             yield names[0].lineno
 
 
@@ -75,7 +75,6 @@ def handles_messages(tree: ast.AST) -> bool:
     ]
     return any(
         module.endswith((".messages", "session.call", "session.effects"))
-        or module.startswith("exthost.authoring.sdk")
         for module in parse_modules
     )
 
@@ -100,11 +99,14 @@ def find_lookups_by_id(tree: ast.AST) -> Iterator[int]:
                 yield key.lineno
 
 
-def parse_modules() -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = path.relative_to(SOURCE).as_posix()
-        if not name.startswith(("dialects/", *OTHER_PROTOCOLS)):
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def parse_modules() -> dict[str, ast.AST]:
+    names = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+    return {
+        name: ast.parse(path.read_text(encoding="utf-8"))
+        for name, path in names.items()
+        if not name.startswith(("dialects/", *OTHER_PROTOCOLS))
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def parse_modules() -> Iterator[tuple[str, ast.AST]]:
 def test_only_the_conversation_matches_replies_to_requests(
     search: Search, permitted: dict[str, str]
 ) -> None:
-    found = {name: lines for name, tree in parse_modules() if (lines := list(search(tree)))}
+    found = {name: lines for name, tree in parse_modules().items() if (lines := list(search(tree)))}
     unexpected = {name: found[name] for name in found.keys() - permitted - CONVERSATION.keys()}
     assert not unexpected, f"these modules match replies, and no reason is listed: {unexpected}"
     assert found.keys() & CONVERSATION.keys(), "the search finds nothing in the conversation itself"

@@ -102,7 +102,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
     received = yield Request("hello", {"protocol": 1})
     report = result_of(received, "hello")
     if report["protocol"] != 1:
-        raise HandshakeFailed("X0505", f"it speaks protocol {report['protocol']}, not 1")
+        raise HandshakeFailed("X0505", f"it uses protocol {report['protocol']}, not 1")
     return Offer(name=report["name"])
 
 

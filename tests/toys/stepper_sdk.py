@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
-from exthost.authoring.sdk.endpoints.jsonrpc import JsonRpcEndpoint
-from exthost.authoring.sdk.serving.server import Server
+from exthost_sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost_sdk.endpoints.jsonrpc import JsonRpcEndpoint
+from exthost_sdk.serving.server import Server
 
 GREETING = b"STEPPER\n"
 

@@ -20,7 +20,7 @@ from exthost.session.stream_queue import MAX_STREAM_BYTES, MAX_STREAM_EVENTS, ST
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
 from tests.extensions.clock import Clock
-from tests.extensions.harness import accounted, closing, failing, until
+from tests.extensions.harness import check_call_counts, closed_at_end, error_of, wait_until
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parent / "askback_child.py"
@@ -60,7 +60,7 @@ async def received_params(ext: Extension, method: str) -> list[Any]:
 
 @pytest.mark.both_loops
 async def test_requests_of_the_child_during_the_handshake_are_answered() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         await ext.start()
         assert ext.offer.name == "the name"
         # The child knew the methods of the host, and an unknown method was refused.
@@ -70,18 +70,18 @@ async def test_requests_of_the_child_during_the_handshake_are_answered() -> None
 
 @pytest.mark.both_loops
 async def test_a_request_of_the_child_during_a_call_is_answered_next() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         # No other call may be sent between a request of the child and its answer.
         calls = [
             ext.call("relay", {"method": "config.get", "params": {"key": n}}) for n in range(50)
         ]
         answers = await asyncio.gather(*calls)
         assert [answer["result"] for answer in answers] == [f"the {n}" for n in range(50)]
-        accounted(ext, 50, result=50)
+        check_call_counts(ext, 50, result=50)
 
 
 async def test_an_unknown_request_of_the_child_is_refused_with_32601() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         answer = await ext.call("relay", {"method": "no.such", "params": {}})
         assert answer["error"]["code"] == -32601 and "no.such" in answer["error"]["message"]
         assert await ext.call("echo", 1) == 1
@@ -98,7 +98,7 @@ async def test_a_handler_that_refuses_or_fails_is_reported_to_the_child() -> Non
         return object()
 
     handlers = {"refuse": refuse, "trip": raise_value_error, "unsayable": return_object}
-    async with closing(make_extension(handlers=handlers)) as ext:
+    async with closed_at_end(make_extension(handlers=handlers)) as ext:
         answers = [await ext.call("relay", {"method": name, "params": None}) for name in handlers]
         errors = [answer["error"] for answer in answers]
         assert [error["code"] for error in errors] == [-32602, -32603, -32603]
@@ -116,7 +116,7 @@ async def test_the_reader_does_not_wait_for_a_handler() -> None:
         await has_log_line.wait()
         return "at last"
 
-    async with closing(make_extension(bus, {"slow": answer_after_log_line})) as ext:
+    async with closed_at_end(make_extension(bus, {"slow": answer_after_log_line})) as ext:
         answer = await ext.call("chat")
         assert answer["result"] == "at last"
 
@@ -126,10 +126,10 @@ async def test_a_handler_that_calls_its_own_busy_extension_fails_at_its_time_lim
     extensions: list[Extension] = []
 
     async def call_again(params: Any) -> Any:
-        error = await failing(extensions[0].call("echo", 1, timeout=0.2))
+        error = await error_of(extensions[0].call("echo", 1, timeout=0.2))
         return error.kind
 
-    async with closing(make_extension(handlers={"again": call_again})) as ext:
+    async with closed_at_end(make_extension(handlers={"again": call_again})) as ext:
         extensions.append(ext)
         answer = await ext.call("relay", {"method": "again", "params": None})
         assert answer["result"] == "CallTimeout"
@@ -147,9 +147,9 @@ async def test_running_handlers_are_cancelled_when_the_child_dies() -> None:
         finally:
             has_ended.set()
 
-    async with closing(make_extension(handlers={"endless": wait_for_ever})) as ext:
+    async with closed_at_end(make_extension(handlers={"endless": wait_for_ever})) as ext:
         call = asyncio.ensure_future(
-            failing(ext.call("relay", {"method": "endless", "params": None}))
+            error_of(ext.call("relay", {"method": "endless", "params": None}))
         )
         await has_started.wait()
         ext.kill()
@@ -161,7 +161,7 @@ async def test_running_handlers_are_cancelled_when_the_child_dies() -> None:
 
 
 async def test_only_one_call_is_in_flight_and_the_others_wait() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         await ext.start()
         calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(10)]
         await asyncio.sleep(0)
@@ -171,21 +171,21 @@ async def test_only_one_call_is_in_flight_and_the_others_wait() -> None:
 
 @pytest.mark.both_loops
 async def test_a_call_that_times_out_is_cancelled_and_the_next_one_is_served() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         await ext.start()
         pid = ext.stats.pid
-        held_call = asyncio.ensure_future(failing(ext.call("hold", timeout=0.2)))
+        held_call = asyncio.ensure_future(error_of(ext.call("hold", timeout=0.2)))
         next_call = asyncio.ensure_future(ext.call("echo", "mine", timeout=60))
         assert isinstance(await held_call, CallTimeout)
         assert await next_call == "mine"
         assert ext.stats.pid == pid, "a late answer is recognised by its id"
         assert ext.stats.dropped == {"late or repeated replies": 1}
         assert await received_params(ext, "cancelled") == [{"id": 2}]
-        accounted(ext, 3, result=2, timeout=1)
+        check_call_counts(ext, 3, result=2, timeout=1)
 
 
 async def test_a_failure_without_an_id_answers_no_request() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         assert await ext.call("null_error") == "right"
         assert ext.stats.dropped == {"errors that name no request": 1}
 
@@ -195,30 +195,30 @@ async def test_a_failure_without_an_id_answers_no_request() -> None:
 
 @pytest.mark.both_loops
 async def test_the_reply_ends_the_events_of_a_call() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         for count in (0, 1, 1000):
             events, result = await read_stream(ext, "run", {"events": count})
             assert events == list(range(count))
             assert result == {"sent": count}
-        accounted(ext, 3, result=3)
+        check_call_counts(ext, 3, result=3)
 
 
 async def test_an_event_that_cannot_be_read_is_dropped_and_counted() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         events, result = await read_stream(ext, "run", {"events": 3, "bad": True})
         assert (events, result) == ([0, 1, 2], {"sent": 3})
         assert ext.stats.dropped == {"events that could not be read": 1}
 
 
 async def test_the_child_can_send_a_request_during_a_stream() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         events, result = await read_stream(ext, "run", {"events": 5, "ask": "no.such"})
         assert events == list(range(5))
         assert result["error"]["code"] == -32601
 
 
 async def test_a_stream_that_fails_raises_once_after_its_last_event() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         events = []
         async with ext.stream("run", {"events": 3, "fail": "out of paper"}) as stream:
             with pytest.raises(CallFailed) as caught:
@@ -227,12 +227,12 @@ async def test_a_stream_that_fails_raises_once_after_its_last_event() -> None:
             assert [event async for event in stream] == []
         assert events == [0, 1, 2]
         assert caught.value.error_message == "out of paper" and caught.value.data == [1]
-        accounted(ext, 1, error=1)
+        check_call_counts(ext, 1, error=1)
 
 
 @pytest.mark.both_loops
 async def test_a_stream_whose_child_dies_raises_once_after_its_last_event() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         events = []
         async with ext.stream("run", {"events": 300, "die": 6}) as stream:
             with pytest.raises(ExtensionGone) as caught:
@@ -243,7 +243,7 @@ async def test_a_stream_whose_child_dies_raises_once_after_its_last_event() -> N
 
 
 async def test_a_stream_with_invalid_params_is_not_opened() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         await ext.start()
         with pytest.raises(UsageError):
             async with ext.stream("run", object()):
@@ -253,14 +253,14 @@ async def test_a_stream_with_invalid_params_is_not_opened() -> None:
 
 
 async def test_the_error_for_a_method_that_is_not_a_stream_lists_the_streams() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         with pytest.raises(UsageError) as caught:
             ext.stream("echo", {})
         assert "run, watch" in caught.value.help
 
 
 async def test_leaving_a_stream_early_sends_a_cancellation() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         async with ext.stream("run", {"events": 2000}) as stream:
             async for event in stream:
                 assert event == 0
@@ -274,7 +274,7 @@ async def test_leaving_a_stream_early_sends_a_cancellation() -> None:
 async def test_a_stream_that_takes_too_long_is_cancelled_and_raises_after_its_events(
     clock: Clock,
 ) -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         await ext.start()
         clock.stop()
         events = []
@@ -291,7 +291,7 @@ async def test_a_stream_that_takes_too_long_is_cancelled_and_raises_after_its_ev
 
 
 async def test_a_stream_that_is_left_while_it_waits_is_never_sent() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         await ext.start()
         held_call = asyncio.ensure_future(ext.call("hold"))
         await asyncio.sleep(0)
@@ -304,7 +304,7 @@ async def test_a_stream_that_is_left_while_it_waits_is_never_sent() -> None:
 
 
 async def test_a_stream_that_is_read_to_its_end_is_not_cancelled() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         await read_stream(ext, "run", {"events": 3})
         await read_stream(ext, "watch", {"stream": "a", "after": ["done"]})
         assert await received_params(ext, "run.cancel") == []
@@ -316,14 +316,14 @@ async def test_a_stream_that_is_read_to_its_end_is_not_cancelled() -> None:
 
 @pytest.mark.both_loops
 async def test_a_terminal_event_ends_its_stream_and_is_its_result() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         events, result = await read_stream(ext, "watch", {"stream": "a", "after": [1, 2, "done"]})
         assert (events, result) == ([1, 2, "done"], "done")
         assert ext.stats.dropped == {}
 
 
 async def test_the_terminal_event_comes_exactly_once_and_later_events_are_dropped() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         after = [1, "done", 2, "done", "failed"]
         events, result = await read_stream(ext, "watch", {"stream": "a", "after": after})
         assert (events, result) == ([1, "done"], "done")
@@ -332,7 +332,7 @@ async def test_the_terminal_event_comes_exactly_once_and_later_events_are_droppe
 
 
 async def test_events_before_the_acknowledgement_are_kept() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         params = {"stream": "a", "before": [1, 2], "after": [3, "done"]}
         events, _ = await read_stream(ext, "watch", params)
         assert events == [1, 2, 3, "done"]
@@ -342,7 +342,7 @@ async def test_events_before_the_acknowledgement_are_kept() -> None:
 
 
 async def test_streams_are_distinguished_by_their_names() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         async with (
             ext.stream("watch", {"stream": "a"}) as a,
             ext.stream("watch", {"stream": "b"}) as b,
@@ -356,17 +356,17 @@ async def test_streams_are_distinguished_by_their_names() -> None:
 
 
 async def test_an_acknowledgement_of_another_stream_fails_the_opening() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         with pytest.raises(ProtocolViolation) as caught:
             async with ext.stream("watch", {"stream": "a", "acknowledge": "b", "before": [1]}):
                 pass
         assert caught.value.code == "X0605"
         assert await ext.call("echo", 1) == 1, "the session continues"
-        accounted(ext, 2, result=1, error=1)
+        check_call_counts(ext, 2, result=1, error=1)
 
 
 async def test_leaving_a_named_stream_early_sends_one_cancellation() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         async with ext.stream("watch", {"stream": "a", "after": [1, 2]}) as stream:
             async for event in stream:
                 if event == 2:  # the last event that was sent
@@ -379,7 +379,7 @@ async def test_leaving_a_named_stream_early_sends_one_cancellation() -> None:
 
 
 async def test_leaving_a_stream_by_an_exception_sends_a_cancellation() -> None:
-    async with closing(make_extension()) as ext:
+    async with closed_at_end(make_extension()) as ext:
         with pytest.raises(KeyError):
             async with ext.stream("watch", {"stream": "a"}):
                 raise KeyError("a")
@@ -402,7 +402,10 @@ async def test_leaving_a_stream_by_an_exception_sends_a_cancellation() -> None:
 
 
 async def test_an_open_stream_does_not_count_towards_the_maximum_of_calls() -> None:
-    async with closing(make_extension()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
+    async with (
+        closed_at_end(make_extension()) as ext,
+        ext.stream("watch", {"stream": "a"}) as stream,
+    ):
         assert ext.internals.queue.max_in_flight == 1
         assert (ext.stats.in_flight, ext.stats.calls) == (1, 0)
         assert await ext.call("echo", 1, timeout=60) == 1
@@ -414,7 +417,7 @@ async def test_an_open_stream_does_not_count_towards_the_maximum_of_calls() -> N
 
 async def test_each_open_stream_raises_once_when_the_child_dies() -> None:
     async with (
-        closing(make_extension()) as ext,
+        closed_at_end(make_extension()) as ext,
         ext.stream("watch", {"stream": "a", "after": [1]}) as a,
         ext.stream("watch", {"stream": "b"}) as b,
     ):
@@ -441,7 +444,7 @@ async def test_closing_the_extension_ends_its_streams() -> None:
 async def test_an_acknowledgement_over_the_size_limit_fails_the_opening() -> None:
     """The dialect with lines instead of headers, where a message that is too long is dropped."""
     in_lines = replace(DIALECT, framing=Lines)
-    async with closing(
+    async with closed_at_end(
         make_extension(dialect=in_lines, flags=("lines",), max_message=10_000)
     ) as ext:
         after = list(range(2 * STREAM_EVENTS))
@@ -474,8 +477,8 @@ async def test_a_child_whose_stream_is_not_read_blocks(
         return int(position_file.read_text() or 0) if position_file.exists() else 0
 
     params = {"events": total, "pad": event_bytes, "noted": str(position_file)}
-    async with closing(make_extension()) as ext, ext.stream("run", params) as stream:
-        await until(lambda: blocked_at() >= max_events - 1)
+    async with closed_at_end(make_extension()) as ext, ext.stream("run", params) as stream:
+        await wait_until(lambda: blocked_at() >= max_events - 1)
         # More events are in one read, in the pipe (both are larger for large frames), and in the
         # current write.
         buffered_bytes = 2 * (LARGE_READ_BYTES if event_bytes > READ_BYTES else READ_BYTES)
@@ -487,7 +490,10 @@ async def test_a_child_whose_stream_is_not_read_blocks(
 async def test_a_consumer_can_call_the_same_extension() -> None:
     """The answer of the call comes after more events than the queue can have."""
     count = 3 * STREAM_EVENTS
-    async with closing(make_extension()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
+    async with (
+        closed_at_end(make_extension()) as ext,
+        ext.stream("watch", {"stream": "a"}) as stream,
+    ):
         await ext.call("emit", {"stream": "a", "events": count})
         await ext.call("emit", {"stream": "a", "events": ["done"]})
         events = []
@@ -501,7 +507,10 @@ async def test_a_consumer_can_call_the_same_extension() -> None:
 async def test_a_consumer_can_make_a_call_that_waits_for_the_end_of_its_stream() -> None:
     """Only one call is in flight, so the new call is sent after the end of the stream."""
     count = 3 * STREAM_EVENTS
-    async with closing(make_extension()) as ext, ext.stream("run", {"events": count}) as stream:
+    async with (
+        closed_at_end(make_extension()) as ext,
+        ext.stream("run", {"events": count}) as stream,
+    ):
         events = []
         async for event in stream:
             events.append(event)
@@ -515,8 +524,8 @@ async def test_a_consumer_can_make_a_call_after_the_child_was_blocked(
 ) -> None:
     position_file, count = tmp_path / "stuck_at", 1500
     params = {"events": count, "pad": 1000, "noted": str(position_file)}
-    async with closing(make_extension()) as ext, ext.stream("run", params) as stream:
-        await until(position_file.exists)
+    async with closed_at_end(make_extension()) as ext, ext.stream("run", params) as stream:
+        await wait_until(position_file.exists)
         assert await ext.call("echo", "inside", timeout=60) == "inside"
         assert [event async for event in stream] == list(range(count))
 
@@ -524,7 +533,7 @@ async def test_a_consumer_can_make_a_call_after_the_child_was_blocked(
 @pytest.mark.both_loops
 async def test_only_a_stream_that_is_never_read_is_overrun() -> None:
     async with (
-        closing(make_extension()) as ext,
+        closed_at_end(make_extension()) as ext,
         ext.stream("watch", {"stream": "slow"}) as slow_stream,
         ext.stream("watch", {"stream": "quick"}) as quick_stream,
     ):
@@ -551,6 +560,6 @@ async def test_the_child_exits_after_the_shutdown_request() -> None:
     bus = Bus()
     exits: list[Exited] = []
     bus.subscribe(Exited, exits.append)
-    async with closing(make_extension(bus)) as ext:
+    async with closed_at_end(make_extension(bus)) as ext:
         await ext.start()
     assert [event.status for event in exits] == ["exited with 0"]

@@ -5,6 +5,7 @@ import os
 import sys
 
 documents: dict[str, str] = {}
+waiting: set[object] = set()  # the requests that wait until they are cancelled
 
 
 def send(message: dict[str, object]) -> None:
@@ -20,7 +21,7 @@ def receive() -> dict[str, object]:
         if name.lower() == b"content-length":
             length = int(value)
     if not length:
-        sys.exit(1)
+        sys.exit(0)
     return json.loads(sys.stdin.buffer.read(length))
 
 
@@ -49,6 +50,9 @@ def reply(id: object, method: str, params: dict[str, dict[str, object]]) -> None
     if method == "shutdown":
         send({"id": id, "result": None})
         return
+    if method not in ("textDocument/hover", "textDocument/completion"):
+        send({"id": id, "error": {"code": -32601, "message": f"unknown method {method}"}})
+        return
     text = documents.get(str(params["textDocument"]["uri"]))
     place = params.get("position", {})
     if text is None:
@@ -58,7 +62,8 @@ def reply(id: object, method: str, params: dict[str, dict[str, object]]) -> None
         if word == "crash":
             os._exit(3)
         if word == "wait":
-            return  # until it is cancelled
+            waiting.add(id)  # until it is cancelled
+            return
         send({"id": id, "result": {"contents": {"kind": "plaintext", "value": f"the word {word}"}}})
     else:
         items = [{"label": word} for word in sorted(set(text.split()))]
@@ -87,6 +92,8 @@ def main() -> None:
         elif method == "textDocument/didClose":
             documents.pop(params["textDocument"]["uri"], None)
         elif method == "$/cancelRequest":
+            if params["id"] not in waiting:
+                continue
             send({"id": params["id"], "error": {"code": -32800, "message": "cancelled"}})
             send({"method": "window/logMessage", "params": {"type": 2, "message": "was cancelled"}})
         elif method == "exit":

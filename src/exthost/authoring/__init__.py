@@ -1,7 +1,10 @@
 """Tools for people who write extensions, dialects or hosts.
 
-sdk      writes an extension in Python; users import it as `exthost.sdk`
 check    checks an extension against the rules of its dialect (`exthost check`)
 replay   plays a recorded session again, in the role of the host or of the extension
+mcp_bundle  the bundle and the registry entry of an MCP server (`exthost pack`)
 testing  the hostile extension, test vectors and faulty pipes; public as `exthost.testing`
+
+The SDK, with which an extension is written in Python, is a distribution of its own: `exthost_sdk`,
+in the folder `sdk` of the source. `exthost.sdk` is its other name.
 """

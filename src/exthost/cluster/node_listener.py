@@ -163,7 +163,7 @@ class NodeListener:
     def _heard(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._limit.heard(task)
+        self._limit.mark_active(task)
 
     async def close(self) -> None:
         """Stop listening, and give up on connections that were expected."""

@@ -16,6 +16,7 @@ from exthost.cluster.messages import KILL, decode_exit, stream_numbers
 from exthost.cluster.streams import IncomingStream, OutgoingStream
 from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitStatus
+from exthost.process.network_proxy import NetworkProxy
 
 
 class RemoteChild:
@@ -27,6 +28,7 @@ class RemoteChild:
 
     closed_paths: tuple[str, ...] = ()
     has_cgroup = False
+    network_proxy: NetworkProxy | None = None  # such an extension is refused (`network_grant`)
 
     def __init__(
         self,

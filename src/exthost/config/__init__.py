@@ -29,6 +29,7 @@ In reading order:
     extension_settings  the keys of an entry as TypedDicts, written by `make reference`
     entry_edit          adds or removes an entry in the text of a config
     enabled_edit        enables or disables an extension in the text of a config
+    permissions_edit    sets the permissions of an extension in the text of a config
     discovery/          finds config files and manifests on disk
 
 A section that only one dialect has is read by that dialect's package. The readers of single values,

@@ -5,7 +5,9 @@ of dialects are loaded only for a config that has a section which is not in `_SE
 depends on another section. At the end, overrides and defaults are applied to the entries.
 """
 
+import codecs
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -46,7 +48,7 @@ from exthost.model.documents.toml_positions import find_line
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.rules import NO_RULES, Rules
-from exthost.model.spec import HostEnvRef, Spec
+from exthost.model.spec import Spec, ValueReference
 
 DEFAULT_CONFIG = "exthost.toml"
 
@@ -330,7 +332,7 @@ def _check_placeholders(env: Mapping[str, str], place: Place, spec: Spec | None 
         }
         values["url", "url"] = spec.argv[0] if spec.argv else ""
     for (key, name), value in values.items():
-        found = None if isinstance(value, HostEnvRef) else find_placeholder(value)
+        found = None if isinstance(value, ValueReference) else find_placeholder(value)
         if found is not None:
             at = place.at(key).at(name) if key == "env" else place.at(key)
             form = f'{{ from = "{found}" }}'
@@ -473,17 +475,39 @@ def _decode(source: str | bytes, origin: str) -> str:
         try:
             text = source.decode("utf-8")
         except UnicodeDecodeError as error:
+            if source[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                raise _utf_16_error(origin) from None
             line = source.count(b"\n", 0, error.start) + 1
             raise _unreadable_error(origin, line, f"line {line} is not UTF-8 text") from error
     # Some editors begin a file with a byte-order mark, which TOML does not allow.
     return text.removeprefix("\ufeff")
 
 
+def _utf_16_error(origin: str) -> ConfigError:
+    return ConfigError(
+        UNREADABLE,
+        f"{origin}: it is UTF-16 text, and a config is UTF-8 text",
+        help="save it as UTF-8 (in PowerShell: Out-File -Encoding utf8), or convert it: "
+        f"iconv -f UTF-16 -t UTF-8 {shlex.quote(origin)}",
+        evidence=Evidence(path=origin),
+    )
+
+
 def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
     where = f"{origin}:{line}" if line else origin
+    if "UTF-8" in why:
+        fix = "save the file as UTF-8"
+    elif "Cannot overwrite" in why:  # the message of tomllib about a key that is repeated
+        why = why.replace("Cannot overwrite a value", "this key is set twice")
+        fix = "remove one of the two lines"
+    else:
+        fix = (
+            f"correct {'that line' if line else 'it'}: text, and a number with a unit such as "
+            '"10s", stands in quotes; see https://toml.io for the syntax'
+        )
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid TOML: {why}",
-        help=f"correct {'that line' if line else 'it'}; see https://toml.io for the syntax",
+        help=fix,
         evidence=Evidence(path=origin, line=line),
     )

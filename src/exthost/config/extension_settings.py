@@ -59,7 +59,7 @@ class PoolSettings(TypedDict, total=False):
 
 
 class PermissionSettings(TypedDict, total=False):
-    network: bool
+    network: bool | Sequence[str]
     filesystem: Sequence[str]
     max_memory: Size
     max_execution_time: Duration
@@ -78,7 +78,7 @@ class ExtensionSettings(TypedDict, total=False):
     breaker: BreakerSettings
     pool: PoolSettings
     permissions: PermissionSettings
-    sandbox: Literal["strict", "best-effort", "off"]
+    sandbox: Literal["strict", "best-effort", "landlock", "off"]
     env: Mapping[str, str | Mapping[str, str]] | Sequence[str]
     env_policy: Literal["filtered", "minimal", "declared"]
     cwd: str
@@ -86,6 +86,8 @@ class ExtensionSettings(TypedDict, total=False):
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]
+    start_method: Literal["execute", "template"]
+    isolation: Literal["process", "call"]
     on_weaker: Literal["refuse", "warn"]
     share: bool
     hooks: Mapping[str, Any]

@@ -23,7 +23,7 @@ LOCK_NAME = "exthost.lock"
 _VERSION = 1
 
 _HEADER = """\
-# What was approved of each extension: its code, what it may do, and what it offers.
+# The approved properties of each extension: its code, its permissions and its offer.
 # Written by `exthost lock` and `exthost approve`. Review each change of this file.
 
 version = 1

@@ -3,7 +3,7 @@
 The checks are the same for every dialect and are in `authoring.check`. A Conformance names the
 dialect's requirement that each check tests, requests that have no effect, and the exact form of
 messages. The host itself accepts messages with many mistakes, but `exthost check` reports them to
-the author of the extension. A dialect without a Conformance is checked with the defaults.
+the author of the extension. `infer_conformance` returns that of a dialect which has none.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -14,6 +14,7 @@ from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.messages import Id, Request
 from exthost.model.package_tables import read_tables
+from exthost.wire import jsontext
 
 # Names that no extension uses, for the checks of unknown methods and tools.
 UNKNOWN_METHOD = "exthost/check-unknown"
@@ -92,8 +93,10 @@ class Conformance:
     audit_result checks the result of a reply; None if results of any form are accepted
     audit_notification
                  checks a notification; None if those of any form are accepted
-    host_results method → the result of a request that the extension sends to the host. Other
-                 requests are refused
+    refused_calls
+                 the checks of calls that an extension must refuse although this host never makes
+                 them, because it knows the tools and their schemas: "unknown-tool" and
+                 "bad-arguments". Only for a dialect that other hosts speak, or that states the rule
     warnings     the names of checks that only warn in this dialect
     offer_warnings
                  the warnings of an offer that break another rule than `tools`
@@ -112,9 +115,23 @@ class Conformance:
     null_error: bool = True
     audit_result: ResultAudit | None = None
     audit_notification: NotificationAudit | None = None
-    host_results: Mapping[str, Any] = field(default_factory=empty_mapping)
+    refused_calls: frozenset[str] = frozenset()
     warnings: frozenset[str] = frozenset()
     offer_warnings: tuple[OfferWarning, ...] = ()
     empty_fix: str = ""
     trial_call: tuple[str, Any] | None = None
     result_violations: frozenset[str] = frozenset()
+
+
+def infer_conformance(encoded_request: bytes) -> Conformance:
+    """Return the Conformance of a dialect that states none, from a request as it encodes it. Only
+    JSON-RPC says that an unknown method gets an error, so other dialects have no such request."""
+    try:
+        fields = jsontext.decode(encoded_request)
+    except jsontext.NotJson:
+        fields = None
+    if not isinstance(fields, dict):
+        return Conformance(pings=(), is_json=False, has_version=False, error_form="")
+    if fields.get("jsonrpc") == "2.0":
+        return Conformance()
+    return Conformance(pings=(), has_version=False, error_form="")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from exthost import dialects
 from exthost.dialects.base import Dialect
-from exthost.dialects.conformance import Conformance
+from exthost.dialects.codec import Role
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, infer_conformance
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
@@ -126,22 +127,25 @@ def find_manifest_format(name: str) -> ManifestFormat | None:
 
 
 def find_conformance(name: str) -> Conformance:
-    """Return how extensions of this dialect are checked; the defaults if the dialect has no
-    Conformance."""
-    return _load_conformance(name, "")
+    """Return how extensions of this dialect are checked."""
+    return find_conformance_of(find_dialect(name))
 
 
 def find_conformance_of(dialect: Dialect) -> Conformance:
-    """Return how extensions of this dialect are checked, in the contract that it is."""
-    return _load_conformance(dialect.name, dialect.conformance)
-
-
-def _load_conformance(name: str, own_reference: Reference) -> Conformance:
-    package = find_package(name)
-    reference = own_reference or package.conformance
+    """Return how extensions of this dialect are checked, in the contract that it is. For a dialect
+    without a Conformance it is inferred from the form of its messages."""
+    package = find_package(dialect.name)
+    reference = dialect.conformance or package.conformance
     if not reference:
-        return Conformance()
-    conformance: Conformance = load_reference(package, reference)
+        try:
+            request = dialect.codec(Role.HOST).request(UNKNOWN_METHOD, {}, 1)
+        except Exception:  # code of another package, which may know no such method
+            request = b""
+        return infer_conformance(request)
+    conformance = load_reference(package, reference)
+    if not isinstance(conformance, Conformance):
+        why = f"{reference} is {_describe_type(conformance)}, not a Conformance"
+        raise _broken_package_error(dialect.name, why)
     return conformance
 
 

@@ -10,7 +10,7 @@ from exthost.model.offer import NO_OFFER, Offer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeContext:
-    """What a handshake may send to the extension, or needs in order to check its reply.
+    """The values that a handshake can send to the extension, or needs to check its reply.
 
     extension     the id of the extension in this host
     config        the value of `config` in its entry, for the extension

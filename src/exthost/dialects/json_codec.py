@@ -1,9 +1,9 @@
 """The parts that codecs of JSON messages have in common, and a codec for JSON-RPC 2.0.
 
 The most frequent message is a reply with an id and a result and no other field. It is returned as a
-plain tuple (id, result). The method `read` of the dialect's codec converts any other JSON object.
-A frame that is not a JSON object is noise, except that with `batches` a list of objects is a batch
-of messages.
+plain tuple (id, result). The method `read` of the dialect's codec converts any other JSON object. A
+frame that is not a JSON object is not a message (`Noise`), except that with `batches` a list of
+objects is a batch of messages.
 """
 
 from collections.abc import Callable

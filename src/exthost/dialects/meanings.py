@@ -1,4 +1,4 @@
-"""What a notification of an extension means to the host.
+"""The meaning of a notification of an extension for the host.
 
 A dialect has a table that maps the method of a notification to a function. The function parses the
 params and returns one of the values below, or None if the host ignores the notification.

@@ -1,6 +1,6 @@
 """Checks every message that an extension sends against the rules of its dialect.
 
-The host accepts many mistakes: it ignores lines that are not messages (noise), accepts a reply
+The host accepts many mistakes: it ignores lines that are not messages, accepts a reply
 without `jsonrpc`, and ignores a reply that matches no request. `exthost check` reports each of
 these mistakes to the author of the extension. This module does no I/O: it takes frames and returns
 problems.
@@ -77,7 +77,7 @@ class MessageAudit:
         is_first, self._is_first = self._is_first, False
         if is_first and self._conformance.is_json and _is_utf_16(data):
             return [_utf_16_problem(data)]
-        if is_first and data.startswith(BOM):
+        if is_first and self._conformance.is_json and data.startswith(BOM):
             why = "the output begins with a byte-order mark, EF BB BF, as Windows programs write it"
             return [Problem("byte-order-mark", why, data[:16], _NO_MARK)]
         return []

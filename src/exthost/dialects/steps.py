@@ -10,7 +10,7 @@ A generator yields one step at a time and is resumed with the step's outcome:
 
     Request        resumed with its Reply or Failure
     Notification   resumed with None
-    TryRequest     resumed with its Reply or Failure, or with None if neither came in time
+    TryRequest     resumed with its Reply or Failure, or with None if neither arrived in time
     Subscribe      resumed with None at once
     WaitFor        resumed with the Notification, or with None if it did not come in time
     AskHost        resumed with the Reply or Failure of the host's own handler
@@ -55,7 +55,7 @@ class CancelWith(NamedTuple):
     """From now on, cancel the operation with this message if its call is given up, in place of the
     dialect's own cancellation. Sends nothing.
 
-    For an operation that goes on in the extension while no request of it is open.
+    For an operation that continues in the extension while none of its requests is open.
     """
 
     message: Request | Notification
@@ -96,7 +96,7 @@ class WaitFor(NamedTuple):
 
     The first notification of this method whose params `matches` accepts resumes the generator.
     The notification is also handled as usual. Notifications that arrived before this step do not
-    count, even if they came between a request of the generator and its reply; but between that
+    count, even if they arrived between a request of the generator and its reply; but between that
     reply and this step none is missed. After `seconds`, or after half of the call's time limit if
     that is shorter, the generator is resumed with None. If `seconds` is None, the time limit of the
     call applies.

@@ -14,6 +14,7 @@ In reading order:
     stream_calls     calls whose reply is a stream of events
     toolbox, facets  `ext.tools`, and the attributes that only one dialect has (`ext.providers` …)
     misuse           errors for mistakes of callers: a timeout that is not a number, a wrong loop
+    network_activity counts connections through the proxies of an extension
     stats            what `ext.stats` shows; counts that a reload keeps
 
     call_queue       sends calls to processes; calls wait here while no process has room
@@ -30,6 +31,8 @@ In reading order:
     recovery         what follows when a process ends by itself or does not get ready
     unavailable      the errors of calls while no process is ready
     processes        the processes that are starting, ready, exiting or dismissed
+    templates        the templates from which Python programs are started, and what they import
+    isolation        a process for each call
     startup          one start: plan, spawn, handshake
     tool_refresh     requests the tools of a running process again
     idle             when an unused extension ends its processes

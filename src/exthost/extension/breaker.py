@@ -41,8 +41,8 @@ class BreakerPhase(Enum):
 
 
 class BreakerEvent(Enum):
-    """What changes the phase of a breaker. LAST_FAILURE and LAST_SUCCESS are the failure and
-    the success that reach the configured number."""
+    """An event that changes the phase of a breaker. LAST_FAILURE and LAST_SUCCESS are the failure
+    and the success that reach the configured number."""
 
     FAILURE = "a failure"
     LAST_FAILURE = "a failure too many"

@@ -35,7 +35,7 @@ _new_event: Callable[..., Any] = tuple.__new__
 _OUTCOMES = {
     "CallTimeout": "timeout",
     "ExtensionGone": "gone",
-    "BreakerOpen": "gone",  # the call waited for a process, and none came
+    "BreakerOpen": "gone",  # the call waited for a process, and none became ready
 }
 
 

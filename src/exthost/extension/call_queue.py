@@ -173,7 +173,7 @@ class CallQueue:
 
     def _handle_waiting(self) -> None:
         """Send waiting calls, fail them if the queue was closed, or request a process. A call of
-        another thread may be enqueued just after the last reply came or the queue was closed."""
+        another thread may be enqueued just after the last reply arrived or the queue was closed."""
         self._will_handle_waiting = False
         if self.make_closed_error is not None:
             self.fail_waiting(self.make_closed_error)
@@ -320,7 +320,7 @@ class CallQueue:
     # -- the ends of calls -------------------------------------------------------------------
 
     def complete(self, completions: Completions) -> None:
-        """End these calls with the values of their replies, which came in one read."""
+        """End these calls with the values of their replies, which arrived in one read."""
         if self._choice is not None and self.sessions:
             first, last = completions[0][0], completions[-1][0]
             self._choice.record_replies(first, last, len(completions), self.now())
@@ -367,8 +367,8 @@ class CallQueue:
         """End a call whose deadline has passed."""
         session = call.session
         if call.ended:
-            if session is not None:  # a stream whose consumer left before the reply came
-                session.abandon(call, "no reply came")
+            if session is not None:  # a stream whose consumer left before the reply arrived
+                session.abandon(call, "no reply arrived")
                 self._record_end_and_pump(session)
             return
         handler = call.reply_handler

@@ -1,7 +1,7 @@
 """Calls a function of the program that uses the host, which may be a plain or an async one.
 
 An async function runs on the event loop. A plain one may block, as `input` does, so it runs on a
-thread of its own: the event loop and the calls of others go on. The thread is a daemon, so that a
+thread of its own: the event loop and other calls continue. The thread is a daemon, so that a
 person who does not answer does not keep the program from ending.
 """
 

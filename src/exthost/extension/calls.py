@@ -24,6 +24,7 @@ from exthost.events import Bus, check_callback
 from exthost.extension.call_factory import CallFactory, PreparedTool
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.confirmation import Confirm, check_confirm
+from exthost.extension.isolation import is_isolated
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import check_context, check_loop, check_name, check_timeout
 from exthost.extension.policy import effective_pool_size
@@ -74,10 +75,10 @@ def make_queue(
     assert limits.max_in_flight is not None
     queue = CallQueue(
         spec.id,
-        max_in_flight=limits.max_in_flight,
+        max_in_flight=1 if is_isolated(spec) else limits.max_in_flight,
         retry_once=(spec.retry or dialect.traits.retry) == "once",
         is_shared=is_shared,
-        is_serial=dialect.traits.positional,
+        is_serial=dialect.traits.positional or is_isolated(spec),
         is_pool=effective_pool_size(spec).max > 1,
         bus=bus,
         loop=loop,
@@ -235,7 +236,7 @@ class Calls:
         """Return the tool of this name if it was called before and has not changed, else None."""
         try:
             prepared = self._status.prepared_tools.get(name)
-        except TypeError:  # it has no hash, so it is no string
+        except TypeError:  # it has no hash, so it is not a string
             return None
         return None if prepared is None else prepared[0]
 

@@ -1,8 +1,9 @@
 """A question that a person must answer before a call is made, and the function that asks it.
 
-The function belongs to whoever can ask a person: the program whose host it is (`Host(confirm=…)`),
-or the caller of one tool, which passes it with the call (`call_tool(confirm=…)`). The control
-socket passes one that asks the client at the other end. `host.person` chooses between the two.
+The function belongs to the side that can ask a person: the program whose host it is
+(`Host(confirm=…)`), or the caller of one tool, which passes it with the call
+(`call_tool(confirm=…)`). The control socket passes one that asks the client at the other end.
+`host.person` chooses between the two.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -60,7 +60,7 @@ class Deadlines:
         for call in sorted(due_calls, key=lambda call: call.deadline):
             self._queue.expire(call)
         # A call that has ended may still be in flight, because the consumer of its stream left
-        # before the reply came. The deadline of such a call is watched as well, until it passes.
+        # before the reply arrived. The deadline of such a call is watched as well, until it passes.
         later_deadlines = [
             call.deadline
             for call in calls

@@ -280,6 +280,7 @@ class Extension(FacetAttributes):
         if not (self._queue.loop.is_closed() or self._queue.is_forked):
             check_loop(self._queue)
         await self._supervisor.stop(seconds)
+        await self._starter.close()
         self.internals.stop_counting()
 
     async def drain(self) -> None:

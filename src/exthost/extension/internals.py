@@ -16,6 +16,7 @@ from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.model.spec import Spec
 from exthost.model.tool_choice import HiddenTool
+from exthost.process.child import Child
 from exthost.session.trace.traffic import Traffic
 
 
@@ -55,6 +56,16 @@ class ExtensionInternals:
             self.totals = old.totals
             self.totals.add(self._counts)
         self._status.take_over(old._status if old is not None else None)
+
+    def describe_start_method(self) -> dict[str, Any]:
+        """Return how the last process was started: "execute" or, from a template, "template"; the
+        reason if its template was not used; and the memory that is shared, in bytes."""
+        templates = self._starter.templates
+        if templates is None:
+            return {"configured": "execute", "last": "execute"}
+        children = [session.lifetime.child for session in self._supervisor.processes.sessions]
+        pids = [pid for child in children if isinstance(child, Child) for pid in child.program_pids]
+        return {"configured": "template", **templates.describe(pids)}
 
     def stop_counting(self) -> None:
         """Keep the last counts of an extension that was closed, if another one replaced it."""

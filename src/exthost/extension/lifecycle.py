@@ -58,12 +58,12 @@ class Health(StrEnum):
 
 
 class Event(Enum):
-    """What changes the state of an extension; docs/lifecycle.md explains each event."""
+    """An event that changes the state of an extension; docs/lifecycle.md explains each."""
 
     ADMIT = "admit"
     REFUSE = "refuse"
     START = "start"
-    SHOOK_HANDS = "shook hands"
+    HANDSHAKE_DONE = "handshake done"
     WILL_RETRY = "will retry"
     RETRY_DUE = "retry due"
     REST = "rest"
@@ -106,7 +106,7 @@ TABLE: Final = (
     Move(State.ADMITTED, Event.START, State.STARTING),
     Move(State.ADMITTED, Event.ASKED_AGAIN, State.STARTING),
     Move(State.ADMITTED, Event.STOP, State.STOPPED),
-    Move(State.STARTING, Event.SHOOK_HANDS, State.READY),
+    Move(State.STARTING, Event.HANDSHAKE_DONE, State.READY),
     # Some reasons for a refusal show only at the spawn or the handshake, such as a wrong digest.
     Move(State.STARTING, Event.REFUSE, State.REFUSED),
     Move(State.STARTING, Event.WILL_RETRY, State.BACKOFF),
@@ -144,7 +144,7 @@ def step(state: State, event: Event) -> State:
 
 
 class StateFacts(NamedTuple):
-    """What a state means to other code. `health_after_crash` is the health if a process of the
+    """The meaning of a state for other code. `health_after_crash` is the health if a process of the
     extension has crashed before."""
 
     lists_tools: bool

@@ -142,7 +142,7 @@ class AsyncOnly:
         def __enter__(self) -> NoReturn:
             raise UsageError(
                 "X1803",
-                "this is opened with `async with`, and not with `with`",
+                "open this object with `async with` instead of `with`",
                 help="write `async with`; or use the blocking form: SyncHost, sync_connect or "
                 "sync_attach",
             )

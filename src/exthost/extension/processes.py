@@ -97,6 +97,11 @@ class Processes:
         return len(self.workers) + len(self.starts)
 
     @property
+    def dismissed_count(self) -> int:
+        """The number of processes that were dismissed and have not ended."""
+        return len(self._dismissed_tasks)
+
+    @property
     def is_replacing(self) -> bool:
         """Whether a process is starting that will replace ready processes."""
         return any(start.replaces for start in self.starts)

@@ -6,7 +6,7 @@ handle several at once. They read their stdin while they work, so a trial shows 
 although every process works, one call is sent to a process that works on another one. If the
 process reads it before the other call has ended, the program reads ahead, and from then on its
 processes get as many calls as `max_in_flight` allows. Otherwise the trial call is the next one that
-this process handles, and the other calls go on waiting for the process that is free first.
+this process handles, and the other calls continue to wait for the first free process.
 
 While a process is starting, calls wait for it, and a trial begins only after `PATIENCE_SECONDS`.
 There is one trial at a time. On a system, or on a cluster node, where the host cannot see what is

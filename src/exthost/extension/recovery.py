@@ -102,15 +102,15 @@ class PoolGrowth:
 
 
 class Recovery:
-    """What decides about the next start of one extension.
+    """The values that decide about the next start of one extension.
 
     restarts    the restart policy, with its history
     breaker     the circuit breaker
     growth      the requests for more processes of the pool
     restart_at  the loop time at which a restart delay ends; infinity without a delay
 
-    A process of a pool may be lost while none is ready and another one is starting. What follows is
-    decided when that one is ready or has failed, too.
+    A process of a pool may be lost while none is ready and another one is starting. The next step
+    is decided when that one is ready or has failed, too.
     """
 
     __slots__ = (
@@ -343,7 +343,8 @@ class Recovery:
     def give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
         """Start no process and fail every call, until a restart is requested."""
         self._status.cause = cause
-        self._status.apply_event(event, reason or cause.message)
+        text = f"{reason}: {cause.message}" if reason else cause.message
+        self._status.apply_event(event, text)
         self._queue.close(lambda method: given_up_error(cause, reason))
 
     def open_breaker(self, make_waiting_error: ErrorFactory | None = None) -> None:

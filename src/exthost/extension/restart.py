@@ -69,7 +69,8 @@ MAX_DOUBLINGS: Final = 64
 
 
 class ProcessPhase(Enum):
-    """How far the present (or the last) process came. The values are parts of messages to users."""
+    """The phase that the present (or the last) process reached. The values are parts of messages to
+    users."""
 
     NOT_STARTED = "never started"
     STARTING = "was never ready"
@@ -117,7 +118,7 @@ class RestartHistory:
     crashes        processes that were ready and then ended by themselves, since a restart was last
                    requested
     restarts       retries used since the extension was loaded; never reset
-    phase          how far the present or last process came
+    phase          the phase that the present or last process reached
     ready_at       when that process became ready; None if it did not
     has_served     whether that process answered a call
     has_been_ready whether any process was ready since a restart was last requested
@@ -259,7 +260,7 @@ def _double(delay: float, times: int, max_delay: float) -> float:
 
 
 def _prune_attempts(policy: Restart, history: RestartHistory, now: float) -> tuple[float, ...]:
-    """Return the attempts that still count: inside the window, and no more than the limit."""
+    """Return the attempts that still count: inside the window, up to the limit."""
     if policy.window is None:
         return ()
     # Without a limit, the number of attempts only determines how often the delay is doubled.

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from exthost.dialects.base import Dialect
@@ -18,12 +19,15 @@ from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.isolation import SingleUseSession, check_isolation, is_isolated
+from exthost.extension.network_activity import NetworkActivity
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
     find_hidden_module,
     find_missing,
     suggest_grant_to_tool,
+    suggest_memory,
     suggest_network,
     suggest_variable,
 )
@@ -34,21 +38,26 @@ from exthost.launch.locked_code import Bytecode, check_start, mismatch_error
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch.sealed_bytecode import BytecodeCompilation
+from exthost.launch.secret_sources import SecretReading, with_secrets
 from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch.wasm import Compilation, is_module
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import LockChange, compare_offer
 from exthost.model.offer import NO_OFFER, Offer, Tool
-from exthost.model.spec import HostEnvRef, Limits, Spec
+from exthost.model.spec import Limits, Spec, ValueReference
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.own_process import host_environ
 from exthost.process.spawn_errors import deleted_folder_error
-from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
+from exthost.session.handshake import run_handshake, run_initial_steps, start_timeout_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
-from exthost.session.trace.secrets import find_secrets
+from exthost.session.trace.secrets import SecretFilter, find_secrets
 from exthost.session.trace.traffic import Traffic
+
+if TYPE_CHECKING:
+    from exthost.extension.templates import TemplateStarter
 
 _log = logging.getLogger("exthost.extension")
 
@@ -90,10 +99,14 @@ class ProcessStarter:
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
+    templates        starts processes from templates; None if that is not configured
     bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
+    network          the connections of its processes through their proxies
     queue            the call queue of the extension
+    secret_values    the variables whose values were read from a file, a command or the keyring for
+                     the last start
     on_tools_listed  called with the tools of a running process whenever they have changed
     on_new_process   functions of facets; each returns the steps that run after a handshake
     """
@@ -111,12 +124,15 @@ class ProcessStarter:
         "handlers",
         "last_offer",
         "limits",
+        "network",
         "on_new_process",
         "on_tools_listed",
         "queue",
+        "secret_values",
         "session_handlers",
         "spawn",
         "spec",
+        "templates",
         "tools_digest",
         "uses_fallback",
     )
@@ -151,13 +167,23 @@ class ProcessStarter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
+        self.templates = self._make_template_starter()
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
+        self.network = NetworkActivity(spec.id, queue.bus)
+        self.secret_values: Mapping[str, str] = EMPTY_MAPPING
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._checks = checks
         self._weaknesses: tuple[tuple[str, str], ...] = ()
+
+    def _make_template_starter(self) -> "TemplateStarter | None":
+        if self.spec.start_method != "template" or self.spec.pool.engine is not None:
+            return None
+        from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
+
+        return TemplateStarter(self.spec.id, self.queue.loop, self.environ, self._reference_names())
 
     def environ(self) -> Mapping[str, str]:
         """Return the host's own environment variables."""
@@ -169,6 +195,7 @@ class ProcessStarter:
         refusal = find_refusal() if find_refusal is not None else None
         if refusal is not None:
             raise refusal
+        check_isolation(self.spec)
         try:
             environ, neighbours = self.environ(), self._neighbours()
             self.admission = admit(self.spec, self.dialect, environ, neighbours)
@@ -202,6 +229,11 @@ class ProcessStarter:
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, aspect, reason))
         self._weaknesses = weaknesses
 
+    async def close(self) -> None:
+        """Release what the starts have shared, when all processes have ended."""
+        if self.templates is not None:
+            await self.templates.close()
+
     def traffic(self) -> Traffic:
         """Return the recorder of messages, which the extensions of a host share. For an extension
         without a host it is made here, at the first use."""
@@ -220,8 +252,7 @@ class ProcessStarter:
     def secrets(self) -> Iterator[str]:
         """Yield the secrets that the processes get, and the secrets in the host's variables."""
         spec, host_env = self.spec, self.environ()
-        secret_names = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
-        secret_names += [setting.secret for setting in spec.settings]
+        secret_names = [*self._reference_names(), *(setting.secret for setting in spec.settings)]
         yield from find_secrets(host_env, spec.env.values(), spec.config)
         try:
             launch = self.prepared()
@@ -229,6 +260,18 @@ class ProcessStarter:
             yield from find_secrets(spec.env, secret_names, None)
             return
         yield from find_secrets(launch.plan.env or {}, secret_names, launch.context.config)
+
+    def _reference_names(self) -> list[str]:
+        """Return the variables whose values the config only refers to."""
+        env = self.spec.env
+        return [name for name, value in env.items() if isinstance(value, ValueReference)]
+
+    def secret_filter(self, launch: Launch) -> Callable[[str], str]:
+        """Return a function that hides, in a text, the secrets that the config gives to a process.
+        It is for logs and errors; traces hide those of the host's variables, too."""
+        values = {name: launch.plan.env.get(name, "") for name in self.spec.env}
+        secrets = list(find_secrets(values, self._reference_names(), None))
+        return SecretFilter(secrets).text if secrets else str
 
     def check_tools(self, tools: tuple[Tool, ...]) -> str:
         """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
@@ -266,7 +309,7 @@ class ProcessStarter:
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""
         return prepare(
-            self.spec,
+            with_secrets(self.spec, self.secret_values),
             self.dialect,
             self.environ(),
             frozenset(self.handlers),
@@ -378,7 +421,7 @@ class Start:
         starter = self._starter
         may_fall_back = starter.dialect.fallback is not None and not starter.uses_fallback
         try:
-            return await self._spawn_and_shake_hands(first_id)
+            return await self._spawn_and_run_handshake(first_id)
         except HandshakeFailed as error:
             # The fallback is for programs that exit because they have read the usual handshake.
             did_exit = error.process_ended and error.has_read and not self.was_killed
@@ -386,7 +429,7 @@ class Start:
                 raise
         starter.uses_fallback = True
         try:
-            return await self._spawn_and_shake_hands(first_id)
+            return await self._spawn_and_run_handshake(first_id)
         except BaseException:
             starter.uses_fallback = False
             raise
@@ -396,10 +439,11 @@ class Start:
         that is the likely cause."""
         launch = self._launch
         if launch is not None:
-            stderr = error.evidence.stderr
+            stderr, policy = error.evidence.stderr, self._starter.spec.permissions
             is_silent = self.session is not None and not self.session.first_output
             error.help = (
-                suggest_grant(launch.plan.wrapper, stderr)
+                suggest_memory(policy.max_memory if policy is not None else None, stderr)
+                or suggest_grant(launch.plan.wrapper, stderr)
                 or suggest_variable(launch.environment, stderr, launch.enforced)
                 or find_hidden_module(launch.plan, launch.environment, stderr)
                 or find_missing(stderr)
@@ -424,9 +468,11 @@ class Start:
             return help
         return f"{_ASSUMED_DIALECT_HELP.format(starter.dialect.name)}; {help}"
 
-    async def _compile(self, compilation: Compilation | BytecodeCompilation) -> None:
-        """Compile a WebAssembly module, or the modules of a locked extension. The time limit of the
-        start begins afterwards."""
+    async def _compile(
+        self, compilation: Compilation | BytecodeCompilation | SecretReading
+    ) -> None:
+        """Compile a WebAssembly module, or the modules of a locked extension, or read its secrets.
+        The time limit of the start begins afterwards."""
         self._timeout.reschedule(None)
         running = asyncio.ensure_future(asyncio.to_thread(compilation.run))
         try:
@@ -435,6 +481,14 @@ class Start:
             compilation.stop()
             await asyncio.wait([running])
             raise
+        self._restart_time_limit()
+
+    async def _prepare_template(self, templates: "TemplateStarter") -> None:
+        """Make the template of the program. The time limit of the start begins afterwards."""
+        if templates.is_prepared():
+            return
+        self._timeout.reschedule(None)
+        await templates.prepare(self._starter.hide_bytecode(self._starter.prepared()).plan)
         self._restart_time_limit()
 
     def _restart_time_limit(self) -> None:
@@ -449,7 +503,7 @@ class Start:
         self._restart_time_limit()
         return child
 
-    async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
+    async def _spawn_and_run_handshake(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         if not is_machine_probed(starter.spec):
             await asyncio.to_thread(probe_machine, starter.spec)
@@ -473,8 +527,14 @@ class Start:
                 )
                 if is_local and compilation.is_needed:
                     await self._compile(compilation)
+        secrets = SecretReading(starter.spec, starter.environ())
+        if secrets.is_needed:
+            await self._compile(secrets)
+            starter.secret_values = secrets.values
         if is_module(starter.spec):
             await self._compile(Compilation(starter.spec, starter.environ()))
+        if starter.templates is not None:
+            await self._prepare_template(starter.templates)
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             starter.check_code()
             launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
@@ -482,9 +542,17 @@ class Start:
             if is_local:
                 check_files(starter.spec, launch.plan)
             starter.argv = launch.plan.argv
-            spawned = starter.spawn(launch.plan, starter.spec.id)
+            templates = starter.templates
+            start = templates.begin(launch.plan) if templates is not None else None
+            spawned: ChildProcess | Awaitable[ChildProcess]
+            if start is not None:
+                spawned = Child(launch.plan, starter.spec.id, start=start)
+            else:
+                spawned = starter.spawn(launch.plan, starter.spec.id)
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
+        if child.network_proxy is not None:
+            child.network_proxy.watch(queue.loop, starter.network)
         if Spawned in queue.bus.listeners:
             # The system may have refused the planned cgroup: what is enforced is then less.
             lacks_cgroup = launch.plan.group is not None and not child.has_cgroup
@@ -492,7 +560,8 @@ class Start:
             argv = launch.plan.argv
             queue.bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
         handlers = starter.handlers if starter.session_handlers is None else dict(starter.handlers)
-        session = Session(
+        make_session = SingleUseSession if is_isolated(starter.spec) else Session
+        session = make_session(
             child,
             starter.dialect,
             queue,
@@ -506,6 +575,7 @@ class Start:
             # The plan itself is not kept: its variables may be secrets, and are many.
             advise = partial(suggest_grant_to_tool, wrapper, launch.enforced)
             session.diagnostics.suggest_grant = advise
+        session.diagnostics.hide_secrets = starter.secret_filter(launch)
         starter.follow(session)
         if starter.session_handlers is not None and isinstance(handlers, dict):
             # Before the loop reads any byte, because the first message may be a request.
@@ -516,7 +586,7 @@ class Start:
         handshake_began_at = queue.loop.time()
         try:
             context = replace(launch.context, last_offer=starter.last_offer)
-            self.offer = await shake_hands(session, context, fallback=starter.uses_fallback)
+            self.offer = await run_handshake(session, context, fallback=starter.uses_fallback)
             tools_digest = starter.check_tools(self.offer.tools)
             if (lock := starter.spec.lock) is not None:
                 starter.judge_lock(compare_offer(lock.record, self.offer))
@@ -525,10 +595,15 @@ class Start:
             for steps in starter.on_new_process:
                 await run_initial_steps(session, steps())
             session.forget_first_output()
+            if templates is not None:
+                templates.on_ready(start, launch.plan)
         except BaseException as error:
+            if templates is not None:
+                templates.on_failed(start)
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)
+                session.diagnostics.hide_in_error(error)
             raise
         starter.tools_digest, starter.last_offer = tools_digest, self.offer
         self.seconds = queue.loop.time() - handshake_began_at

@@ -35,7 +35,8 @@ class Stats:
     name of the machine. `uptime` is the seconds since a process last became ready. Three fields are
     about one process, in a pool the oldest. `pid` is its process id. `dropped` counts its output
     that could not be used, by reason. `timings_ms` has the milliseconds that its spawn took, and
-    the last handshake.
+    the last handshake. `reached` and `refused` have the number of connections by host and port, of
+    an extension whose `permissions.network` is a list.
     """
 
     calls: int
@@ -55,6 +56,8 @@ class Stats:
     dropped: Mapping[str, int]
     timings_ms: Mapping[str, float]
     nodes: Mapping[str, int]
+    reached: Mapping[str, int]
+    refused: Mapping[str, int]
 
     def __getitem__(self, name: str) -> Any:
         """Return a count by its name: `stats["calls"]` is `stats.calls`."""
@@ -145,6 +148,8 @@ def build_stats(totals: Totals, status: Status, supervisor: Supervisor, now: flo
         dropped=MappingProxyType(dict(session.diagnostics.counts) if session is not None else {}),
         timings_ms=MappingProxyType(timings),
         nodes=_count_by_node(supervisor),
+        reached=MappingProxyType(dict(supervisor.network.reached_counts)),
+        refused=MappingProxyType(dict(supervisor.network.refused_counts)),
     )
 
 

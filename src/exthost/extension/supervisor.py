@@ -25,6 +25,7 @@ from exthost.cluster.placement_errors import PlacementFailed
 from exthost.errors import ExthostError, Refused
 from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.idle import IdleTimer
+from exthost.extension.isolation import SingleUseSession, is_isolated
 from exthost.extension.lifecycle import Event, State, is_at_rest
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 from exthost.extension.recovery import Recovery
@@ -93,6 +94,7 @@ class Supervisor:
         "_task",
         "_wakeup",
         "idle",
+        "network",
         "processes",
         "recovery",
     )
@@ -109,6 +111,7 @@ class Supervisor:
         self.processes = Processes(starter, queue, wake)
         self.recovery = Recovery(starter, queue, status, self.processes, wake)
         self.idle = IdleTimer(starter.limits.idle, queue)
+        self.network = starter.network
         starter.on_tools_listed = status.set_tools
         queue.on_needed = self.request_start
         queue.on_session_ended = self._on_session_ended
@@ -258,6 +261,8 @@ class Supervisor:
         if self.recovery.breaker.may_probe():
             queue.make_closed_error = None  # the next call waits for the process of its probe
         if status.state is State.READY:
+            if is_isolated(self._starter.spec):
+                self._replace_used()
             self._fit_pool(now)
 
     # -- starting ----------------------------------------------------------------------------
@@ -347,7 +352,7 @@ class Supervisor:
         self._status.set_offer(start.offer)
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:
-            self._status.apply_event(Event.SHOOK_HANDS)
+            self._status.apply_event(Event.HANDSHAKE_DONE)
         for worker in old_workers:  # now, so that the next call goes to the new process
             self.processes.dismiss(worker)
         if self.processes.workers_on_draining_nodes:
@@ -362,6 +367,8 @@ class Supervisor:
                 self.processes.keep_outdated()
             for _ in range(self.recovery.growth.size.at_start - self.processes.count):
                 self._launch()
+        if isinstance(session, SingleUseSession):
+            session.on_used = self._on_used
         if session.cause is None:
             self._queue.attach(session)
             self.recovery.on_worker_ready()
@@ -396,6 +403,23 @@ class Supervisor:
             if self._status.state is not State.DRAINING:
                 self.recovery.on_worker_ended(worker)
             self._wakeup.set()
+
+    def _on_used(self, session: SingleUseSession) -> None:
+        """Dismiss a process that takes one call, which was just sent to it."""
+        for worker in self.processes.workers:
+            if worker.session is session:
+                self.processes.dismiss(worker)
+                self._wakeup.set()
+                return
+
+    def _replace_used(self) -> None:
+        """Start processes for the next calls. As many as the pool allows may be busy besides."""
+        processes, size = self.processes, self.recovery.growth.size
+        while (
+            processes.count < size.at_start
+            and processes.count + processes.dismissed_count <= size.max
+        ):
+            processes.start()
 
     # -- pool and idle time ------------------------------------------------------------------
 

@@ -53,15 +53,15 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         reason = f"its answer is not a message ({unreadable[1].why})"
         help = "the extension has to answer with a message of its dialect"
     elif session is not None:
-        reason = "no answer came"
+        reason = "no answer arrived"
         if unmatched := session.diagnostics.counts.get(UNMATCHED, 0):
             reason = (
-                f"no reply came under its id {call.id}, "
-                f"but {unmatched} under an id that no request had"
+                f"no reply arrived with its id {call.id}, "
+                f"but {unmatched} with an id that no request had"
             )
             help = "the extension must copy `id` from the request into its reply"
         elif session.diagnostics.unnamed_error_at >= call.started_at:
-            reason = "no answer came under its id, but an error that names no request"
+            reason = "no answer arrived with its id, but an error that names no request"
             help = "perhaps it could not read the request: the log has its error"
         elif stray := session.diagnostics.counts.get(STRAY, 0):
             help = f"its answer may be among the {stray} {STRAY}"
@@ -110,5 +110,5 @@ def not_ready_in_time_error(
 
 
 def _seconds(seconds: float) -> str:
-    """Return a time limit for a message. What is left of another limit has many digits."""
+    """Return a time limit for a message. The rest of another limit has many digits."""
     return f"{round(seconds, 3) or float(f'{seconds:.1g}'):g} s"

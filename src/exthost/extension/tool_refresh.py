@@ -22,7 +22,7 @@ from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
 
-# The pause between a list and the next request, if a report came within a second of the list. It
+# The pause between a list and the next request, if a report arrived within a second of the list. It
 # doubles each time.
 _FIRST_PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 10.0

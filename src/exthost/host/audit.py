@@ -32,7 +32,7 @@ from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
 
-# The file records who calls what, so only its owner may read it.
+# The file records callers and calls, so only its owner can read it.
 _FILE_MODE = 0o600
 
 

@@ -1,6 +1,6 @@
 """Loads the extensions that a config lists, and applies the changes when the config is reloaded.
 
-A reload loses no call. An extension whose settings changed is started anew while the old one still
+A reload loses no call. An extension whose settings changed is started again while the old one still
 runs, and then replaces it. An extension that the config no longer lists finishes its calls in
 flight and ends. If the new extension does not start, or its manifest has an error, the error is
 reported and the old one stays. Other extensions are not touched.

@@ -165,7 +165,8 @@ class DetectedConnection(OpenedByWith):
                 self._wrote_nothing |= progress is not None and not progress.first_output
                 raise _SilentProgram(
                     "X0504",
-                    f"it read the opening and did not shake hands in {max_silence:g} s",
+                    "it read the opening and did not complete the handshake within "
+                    f"{max_silence:g} s",
                     evidence=connection.handshake_evidence(),
                 )
 
@@ -219,10 +220,10 @@ def _exit_help(evidence: Evidence) -> str:
 def _too_slow_error(seconds: float, connection: Connection) -> HandshakeFailed:
     progress = connection.handshake_progress()
     has_read = progress is not None and not progress.unread_bytes
-    failure_text = "it did not shake hands" if has_read else "it did not even read its input"
+    failure_text = "it did not complete the handshake" if has_read else "it did not read its input"
     return HandshakeFailed(
         "X0504",
-        f"{failure_text} in the {seconds:g} s of the search",
+        f"{failure_text} within the {seconds:g} s of the search",
         evidence=connection.handshake_evidence(),
     )
 

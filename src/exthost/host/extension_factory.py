@@ -71,9 +71,9 @@ class ReportedNames:
         return None
 
     def accept_tools(self, spec: Spec, dialect: Dialect, offer: Offer) -> None:
-        """Accept the tools of an extension that shakes hands. Raises HandshakeFailed if another
-        extension has registered one of the names. A name stays with its extension while that does
-        not serve."""
+        """Accept the tools of an extension that completes its handshake. Raises HandshakeFailed if
+        another extension has registered one of the names. A name stays registered for its extension
+        while the extension is not running."""
         chosen = choose_tools(offer.tools, spec.tools).tools
         names = frozenset(dialect.registered_name(spec.id, name) for name in chosen)
         for other in self._all_extensions():
@@ -93,8 +93,8 @@ class ReportedNames:
         self._accepted_tools[spec.id] = names
 
     def accept(self, spec: Spec, offer: Offer) -> None:
-        """Accept the name of an extension that shakes hands. Raises HandshakeFailed if another
-        extension of its dialect has the same name."""
+        """Accept the name of an extension that completes its handshake. Raises HandshakeFailed if
+        another extension of its dialect has the same name."""
         for other in self._all_extensions():
             if other.id == spec.id or other.spec.dialect != spec.dialect:
                 continue

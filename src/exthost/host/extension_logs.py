@@ -3,8 +3,9 @@
 `ExtensionLogs` subscribes to the event bus. Each entry is a line `TIME LEVEL SOURCE TEXT`. A full
 file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that floods
 its stderr uses at most two files. All lines of one event-loop iteration are written together. A
-disk error is logged once and never raised, because a log must not disturb the host. A file that
-somebody has deleted or moved is created again.
+disk error is logged once and never raised, because a log must not disturb the host. When the disk
+has room again, an entry says how many lines were lost. A file that somebody has deleted or moved is
+created again.
 """
 
 import asyncio
@@ -133,12 +134,17 @@ class _LogFile(RotatingFileHandler):
         super().__init__(path, maxBytes=FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
         self._has_failed = False
         self._reason = ""
+        self._lost_lines = 0  # since the last successful write
 
     def append(self, lines: bytes | bytearray) -> None:
         """Write these lines; log the first of several errors."""
         text = _last_lines(lines, self.maxBytes).decode()
+        if self._lost_lines:
+            note = f"lines before this one were lost ({self._lost_lines}): {self._reason}"
+            text = format_entry(time.time(), logging.ERROR, HOST_SOURCE, note).decode() + text
         had_failed, self._has_failed = self._has_failed, False
         self.handle(logging.makeLogRecord({"msg": text}))
+        self._lost_lines = self._lost_lines + lines.count(b"\n") if self._has_failed else 0
         if self._has_failed and not had_failed:  # logged once, until a write succeeds
             _log.error("the log %s is not kept: %s", self.baseFilename, self._reason)
 

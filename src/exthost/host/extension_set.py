@@ -104,6 +104,8 @@ class ExtensionSet:
         check_name(id, "an extension")
         nearest_id = nearest(id, self.by_id)
         ids = ", ".join(list(self.by_id)[:_MAX_LISTED_IDS]) or "none"
+        if len(self.by_id) > _MAX_LISTED_IDS:
+            ids += f", … ({len(self.by_id)} in all: exthost status)"
         help = f"did you mean {nearest_id!r}?" if nearest_id else f"the extensions here are: {ids}"
         return NotFound("X1205", f"there is no extension {id!r}", help=help)
 

@@ -193,5 +193,5 @@ def _unusable_file_error(path: str, why: str) -> CallFailed:
     return CallFailed(
         "X0721",
         f"the file {path!r} of its result cannot be written: {why}",
-        help="nothing was written; without --write the pieces are printed as they came",
+        help="nothing was written; without --write the pieces are printed unchanged",
     )

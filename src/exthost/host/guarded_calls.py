@@ -1,6 +1,6 @@
 """The steps of a host around every tool call: rules, hooks, the call, and hooks again.
 
-`Calls.call_tool` passes every tool call of the host here, whoever makes it, unless `is_idle` is
+`Calls.call_tool` passes every tool call of the host here, from any caller, unless `is_idle` is
 True: then there are no rules and no hook may be called, and a call costs what it costs without
 them. `is_idle` is False whenever an extension has changed, until the next call has looked at the
 hooks again. If there are rules and no hooks, the first call of a tool finds the rules that may

@@ -17,7 +17,7 @@ from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks, MissingGuard
 from exthost.session.failures import copy_error
 from exthost.tool_result import ToolResult
 
-# What no hook may change for those after it: which tool is called, and for whom.
+# Fields that no hook can change for later hooks: the called tool, and its caller.
 _FIXED_FIELDS = frozenset(
     ("tool_name", "tool", "extension_id", "context", "agent_id", "session_id", "duration_ms")
 )

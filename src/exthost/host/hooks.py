@@ -19,8 +19,9 @@ event. They can stop it; one that would change it now has failed.
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
 hook. If the hook still fails, or if there are too many extensions to call it, the event is stopped,
 unless the config says otherwise (`hook_policy`). A hook that cannot block does not wait for a
-restart: if its extension is neither ready nor unstarted, it counts as failed. The event goes on. If
-the hook only observes the event, it gets the event when its extension is ready (`observer_queues`).
+restart: if its extension is neither ready nor unstarted, it counts as failed. The event continues.
+If the hook only observes the event, it gets the event when its extension is ready
+(`observer_queues`).
 
 A guard that the config requires (`[hooks] required`) must be there, with a `before_tool_call` hook
 that may block. Without it, every tool call is stopped.
@@ -192,7 +193,7 @@ class Hooks:
             )
         final_dialects: set[str] = set()  # dialects whose chain of extensions has ended
         judges: list[Hooked] = []  # those that were called and changed nothing
-        changed_by, to_ask_again = "", list[Hooked]()  # the last change, and who judged before it
+        changed_by, to_ask_again = "", list[Hooked]()  # the last change, and the earlier hooks
         for number, extension in enumerate(self.index.extensions_with(name)):
             if extension.dialect.name in final_dialects:
                 continue
@@ -367,7 +368,7 @@ class Hooks:
         long the hook ran."""
         id, name, error = failure
         outcome = "refused" if is_closed else "passed over"
-        consequence = "is stopped" if is_closed else "goes on"
+        consequence = "is stopped" if is_closed else "continues"
         _log.warning("[%s] %s failed, the event %s: %s", id, name, consequence, error.message)
         if self._bus is not None and HookFailed in self._bus.listeners:
             context = event.get("context", EMPTY_MAPPING)

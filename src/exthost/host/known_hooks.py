@@ -7,8 +7,8 @@ store of the host, and so outlive it.
 
 A rejected manifest becomes an extension that is refused (`make_refused_guards`) if it declares a
 hook that may stop a call. If its hooks cannot be read, its last known form decides; if there is
-none, it may be a guard, and counts as one. What the operator has disabled or removed is not among
-the rejected manifests, and guards nothing.
+none, it may be a guard, and counts as one. An extension that the operator has disabled or removed
+is not among the rejected manifests, and guards nothing.
 
 If the store cannot be used, a warning is logged, and nothing is known.
 """

@@ -5,7 +5,7 @@ what would run: the command, the contents of the files that it names, the versio
 variables, the permissions and the record in the lock. If one of these has changed, the offer is not
 used. The next handshake replaces it.
 
-Only the host writes these files. What an extension has said is data in them: it is checked when it
+Only the host writes these files. Output of an extension is data in them: it is checked when it
 is read, and nothing of it is executed or used as a path. A file that is damaged, or that another
 user can write, is ignored, which is logged.
 """
@@ -81,7 +81,7 @@ class KnownOffers:
             }
             data = json.dumps(document).encode()
         except (TypeError, ValueError, RecursionError):
-            return  # it has a value that is no JSON
+            return  # it has a value that is not JSON
         if self._written.get(spec.id) == data or len(data) > MAX_FILE_BYTES:
             return
         try:

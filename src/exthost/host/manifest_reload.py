@@ -13,7 +13,7 @@ files for a moment.
 
 After each change `update_guards` is called: an extension that has never run, and whose invalid
 manifest may declare a guard, is then refused, and so are the calls that it would judge. A running
-extension goes on to judge them.
+extension continues to judge them.
 """
 
 import asyncio

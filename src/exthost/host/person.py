@@ -18,8 +18,8 @@ async def ask_person(
     confirmation: Confirmation, caller: Confirm | None, host: Confirm | None
 ) -> bool:
     """Ask the caller of a call, or the host if `caller` is None, and return whether the answer is
-    yes. Raises ExthostError, with the cause as its message, if nobody could be asked or nobody
-    answered: the call must not be made then, either."""
+    yes. Raises ExthostError, with the cause as its message, if no person could be asked or no
+    person answered: the call must not be made then, either."""
     confirm = host if caller is None else caller
     if confirm is None:
         raise Refused(

@@ -131,7 +131,7 @@ class Registry:
         self._begin_tables()
 
     def mark_stale(self) -> None:
-        """Make the next look-up build the tables anew, and call `on_change`. Call this when the
+        """Make the next look-up build the tables again, and call `on_change`. Call this when the
         offer (the tools, hooks and capabilities) or the state of an extension has changed, or when
         an extension was added, replaced or removed."""
         self._begin_tables()

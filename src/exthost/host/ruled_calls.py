@@ -169,7 +169,7 @@ class RuledCalls:
         except TimeoutError:
             raise Refused(
                 "X1842",
-                f"no answer came within {seconds:g} s",
+                f"no answer arrived within {seconds:g} s",
                 help="answer sooner, or give the call more time: timeout=…, --timeout",
             ) from None
 

@@ -71,7 +71,7 @@ class HostTool(NamedTuple):
 
 
 class ToolOutcome(NamedTuple):
-    """What became of a call. `result` is None if the tool did not run to its end."""
+    """The outcome of a call. `result` is None if the tool did not run to its end."""
 
     parts: list[str | Media]
     is_error: bool

@@ -22,10 +22,12 @@ This package starts no processes. In reading order:
     bytecode       keeps a locked extension from running compiled files that no lock covers
     locked_code    compares what a start would run with its record in `exthost.lock`
     variables      which of the host's environment variables an extension gets
+    secret_sources reads the secrets that a config refers to: files, commands, the keyring
     bridge         the command of the bridge to a remote server, and its permissions
     wasm_runner    runs a WebAssembly module, in a process of its own
     wasm           the command that runs a module, its permissions, its compilation
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
+    apparmor       the AppArmor profile that lets bubblewrap make user namespaces, as text
     sandbox_probe  finds out by trial which sandboxes work on this machine
     command        the program, arguments and variables of an extension, before a sandbox is added
     code_paths     what a start reads as code, for an extension and for the host
@@ -40,7 +42,13 @@ This package starts no processes. In reading order:
                    that is requested
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
+    network_grant  plans the proxy of an extension that may reach certain hosts
     sandbox/       pure: command lines, system call filters and limits of sandboxes
+    template_plan  the template of a Python program: its command, variables and sandbox
     grant_advice   suggests which path to grant, and never a secret or a home folder
+    known_policies permissions for commonly used servers, as data
+    learned_policy proposes the smallest permissions of a program, from what was observed
+    path_facts     what such a proposal must know about paths of this machine
+    observation    prepares the observation of an extension, and its run under a proposal
     advice         suggests the missing permission or variable when an extension fails
 """

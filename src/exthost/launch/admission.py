@@ -18,6 +18,7 @@ from exthost.launch import bridge, sandbox_probe, wasm
 from exthost.launch.extension_user import with_extension_user
 from exthost.launch.file_view import ViewRequest, compute_view, system_view
 from exthost.launch.machine_check import can_enforce, enforced_policy
+from exthost.launch.network_grant import plan_proxy
 from exthost.launch.sandbox.strict import View
 from exthost.launch.shared_folders import own_closed_paths, refuse_state_folder
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
@@ -42,7 +43,7 @@ class RecordedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What was decided for every start of an extension.
+    """The decisions for every start of an extension.
 
     view   the files that the extension sees; None without a sandbox
     files  the visible paths except those of the system (such as /usr), and the paths of the command
@@ -64,10 +65,11 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         refuse_state_folder(spec, wasm.check_module_permissions(spec), environ)
         return NOT_SANDBOXED
     if bridge.is_remote(spec):
-        bridge.check_bridge(spec)
+        bridge.check_bridge(spec, enforced_policy(spec))
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED
+    plan_proxy(spec, environ)  # raises Refused
     request = ViewRequest(
         extension=spec.id,
         argv=plan.argv,
@@ -75,7 +77,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         cwd=_working_folder(spec),
         folders=_operator_folders(spec),
         granted=policy.filesystem,
-        network=policy.network,
+        network=bool(policy.network),
         state=state,
         env=plan.env,
         host=environ,

@@ -12,10 +12,11 @@ from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
 from exthost.launch.managers import find_runner
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan, Wrapper
+from exthost.model.network_rules import BadHost, NetworkRules, parse_host
 from exthost.process.environment import Environment
 
 # The verbs that have the option -e. The user may have run another verb, or none.
-_VERBS_WITH_VARIABLES = "exthost call, inspect, check or dev"
+_VERBS_WITH_VARIABLES = "exthost call, inspect, check, dev or learn"
 
 # Names of variables that are shorter are not looked for: they occur by chance in any text.
 _MIN_NAME_LENGTH = 4
@@ -37,6 +38,13 @@ _UNREACHABLE_NETWORK = re.compile(
     r"|[Cc]ould not resolve|getaddrinfo failed|dial tcp"
     r"|network was disabled|[Nn]etwork connectivity is disabled|ENOTCACHED"
 )
+
+# The name in such a message, and the ports that the name is looked for in a list of hosts.
+_UNRESOLVED_HOST = re.compile(
+    r"(?:ENOTFOUND|EAI_AGAIN|resolve host:?|resolve|lookup|host=|host:)\s*['\"]?"
+    r"([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)"
+)
+_USUAL_PORTS = (443, 80)
 
 # Messages about a server whose certificate is signed by an unknown authority, of OpenSSL, Node, Go
 # and Rust, and the variables that name the file of further authorities.
@@ -72,6 +80,14 @@ _NO_MODULE = re.compile(
     r"|cannot load such file -- ([^/\s]\S*)|Can't locate (\S+)\.pm in @INC"
 )
 _NO_PROGRAM = re.compile(r"sh: (?:line )?(?:\d+: )?([\w./-]+): (?:command )?not found")
+
+# Messages about memory that the system refuses, of Python, C and C++, Node, Go, Rust and Java.
+_NO_MEMORY = re.compile(
+    r"^MemoryError|[Cc]annot allocate memory|std::bad_alloc|heap out of memory"
+    r"|runtime: out of memory|memory allocation of \d+ bytes failed|java\.lang\.OutOfMemoryError"
+    r"|Could not reserve enough space",
+    re.MULTILINE,
+)
 
 # The variables that name folders with modules.
 _MODULE_VARIABLES = ("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
@@ -121,6 +137,28 @@ def _has_no_network(enforced: Mapping[str, Any]) -> bool:
     return "netns" in str(enforced.get("network", ""))
 
 
+def _describe_lack(enforced: Mapping[str, Any], text: str) -> str:
+    """Return why a host could not be reached from a sandbox, and the line to add."""
+    if not (entries := enforced.get("hosts")):
+        return "its sandbox has no network: permissions.network = true, if it may have one"
+    match = _UNRESOLVED_HOST.search(text)
+    try:
+        host = parse_host(next(filter(None, match.groups()))) if match is not None else ""
+    except BadHost:
+        host = ""
+    name = str(host) or "the host"
+    if host and any(NetworkRules(entries).find_entry(host, port) for port in _USUAL_PORTS):
+        return (
+            f"its sandbox reaches {name} only through the proxy that HTTPS_PROXY names, and the "
+            "program did not use it: configure the program to use that proxy, or set "
+            "permissions.network = true"
+        )
+    return (
+        f"its sandbox reaches only {', '.join(entries)}, through the proxy that HTTPS_PROXY names: "
+        f'add "{host or "HOST"}:443" to permissions.network, if it may reach {name}'
+    )
+
+
 def _suggest_value(environment: Environment, stderr: Iterable[str]) -> str:
     """Return how to set an environment variable that the program reports as not set, and that the
     host does not have either; "" if there is none."""
@@ -141,8 +179,19 @@ def suggest_grant_to_tool(wrapper: Wrapper, enforced: Mapping[str, Any], text: s
     text = text[:_READ_CHARACTERS]
     is_refused = _UNREACHABLE_NETWORK.search(text) or _REFUSED_SOCKET.search(text)
     if is_refused and _has_no_network(enforced):
-        return "its sandbox has no network: permissions.network = true, if it may have one"
+        return _describe_lack(enforced, text)
     return suggest_grant(wrapper, text.splitlines())
+
+
+def suggest_memory(max_memory: int | None, stderr: Iterable[str]) -> str:
+    """Return that the limit of memory is the likely cause, if the program reports that it got no
+    memory and has a limit; otherwise ""."""
+    if max_memory is None or not _NO_MEMORY.search("\n".join(stderr)):
+        return ""
+    return (
+        f"it needs more memory than permissions.max_memory allows, which is "
+        f"{max_memory / 2**20:g} MiB: raise it, or make the program use less"
+    )
 
 
 def find_missing(stderr: Iterable[str]) -> str:
@@ -151,6 +200,8 @@ def find_missing(stderr: Iterable[str]) -> str:
     text = "\n".join(stderr)
     if (match := _NO_FILE.search(text)) is not None:
         name = next(filter(None, match.groups()))
+        if "~" in name.split("/"):
+            return f"there is no file {name}: ~ is replaced by a shell only; write the whole path"
         return f"there is no file {name}: correct its path, or the working folder"
     if name := _missing_module(text):
         package, dot, _ = name.partition(".")
@@ -212,11 +263,25 @@ def suggest_network(
     ended      whether it has exited; if it has, and reported another error on stderr, it was not
                waiting for the network, and the note is left out"""
     text = "\n".join(stderr)
-    has_other_cause = ended and text and not _UNREACHABLE_NETWORK.search(text)
-    if not is_silent or has_other_cause or not _has_no_network(enforced):
+    is_unreachable = _UNREACHABLE_NETWORK.search(text) is not None
+    if not is_silent or (ended and text and not is_unreachable):
         return help
+    if enforced.get("hosts"):
+        return f"{_describe_lack(enforced, text)}; or else: {help}"
     runner = find_runner(argv[0]) if argv else None
     command = runner.install(argv[1:]) if runner is not None else ""
+    if not _has_no_network(enforced):
+        if is_unreachable:
+            install = f", or install it first ({command})" if command else ""
+            return f"it cannot reach the network: see its stderr, and check the connection{install}"
+        if runner is not None and not ended:
+            name = argv[0].rpartition("/")[2]
+            return (
+                f"{name} downloads the package at its start, and waits for the network: is its "
+                f"registry reachable? install it first{f' ({command})' if command else ''}, or "
+                f"raise limits.handshake; or else: {help}"
+            )
+        return help
     return (
         "its sandbox has no network, and a program that is fetched at its start (npx, uvx, docker) "
         "waits for it: permissions.network = true, or install it first"

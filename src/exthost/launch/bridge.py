@@ -11,9 +11,11 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
+from urllib.parse import urlsplit
 
 from exthost.errors import Evidence, Refused
-from exthost.model.spec import Spec
+from exthost.model.network_rules import parse_entry
+from exthost.model.spec import Permissions, Spec
 from exthost.process.state_root import state_root
 
 # The variable that names the folder with the tokens of a login, for the bridge.
@@ -47,8 +49,26 @@ def token_folder(url: str, environ: Mapping[str, str]) -> str:
     return os.path.join(os.path.abspath(state_root(environ)), "bridge", digest)  # noqa: PTH100, PTH118
 
 
-def check_bridge(spec: Spec) -> None:
-    """Raise Refused if a bridge cannot run here, or if it must not use the network."""
+def server_host(spec: Spec) -> str:
+    """Return the host and port of a remote server, as an entry of `permissions.network`; "" if the
+    config does not name it, or if the extension is another one."""
+    if not is_remote(spec) or spec.argv[0].startswith("-"):
+        return ""
+    try:
+        parts = urlsplit(spec.argv[0])
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+        return parse_entry(f"{_in_brackets(parts.hostname or '')}:{port}").text
+    except ValueError:
+        return ""
+
+
+def _in_brackets(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def check_bridge(spec: Spec, policy: Permissions | None) -> None:
+    """Raise Refused if a bridge cannot run here, or if it must not use the network. `policy` is
+    enforced on it."""
     if find_spec("mcp") is None:
         raise Refused(
             "X1804",
@@ -56,12 +76,12 @@ def check_bridge(spec: Spec) -> None:
             extension=spec.id,
             help="pip install 'exthost[bridge]'",
         )
-    policy = spec.permissions
-    if policy is not None and spec.sandbox != "off" and not policy.network:
+    if policy is not None and not policy.network:
         raise Refused(
             "X1805",
-            "it is a remote server, and its permissions do not allow the network",
+            "it is a remote server at a URL that the config does not contain, and its permissions "
+            "do not allow the network",
             extension=spec.id,
-            help="add network = true to its permissions, or remove the entry",
+            help='add network = ["HOST:PORT"] of the server to its permissions',
             evidence=Evidence(key="permissions.network"),
         )

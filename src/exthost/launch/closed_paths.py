@@ -39,7 +39,7 @@ class ExposedPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closure:
-    """What is closed in the folders that an extension may write, and what cannot be."""
+    """The paths to close in the folders that an extension may write, and those that cannot be."""
 
     closed: tuple[ClosedPath, ...] = ()
     exposed: tuple[ExposedPath, ...] = ()

@@ -564,7 +564,8 @@ class _Command:
                     self._add_project(full)
                 elif os.path.isfile(full):  # noqa: PTH113
                     self._add_project(os.path.dirname(full))  # noqa: PTH120
-            # What follows the package or the script is for the program, as in `npx server /data`.
+            # Arguments after the package or the script are for the program, as in `npx server
+            # /data`.
             is_option = argument.startswith("-") or previous.startswith("-")
             if not is_option and argument not in known_tools.SUBCOMMANDS:
                 break

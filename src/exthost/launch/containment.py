@@ -15,11 +15,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from exthost.errors import Refused
+from exthost.errors import Evidence, Refused
 from exthost.launch import sandbox_probe, wasm
 from exthost.launch.admission import Admission, check_unchanged, visible_files
-from exthost.launch.machine_check import can_enforce, enforced_policy, find_pid_namespace
-from exthost.launch.sandbox import pid_namespace, strict
+from exthost.launch.machine_check import (
+    can_enforce,
+    enforced_policy,
+    find_pid_namespace,
+    uses_landlock,
+)
+from exthost.launch.network_grant import describe_network, plan_proxy
+from exthost.launch.sandbox import landlock, pid_namespace, strict
 from exthost.launch.sandbox.initcode import INIT
 from exthost.launch.sandbox.strict import View
 from exthost.model.launch_plan import (
@@ -30,8 +36,10 @@ from exthost.model.launch_plan import (
     LaunchPlan,
     ResourceLimit,
 )
-from exthost.model.spec import Limits, Permissions, Spec
+from exthost.model.spec import Limits, Permissions, Spec, ValueReference
 from exthost.process import cgroup_rules, cgroups
+from exthost.process.environment import Variables
+from exthost.process.init_channel import split_loader_variables
 from exthost.process.procfs import send_buffer_bytes
 from exthost.process.resource_limits import (
     FILES,
@@ -44,20 +52,35 @@ from exthost.process.resource_limits import (
 )
 from exthost.process.user_ids import counts_processes
 
-# What is enforced without a sandbox; "open" means not restricted.
+# The restrictions without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
 
 
 def contain(
-    spec: Spec, *, plan: LaunchPlan, limits: Limits, admission: Admission
+    spec: Spec,
+    *,
+    plan: LaunchPlan,
+    limits: Limits,
+    admission: Admission,
+    environ: Mapping[str, str],
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     """Return the plan with its sandbox, limits and cgroup, and how each restriction is enforced, as
-    data for users. `admission` has the files that the extension sees (`admission.decide`). Raises
-    Refused if a restriction cannot be enforced."""
+    data for users. `admission` has the files that the extension sees (`admission.decide`), and
+    `environ` the host's variables. Raises Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         check_unchanged(spec, admission)
-        return _add_sandbox(plan, limits, policy, view, visible_files(admission))
+        if uses_landlock(spec):
+            plan, enforced = _add_landlock(
+                spec, plan, limits, policy, view, visible_files(admission)
+            )
+            return _without_core_files(spec, plan), enforced
+        network = plan_proxy(spec, environ)
+        if network is not None:
+            variables = Variables({**plan.env, **strict.PROXY_VARIABLES})
+            plan = replace(plan, env=variables, network=network)
+        plan, enforced = _add_sandbox(plan, limits, policy, view, visible_files(admission))
+        return _without_core_files(spec, plan), enforced
     if wasm.is_module(spec):
         policy = wasm.with_runner_memory(spec.permissions)
     total = ceiling(limits, policy)
@@ -70,7 +93,17 @@ def contain(
     elif spec.permissions is not None:
         requested = _describe(spec.permissions)
         enforced |= {"asked_for": requested, "sandbox": str(spec.sandbox)}
-    return plan, enforced
+    return _without_core_files(spec, plan), enforced
+
+
+def _without_core_files(spec: Spec, plan: LaunchPlan) -> LaunchPlan:
+    """Return the plan of a program that leaves no core file if it crashes and the config gives it a
+    secret, which that file would contain."""
+    has_secret = any(isinstance(value, ValueReference) for value in spec.env.values())
+    if not has_secret or plan.wrapper is None:
+        return plan
+    limits = (*plan.wrapper.limits, ResourceLimit(resource.RLIMIT_CORE, 0, 0))
+    return replace(plan, wrapper=replace(plan.wrapper, limits=limits))
 
 
 def _add_sandbox(
@@ -97,7 +130,8 @@ def _add_sandbox(
     wrapper = strict.plan_wrapper(
         support,
         view,
-        network=policy.network,
+        network=bool(policy.network),
+        proxied=plan.network is not None,
         limits=_possible_limits(kernel_limits, policy),
         max_memory=max_memory,
     )
@@ -105,12 +139,82 @@ def _add_sandbox(
     files = next(limit.hard for limit in wrapper.limits if limit.resource == FILES)
     counts = {"nproc": complete.nproc, "nofile": files, "sockets": total.sockets}
     enforced = {
-        **strict.describe(support, view, network=policy.network),
+        **strict.describe(
+            support,
+            view,
+            network=bool(policy.network),
+            hosts=() if plan.network is None else plan.network.entries,
+        ),
         **_enforced_limits(kernel_limits, total, group),
         "limits": {name: count for name, count in counts.items() if count is not None}
         | strict.private_sizes(view, max_memory),
     }
     return replace(plan, ceiling=total, group=group, wrapper=wrapper), enforced
+
+
+def _add_landlock(
+    spec: Spec,
+    plan: LaunchPlan,
+    limits: Limits,
+    policy: Permissions,
+    view: View,
+    paths: tuple[ExpectedPath, ...],
+) -> tuple[LaunchPlan, Mapping[str, Any]]:
+    """Return the plan in a Landlock sandbox, and what is enforced. Raises Refused if code in a
+    writable folder would have to be closed, which Landlock cannot do."""
+    # Imported lazily: it imports ctypes, which takes as long as the start of a program.
+    from exthost.process.landlocked_program import landlock_version
+
+    if view.closed:
+        closed = view.closed[0]
+        raise Refused(
+            "X1884",
+            f"{closed.path} must be closed to it ({closed.reason}), and Landlock cannot close a "
+            "path inside a folder that it may write",
+            extension=spec.id,
+            help='grant a folder without code with :rw, or use sandbox = "strict"',
+            evidence=Evidence(path=closed.path, key="permissions.filesystem"),
+        )
+    if isinstance(policy.network, tuple):
+        raise Refused(
+            "X1853",
+            "its permissions list hosts of the network, and only the strict sandbox has a proxy",
+            extension=spec.id,
+            help='use network = true or false, or sandbox = "strict"',
+            evidence=Evidence(key="permissions.network"),
+        )
+    if spec.on_weaker == "refuse":
+        raise Refused(
+            "X1885",
+            'sandbox = "landlock" is weaker than the strict sandbox, and on_weaker is "refuse"',
+            extension=spec.id,
+            help='use sandbox = "strict", or set on_weaker = "warn" for it',
+        )
+    support = sandbox_probe.find_sandbox_support()
+    complete = with_defaults(limits, policy.max_memory)
+    total = ceiling(complete, policy)
+    group = _plan_cgroup(total)
+    # The kernel would count all processes of the host's user, so the watchdog counts those of the
+    # extension.
+    rlimits = _possible_limits(replace(complete, nproc=limits.nproc), policy)
+    plan, in_force = _add_limits_only(spec, replace(plan, ceiling=total, group=group), rlimits)
+    env, loader_variables = split_loader_variables(plan.env)
+    command = landlock.plan_command(
+        sandbox_probe.LANDLOCK_LAUNCHER,
+        support.machine,
+        view,
+        network=bool(policy.network),
+        expected=paths,
+        loader_variables=loader_variables,
+    )
+    pids = {name: value for name, value in in_force.items() if name in ("pids", "pid")}
+    enforced = {
+        **landlock.describe(view, landlock_version(), network=policy.network, pids=pids),
+        **_enforced_limits(replace(complete, nproc=limits.nproc), total, group),
+    }
+    if support.uid == 0:
+        enforced["uid"] = "0 without capabilities" if view.uid is None else str(view.uid)
+    return replace(plan, env=env, before=(*plan.before, *command)), enforced
 
 
 def _add_limits_only(
@@ -175,4 +279,4 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
 
 def _describe(policy: Permissions) -> str:
     paths = ", ".join(policy.filesystem) or "nothing"
-    return f"network {'on' if policy.network else 'off'}, filesystem {paths}"
+    return f"network {describe_network(policy.network)}, filesystem {paths}"

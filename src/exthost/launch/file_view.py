@@ -1,6 +1,6 @@
 """Decides which paths of the file system are visible to a sandboxed extension.
 
-The operator (whoever wrote the config or the command line) decides: visible are the paths that they
+The operator (the author of the config or the command line) decides: visible are the paths that they
 name, the programs that their PATH leads to, and the grants in `permissions.filesystem`. A package
 (a manifest that the host discovered in a folder, and the files beside it) is not trusted: it can
 make its own folder and runtimes visible, and nothing else. Any other path that it names raises

@@ -70,10 +70,10 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
         is_read_only = _READ_ONLY.search(f"{previous} {line}") is not None
         paths = [os.path.normpath(str(match)) for match in _PATH.findall(line)]
         for path in paths:
-            if path.startswith(("/proc/", "/dev/", "/sys/")) or _is_private(path):
+            if path.startswith(("/proc/", "/dev/", "/sys/")) or is_private(path):
                 continue
             if os.path.lexists(path) and not _can_see(wrapper, path):
-                if not _is_wide(path):
+                if not is_wide(path):
                     return _suggest_reading(path)
                 last_resort = last_resort or (
                     f"its sandbox hides {path}, which is more than one program should see: name "
@@ -102,9 +102,9 @@ def suggest_folder_of_module(wrapper: Wrapper, argv: Sequence[str], module: str)
     folders = [str(Path(script).parent) for script in scripts if os.path.isfile(script)]  # noqa: PTH113
     for folder in [str(Path(module).parent)] if module.startswith("/") else folders:
         for path in _module_files(folder, Path(module).name if module[0] == "/" else module):
-            if _can_see(wrapper, path) or _is_private(path):
+            if _can_see(wrapper, path) or is_private(path):
                 continue
-            if _is_wide(folder):
+            if is_wide(folder):
                 return f'its sandbox hides {path}: add "{path}" to permissions.filesystem'
             return (
                 f"its sandbox shows the script without its folder, and hides {path}: set cwd = "
@@ -133,7 +133,7 @@ def _module_files(folder: str, module: str) -> Iterator[str]:
 
 def _suggest_reading(path: str) -> str:
     needed = installation(path, os.path.expanduser("~"))  # noqa: PTH111
-    if not needed or _is_wide(needed) or _is_private(needed):
+    if not needed or is_wide(needed) or is_private(needed):
         needed = path
     return f'its sandbox hides {path}: add "{needed}" to permissions.filesystem'
 
@@ -143,13 +143,22 @@ def _suggest_writing(path: str) -> str:
     folder = path
     while not os.path.isdir(folder):  # noqa: PTH112
         folder = str(Path(folder).parent)
-    is_hidden = any(name.startswith(".") for name in Path(folder).parts)
-    is_code = bool(_CODE_FOLDERS & set(Path(folder).parts))
-    is_code = is_code or os.path.exists(f"{folder}/pyvenv.cfg")  # noqa: PTH110
-    is_system = any(is_below(os.path.realpath(folder), system) for system in SYSTEM_FOLDERS)
-    if is_hidden or is_code or is_system or _is_wide(folder) or _is_private(folder):
+    if find_write_risk(folder) or is_wide(folder) or is_private(folder):
         return ""
     return f'it may only read {folder}: add "{folder}:rw" to permissions.filesystem'
+
+
+def find_write_risk(folder: str) -> str:
+    """Return why it must not be suggested to let a program write a folder: it is hidden, or has
+    code that others run. Return "" if nothing speaks against it."""
+    if any(name.startswith(".") for name in Path(folder).parts):
+        return "a hidden folder"
+    if any(is_below(os.path.realpath(folder), system) for system in SYSTEM_FOLDERS):
+        return "a folder of the system"
+    has_code = _CODE_FOLDERS & set(Path(folder).parts)
+    if has_code or os.path.exists(f"{folder}/pyvenv.cfg"):  # noqa: PTH110
+        return "a folder with code that others run"
+    return ""
 
 
 def _can_see(wrapper: Wrapper, path: str) -> bool:
@@ -158,7 +167,7 @@ def _can_see(wrapper: Wrapper, path: str) -> bool:
     return all(strict.can_see(wrapper, place) for place in (*links, real_path or path))
 
 
-def _is_wide(path: str) -> bool:
+def is_wide(path: str) -> bool:
     """Return whether a path contains files of many programs, or of many people: a home folder, the
     root of a file system, /var/lib, ~/.cache."""
     if is_too_wide(path, os.path.expanduser("~")):  # noqa: PTH111
@@ -171,16 +180,12 @@ def _is_wide(path: str) -> bool:
     return is_shared or is_users or os.path.ismount(path)
 
 
-def _is_private(path: str) -> bool:
+def is_private(path: str) -> bool:
     """Return whether a path may contain secrets: whether its name, or that of a folder above,
     says so, whether it is or lies in a hidden folder that is not known to be harmless, or is a file
     that only its owner can read. If the file does not exist, its folder is checked, too."""
     for real_path in dict.fromkeys((path, os.path.realpath(path))):
-        parts = Path(real_path).parts
-        if any(map(_SECRET_NAME.search, parts)):
-            return True
-        hidden = next((at for at, name in enumerate(parts) if name.startswith(".")), len(parts))
-        if parts[hidden:] and not _is_harmless(parts[hidden:]):
+        if has_secret_name(real_path) or hidden_folder(real_path):
             return True
     try:
         status = os.stat(path if os.path.lexists(path) else Path(path).parent)  # noqa: PTH116
@@ -189,12 +194,27 @@ def _is_private(path: str) -> bool:
     return stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077
 
 
+def has_secret_name(path: str) -> bool:
+    """Return whether the name of a path, or of a folder above, is that of a secret."""
+    return any(map(_SECRET_NAME.search, Path(path).parts))
+
+
+def hidden_folder(path: str) -> str:
+    """Return the outermost hidden folder or file in a path that is not known to be harmless; "" if
+    there is none."""
+    parts = Path(path).parts
+    for at, name in enumerate(parts):
+        if name.startswith("."):
+            return "" if _is_harmless(parts[at:]) else str(Path(*parts[: at + 1]))
+    return ""
+
+
 def _is_harmless(parts: Sequence[str]) -> bool:
     return any(tuple(parts[: len(folder)]) == folder for folder in _HARMLESS_FOLDERS)
 
 
 def _is_public_file(path: str) -> bool:
-    """Return whether everybody can read a file, so that only writing it can be denied."""
+    """Return whether every user can read a file, so that only writing it can be denied."""
     try:
         status = os.stat(path)  # noqa: PTH116
     except OSError:

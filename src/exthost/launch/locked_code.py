@@ -361,6 +361,8 @@ def _describe_permissions(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple
             texts += [f"filesystem {_portable(entry, marks)}" for entry in value]
         elif value is True:
             texts.append(item.name)
+        elif isinstance(value, tuple):
+            texts += [f"{item.name} {entry}" for entry in value]
         elif value:
             texts.append(f"{item.name} {value}")
     return tuple(sorted(texts))

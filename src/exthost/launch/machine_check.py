@@ -9,9 +9,10 @@ refused, or `describe_weaknesses` names the restriction and the reason.
 """
 
 import asyncio
+from dataclasses import replace
 
 from exthost.errors import Refused, SpawnFailed
-from exthost.launch import sandbox_probe
+from exthost.launch import bridge, sandbox_probe
 from exthost.launch.extension_user import probe_user_id
 from exthost.model.probe_result import ProbeResult, SandboxSupport
 from exthost.model.spec import Permissions, Spec
@@ -19,15 +20,36 @@ from exthost.model.spec import Permissions, Spec
 
 def enforced_policy(spec: Spec) -> Permissions | None:
     """Return the permissions to enforce on an extension; None if the config has no permissions for
-    it, or turns the sandbox off. The engine of a WebAssembly module cannot be turned off."""
-    return None if spec.sandbox == "off" and spec.source != "wasm" else spec.permissions
+    it, or turns the sandbox off. The engine of a WebAssembly module cannot be turned off. A remote
+    server without network can reach its own host, as far as the config names it."""
+    policy = None if spec.sandbox == "off" and spec.source != "wasm" else spec.permissions
+    if policy is not None and not policy.network and (host := bridge.server_host(spec)):
+        return replace(policy, network=(host,))
+    return policy
+
+
+def uses_landlock(spec: Spec) -> bool:
+    """Return whether the config chose the Landlock sandbox for an extension with permissions."""
+    return spec.sandbox == "landlock" and spec.permissions is not None and spec.source != "wasm"
+
+
+def _is_known(spec: Spec, support: SandboxSupport, uid: int | None) -> bool:
+    if uses_landlock(spec):
+        return sandbox_probe.landlock_is_known(support, uid)
+    return sandbox_probe.strict_is_known(support, uid)
+
+
+def _probe(spec: Spec, support: SandboxSupport, uid: int | None) -> ProbeResult:
+    if uses_landlock(spec):
+        return sandbox_probe.probe_landlock(support, uid)
+    return sandbox_probe.probe_strict(support, uid)
 
 
 def is_machine_probed(spec: Spec) -> bool:
     """Return whether the results of all trials that a start depends on are cached."""
     support = sandbox_probe.find_sandbox_support()
     users = _users(support) if enforced_policy(spec) is not None else set()
-    if not all(sandbox_probe.strict_is_known(support, uid) for uid in users):
+    if not all(_is_known(spec, support, uid) for uid in users):
         return False
     return spec.lifetime == "plain" or sandbox_probe.pid_namespace_is_known(support)
 
@@ -38,7 +60,7 @@ def probe_machine(spec: Spec) -> None:
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None:
         for uid in _users(support):
-            _raise_if_temporary(spec, sandbox_probe.probe_strict(support, uid))
+            _raise_if_temporary(spec, _probe(spec, support, uid))
     if spec.lifetime != "plain":
         _raise_if_temporary(spec, sandbox_probe.probe_pid_namespace(support)[0])
 
@@ -54,14 +76,16 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     """
     support = sandbox_probe.find_sandbox_support()
     uid = None if as_host else probe_user_id(support)
-    if not sandbox_probe.strict_is_known(support, uid) and _is_on_loop():
+    if not _is_known(spec, support, uid) and _is_on_loop():
         return True
-    result = sandbox_probe.probe_strict(support, uid)
+    result = _probe(spec, support, uid)
     if result.works or result.is_temporary:
         return True
     if spec.sandbox == "best-effort" and spec.on_weaker != "refuse":
         return False
-    hint = "let every user reach its program" if as_host else _BEST_EFFORT
+    hint = "let every user reach its program" if as_host else _OTHER_SANDBOX
+    if uses_landlock(spec):
+        hint = "leave its permissions out, which runs it without a sandbox"
     raise Refused(
         "X0302",
         f"its permissions cannot be enforced: {result.reason}",
@@ -70,7 +94,10 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     )
 
 
-_BEST_EFFORT = 'sandbox = "best-effort", which may run it without a sandbox'
+_OTHER_SANDBOX = (
+    'sandbox = "landlock", which is weaker; or sandbox = "best-effort", which may run it without a '
+    "sandbox"
+)
 
 
 def find_pid_namespace(spec: Spec) -> tuple[ProbeResult | None, str]:
@@ -100,8 +127,10 @@ def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple
     weaknesses = []
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None and not is_sandboxed:
-        reason = sandbox_probe.probe_strict(support, probe_user_id(support)).reason
+        reason = _probe(spec, support, probe_user_id(support)).reason
         weaknesses.append(("sandbox", f"its permissions are not enforced: {reason}"))
+    if uses_landlock(spec) and is_sandboxed:
+        weaknesses.append(("sandbox", "Landlock is weaker than namespaces: see exthost inspect"))
     if spec.lifetime is None and pids == "process group":
         reason = sandbox_probe.probe_pid_namespace(support)[0].reason
         weaknesses.append(("lifetime", f"its processes can outlive a killed host: {reason}"))

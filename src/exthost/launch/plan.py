@@ -44,7 +44,7 @@ _log = logging.getLogger("exthost.launch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What one start executes, and what its handshake sends.
+    """The command of one start, and the data of its handshake.
 
     plan             the command, and the sandbox and limits around it
     environment      the environment variables, and which of the host's variables are not passed on
@@ -211,7 +211,11 @@ def prepare(
         admission, view=shared_folders.close_view(spec, admission.view, neighbours, environ)
     )
     plan, enforced = contain(
-        spec, plan=command.plan, limits=resolve_limits(spec, dialect), admission=admission
+        spec,
+        plan=command.plan,
+        limits=resolve_limits(spec, dialect),
+        admission=admission,
+        environ=environ,
     )
     view = admission.view
     launch = Launch(

@@ -30,8 +30,8 @@ class UnknownModule(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What was found under a name: a file or a regular package (`path`), or the folders that
-    together are a namespace package (`portions`)."""
+    """The result of the search for a name: a file or a regular package (`path`), or the folders
+    that together are a namespace package (`portions`)."""
 
     path: str = ""
     portions: tuple[str, ...] = field(default=())

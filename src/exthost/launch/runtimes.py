@@ -7,7 +7,7 @@ visible in the sandbox, read-only: the virtual environment, the installation of 
 selected version of a version manager, the packages of Node. `managers` lists which parts of these
 folders are shown.
 
-Each program on the way is trusted or not. It is trusted if the operator (whoever wrote the config)
+Each program on the way is trusted or not. It is trusted if the operator (the author of the config)
 named it, or if it was found on the operator's PATH. A file that a package contains is not trusted:
 its symlinks, first lines and settings may lead to runtimes of the operator, and to paths that are
 visible already. Any other path raises Refused. The file name of a program that is not trusted has

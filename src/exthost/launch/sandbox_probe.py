@@ -15,17 +15,20 @@ import os
 import re
 import select
 import shutil
+import sys
 import threading
 import time
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from exthost.errors import SpawnFailed
 from exthost.launch.file_view import system_view
-from exthost.launch.sandbox import pid_namespace, strict
+from exthost.launch.sandbox import landlock, pid_namespace, strict
 from exthost.launch.sandbox.initcode import INIT
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.probe_result import ProbeResult, SandboxSupport
+from exthost.process import child as child_module
 from exthost.process.child import Child
 
 # A wrapper usually takes milliseconds; one that takes this long hangs.
@@ -47,6 +50,12 @@ _SYSTEM_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
 _NO_BWRAP = ProbeResult(
     "bubblewrap (bwrap) is not installed",
     "install it (apt install bubblewrap, dnf install bubblewrap), or name it in EXTHOST_BWRAP",
+)
+
+# What runs a program in the Landlock sandbox.
+LANDLOCK_LAUNCHER: tuple[str, ...] = (
+    *(sys.executable, "-I", "-S"),
+    str(Path(child_module.__file__).with_name("landlocked_program.py")),
 )
 
 # The cached results. Key: the type of sandbox, the support of this machine, perhaps a uid. Value:
@@ -104,6 +113,27 @@ def probe_strict(support: SandboxSupport, uid: int | None = None) -> ProbeResult
     )
 
 
+def probe_landlock(support: SandboxSupport, uid: int | None = None) -> ProbeResult:
+    """Return whether the Landlock sandbox works. `uid` is as in `probe_strict`."""
+    if unsupported := _find_unsupported(support):
+        return unsupported
+    command = landlock.plan_command(
+        LANDLOCK_LAUNCHER,
+        support.machine,
+        replace(system_view(), uid=uid),
+        network=False,
+        loader_variables={},
+    )
+    plan = LaunchPlan(argv=("/bin/true",), cwd="/", before=command)
+    return _probe(("landlock", support, uid), plan)
+
+
+def landlock_is_known(support: SandboxSupport, uid: int | None = None) -> bool:
+    """Return whether `probe_landlock` would return without a trial."""
+    is_unsupported = _find_unsupported(support) is not None
+    return is_unsupported or _get_cached(("landlock", support, uid)) is not None
+
+
 def pid_namespace_is_known(support: SandboxSupport) -> bool:
     """Return whether `probe_pid_namespace` would return without a trial."""
     if _find_unsupported(support) is not None:
@@ -147,6 +177,8 @@ def _find_unsupported(support: SandboxSupport) -> ProbeResult | None:
     decides."""
     if os.uname().sysname != "Linux":
         return ProbeResult(f"{os.uname().sysname} has no namespaces", "run the host on Linux")
+    if not os.path.exists("/proc/self"):  # noqa: PTH110
+        return ProbeResult("/proc is not mounted", "mount it: mount -t proc proc /proc")
     if support.machine not in INIT:
         supported = " and ".join(INIT)
         return ProbeResult(f"there is no init for {support.machine} processors", f"use {supported}")
@@ -231,7 +263,7 @@ def _suggest_fix(stderr_line: str) -> str:
     if any(phrase in stderr_line for phrase in ("ermission", "not permitted", "namespace")):
         return (
             "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
-            "kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces>0), or let "
-            "the container have them"
+            "user.max_user_namespaces>0; on Ubuntu: exthost doctor --fix), or let the container "
+            "have them"
         )
     return "see that message; a newer bubblewrap may help"

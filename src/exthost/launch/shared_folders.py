@@ -37,8 +37,8 @@ from exthost.process.user_ids import find_closed_folder
 
 
 class CodeCache:
-    """What the host and its extensions read as code, computed at the first use. It is right for the
-    moment in which it was made: drop it before anything else can run."""
+    """The paths that the host and its extensions read as code, computed at the first use. It is
+    right for the moment in which it was made: drop it before anything else can run."""
 
     def __init__(self) -> None:
         self._reader = CodeReader()
@@ -161,7 +161,7 @@ def close_view(
         return None
     closed = closure.closed
     if view.uid is not None:
-        # Bubblewrap runs as this user. What the user cannot reach, it cannot write either.
+        # Bubblewrap runs as this user. It cannot write paths that the user cannot reach.
         closed = tuple(item for item in closed if not find_closed_folder(item.path, view.uid))
     return replace(view, closed=closed)
 

@@ -6,7 +6,7 @@ mode, and the times of the last changes. A new, renamed or deleted entry changes
 folder. A program can set the time of a file's content, but not the time at which its inode changed.
 
 Snapshots are in the host's state folder, which no sandboxed extension can write. A snapshot that
-cannot be read, or that differs in anything, is not used: the folder is read anew. So is a folder
+cannot be read, or that differs in anything, is not used: the folder is read again. So is a folder
 that changed shortly before it was read, because a file system does not show two changes within
 one tick of its clock.
 """

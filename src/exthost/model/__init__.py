@@ -9,8 +9,10 @@ In reading order:
     text_review       the words that changed in a text, and what the text hides
     messages          requests, replies and notifications, the same in every dialect
     launch_plan       exactly what is executed for one process
+    observed_access   what a program did while it was observed
     shutdown_steps    the steps by which a dialect ends a process
     probe_result      which sandboxes work on this machine
+    network_rules     which hosts an extension can connect to through its proxy
     patterns          patterns of names with `*` and `?`
     tool_choice       which tools of an extension exist for its host
     rules             which tool calls are allowed, denied, or need a person

@@ -1,13 +1,13 @@
 """Limits the connections of one listening socket, so that strangers do not keep others out. Pure.
 
-A connection is a stranger until it has shown its token. Strangers have only a part of the places;
-the others are reserved for connections with a token. If there is no place for a new stranger, an
-older one must go: a silent one, which has sent nothing, before one that has begun to speak, and the
-oldest of them first. A client that connects and sends its token at once is the newest for that
-short time, so it stays, however many silent connections others open.
+A connection is a stranger until it has sent its token. Strangers can use only a part of the limit;
+the rest is reserved for connections with a token. If there are too many strangers, an older one is
+closed: a silent one, which has sent nothing, before an active one, and the oldest of them first. A
+client that sends its token immediately after it connects is the newest stranger during that short
+time. So it stays connected, regardless of the number of silent connections that others open.
 
-A peer is whoever connects, as far as that is known: usually an address. A peer that has opened many
-connections loses its own, not those of other peers.
+A peer is the origin of a connection, as far as it is known: usually an address. A peer that has
+opened many connections loses its own, not those of other peers.
 """
 
 import ipaddress
@@ -18,20 +18,21 @@ C = TypeVar("C", bound=Hashable)
 
 
 class _Peer(Generic[C]):
-    """The strangers of one peer, oldest first. The values of the dicts are not used."""
+    """The strangers of one peer, oldest first: silent ones have sent nothing, active ones have sent
+    something. The values of the dicts are not used."""
 
-    __slots__ = ("silent", "speaking")
+    __slots__ = ("active", "silent")
 
     def __init__(self) -> None:
         self.silent: dict[C, None] = {}
-        self.speaking: dict[C, None] = {}
+        self.active: dict[C, None] = {}
 
     def __len__(self) -> int:
-        return len(self.silent) + len(self.speaking)
+        return len(self.silent) + len(self.active)
 
     def oldest(self, newcomer: C) -> C | None:
-        """Return the stranger that must go first, but not the newcomer."""
-        for strangers in (self.silent, self.speaking):
+        """Return the stranger to close first, but not the newcomer."""
+        for strangers in (self.silent, self.active):
             for connection in strangers:
                 if connection != newcomer:
                     return connection
@@ -39,15 +40,15 @@ class _Peer(Generic[C]):
 
 
 class ConnectionLimit(Generic[C]):
-    """The connections of one listening socket. `most` connections are open at a time; at most
-    `most_strangers` of them, and `most_per_peer` of one peer, have not shown a token."""
+    """The connections of one listening socket. At most `max_connections` are open at a time; at
+    most `max_strangers` of them, and `max_per_peer` of one peer, have not sent a token."""
 
-    __slots__ = ("_authenticated", "_most_per_peer", "_most_strangers", "_peers", "most")
+    __slots__ = ("_authenticated", "_max_per_peer", "_max_strangers", "_peers", "max_connections")
 
-    def __init__(self, most: int, most_strangers: int, most_per_peer: int) -> None:
-        self.most = most
-        self._most_strangers = most_strangers
-        self._most_per_peer = most_per_peer
+    def __init__(self, max_connections: int, max_strangers: int, max_per_peer: int) -> None:
+        self.max_connections = max_connections
+        self._max_strangers = max_strangers
+        self._max_per_peer = max_per_peer
         self._peers: dict[Hashable, _Peer[C]] = {}
         self._authenticated: set[C] = set()
 
@@ -56,36 +57,37 @@ class ConnectionLimit(Generic[C]):
 
     @property
     def strangers(self) -> int:
-        """The number of connections that have not shown a token."""
+        """The number of connections that have not sent a token."""
         return sum(map(len, self._peers.values()))
 
     def admit(self, connection: C, peer: Hashable) -> C | None:
         """Add a new connection. Return the connection that must be closed in exchange, which is no
-        longer counted; it is the new one if no other can go. Return None if there is room."""
+        longer counted; it is the new one if no other can be closed. Return None if there is
+        room."""
         own = self._peers.setdefault(peer, _Peer())
         own.silent[connection] = None
         victim: C | None = None
-        if len(own) > self._most_per_peer:
+        if len(own) > self._max_per_peer:
             victim = own.oldest(connection)
-        elif self.strangers > self._most_strangers or len(self) > self.most:
+        elif self.strangers > self._max_strangers or len(self) > self.max_connections:
             largest = max(self._peers.values(), key=len)
             victim = largest.oldest(connection)
         else:
             return None
-        gone = connection if victim is None else victim
-        self.remove(gone)
-        return gone
+        closed = connection if victim is None else victim
+        self.remove(closed)
+        return closed
 
-    def heard(self, connection: C) -> None:
-        """Note that a stranger has sent something."""
+    def mark_active(self, connection: C) -> None:
+        """Record that a stranger has sent something."""
         for peer in self._peers.values():
             if connection in peer.silent:
                 del peer.silent[connection]
-                peer.speaking[connection] = None
+                peer.active[connection] = None
                 return
 
     def authenticate(self, connection: C) -> None:
-        """Note that a connection has shown a token. It then has a place until `remove`."""
+        """Record that a connection has sent a token. It is then not closed until `remove`."""
         if self._forget_stranger(connection):
             self._authenticated.add(connection)
 
@@ -96,7 +98,7 @@ class ConnectionLimit(Generic[C]):
 
     def _forget_stranger(self, connection: C) -> bool:
         for key, peer in self._peers.items():
-            for strangers in (peer.silent, peer.speaking):
+            for strangers in (peer.silent, peer.active):
                 if connection in strangers:
                     del strangers[connection]
                     if not peer:

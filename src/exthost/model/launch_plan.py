@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from exthost.model.empty_mapping import empty_mapping
+from exthost.model.network_rules import UpstreamProxy
 
 
 class ResourceLimit(NamedTuple):
@@ -43,6 +44,24 @@ class ExpectedPath(NamedTuple):
     inode: int
 
 
+class ProxyPolicy(NamedTuple):
+    """What the proxy of a sandboxed process connects to.
+
+    entries      the list `permissions.network` (see `network_rules`)
+    https_proxy  the proxy through which it connects; None to connect directly
+    http_proxy   the same for plain HTTP
+    no_proxy     the hosts that it connects to directly, as NO_PROXY lists them
+    """
+
+    entries: tuple[str, ...]
+    https_proxy: UpstreamProxy | None = None
+    http_proxy: UpstreamProxy | None = None
+    no_proxy: str = ""
+
+    def __repr__(self) -> str:
+        return f"ProxyPolicy({', '.join(self.entries)})"  # a proxy may have a password
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
     """The sandbox wrapper that starts a program in a namespace.
@@ -56,6 +75,7 @@ class Wrapper:
     paths           the files that are visible in the sandbox; `init` executes the program only if
                     each path still leads to the expected file
     closed          the paths in writable folders that the program cannot write
+    uid             the user that `options` change to, None for the host's own
     """
 
     options: tuple[str, ...]
@@ -65,6 +85,7 @@ class Wrapper:
     private_mounts: tuple[str, ...] = ()
     paths: tuple[ExpectedPath, ...] = ()
     closed: tuple[str, ...] = ()
+    uid: int | None = None
 
     @property
     def is_strict(self) -> bool:
@@ -101,6 +122,7 @@ class LaunchPlan:
     before   a command that is put before `argv`
     ceiling  limits that the watchdog enforces, as far as `group` does not
     group    the cgroup to be created, None for none
+    network  the hosts that the process reaches through a proxy; None for no proxy
     """
 
     argv: tuple[str, ...]
@@ -110,3 +132,4 @@ class LaunchPlan:
     before: tuple[str, ...] = ()
     ceiling: Ceiling = NO_CEILING
     group: Cgroup | None = None
+    network: ProxyPolicy | None = None

@@ -3,8 +3,8 @@
 A record has three parts: what is run (command, digests of the code), what the extension may do
 (permissions, variables, limits), and what it offers (tools, hooks, instructions). The first two are
 compared before a process is started, the third after its handshake and whenever a running process
-lists its tools anew. `config.lock_file` reads and writes records, and `launch.locked_code` computes
-what is run.
+lists its tools again. `config.lock_file` reads and writes records, and `launch.locked_code`
+computes what is run.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class LockedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRecord:
-    """What was approved of one extension. An empty value stands for "does not have it".
+    """The approved properties of one extension. An empty value stands for "does not have it".
 
     command       the command, in which folders of this machine are replaced (`launch.locked_code`)
     folder        the working folder, if the config sets one
@@ -73,7 +73,7 @@ class LockRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecLock:
-    """What the lock of a config says about one extension.
+    """The lock of a config, for one extension.
 
     record   what was approved
     mode     "enforce", or "warn" to report differences only

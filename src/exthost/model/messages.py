@@ -64,7 +64,7 @@ Message: TypeAlias = Request | Reply | Failure | Notification
 
 
 class Batch(NamedTuple):
-    """Several messages that came in one frame, in order."""
+    """Several messages that arrived in one frame, in order."""
 
     messages: tuple[Message | Noise, ...]
 

@@ -39,7 +39,7 @@ class RegisteredTool(Tool):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an extension announced in its handshake, or in its manifest if it has no handshake.
+    """The offer of an extension in its handshake, or in its manifest if it has no handshake.
 
     `name` is the name that the extension has for itself. `capabilities` are labels such as
     `provider:github` by which a caller can choose the extension, in dialects that have them.

@@ -16,7 +16,7 @@ Matches: TypeAlias = Callable[[str], object]
 
 @lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Matches:
-    """Return a function that tells whether a whole text fits the pattern."""
+    """Return a function that returns whether a whole text matches the pattern."""
     if is_exact(pattern):
         return pattern.__eq__
     # `translate` makes an atomic group of each `*`, so that its regular expressions do not

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class SandboxSupport(NamedTuple):
-    """What this machine has for building sandboxes.
+    """The means of this machine to build sandboxes.
 
     bwrap, setpriv, prlimit  the paths of these programs; "" if the program is not installed
     machine                  the architecture, as `uname -m` prints it

@@ -24,8 +24,8 @@ _MAX_VALUES = 100_000
 
 
 class ToolTraits(NamedTuple):
-    """What rules compare of a tool. `name` is its registered name; `tool` its name in the extension
-    `extension`."""
+    """The properties of a tool that rules compare. `name` is its registered name; `tool` its name
+    in the extension `extension`."""
 
     name: str
     extension: str

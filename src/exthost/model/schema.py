@@ -127,8 +127,8 @@ class Checker:
         except BaseException as error:
             if not _is_from_validator(error):
                 raise
-        # The validator does not know the type of a value: bytes, a set, a dataclass. What would be
-        # sent instead is checked.
+        # The validator does not know the type of a value: bytes, a set, a dataclass. The value that
+        # would be sent instead is checked.
         try:
             return self._find_problems(jsontext.decode(jsontext.encode(arguments)), noun)
         except BaseException as error:

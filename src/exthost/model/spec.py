@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from exthost.model.documents.readers import HostEnvRef as HostEnvRef
+from exthost.model.documents.readers import SecretSource as SecretSource
+from exthost.model.documents.readers import SecretValue as SecretValue
+from exthost.model.documents.readers import ValueReference as ValueReference
 from exthost.model.documents.setting_keys import (
     UNLIMITED as UNLIMITED,
 )
@@ -42,7 +45,7 @@ DEFAULT_DIALECT = "morphir"
 
 
 class KnownOffer(NamedTuple):
-    """What an extension offered last, under an earlier host. With `defers_start`, it is started at
+    """The last offer of an extension, in an earlier host. With `defers_start`, it is started at
     its first use, although the host starts others like it when it opens. `asks_client` is whether
     it has sent requests to its client, such as one to sample a model."""
 
@@ -71,7 +74,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requires:
-    """What an extension needs before it may be started: programs on PATH, environment variables,
+    """The requirements of an extension before a start: programs on PATH, environment variables,
     and in `host` the lowest version of the host, or in `host_range` a requirement such as
     `>=0.1.0`. If `is_advisory` is true, a missing program or variable is only a warning."""
 

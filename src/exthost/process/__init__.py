@@ -7,6 +7,8 @@ In reading order:
     spawn_errors     turns the error of a failed spawn into one that names cause and remedy
     exit_status      how a process ended, and a file descriptor that is readable once it has
     init_channel     the pipes to the first process of a namespace (`launch/sandbox/init.c`)
+    network_proxy    the host's end of the proxy by which a process reaches the hosts of its list
+    proxy_server     that proxy, a process of its own
     program_check    checks a program before a wrapper executes it
     small_files      reads the beginning of a file that is not trusted
     memory_file      files in memory, without a path
@@ -22,6 +24,8 @@ In reading order:
     stderr_tail      the last lines of the child's stderr
     after_fork       takes pipes and processes away from a forked copy of the host
     shutdown         runs a dialect's shutdown steps; SIGKILL is the last
+    template         a Python process from which processes of extensions are forked
+    template_program the program of a template, which the interpreter of an extension runs
     watchdog         enforces limits for all processes of an extension together, by sampling
     resource_limits  limits of the kernel for each process, and for all together (pure)
     cgroups          creates cgroups, in which the kernel enforces the same limits
@@ -33,6 +37,10 @@ In reading order:
     user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)
     own_process      the host's own process: its variables and working folder
+    access_observer  observes which files a program uses, and which addresses it connects to
+    observed_program the script that puts the filter of the observer on a program
+    landlocked_program  the script that puts Landlock and a seccomp filter on a program
+    dns_answers      reads the answers of name servers (pure)
     host_protection  prevents other processes of the user from reading the host's memory
     state_root       the folder of all files of the host
     state_dirs       the paths of logs, stores and state folders

@@ -9,7 +9,9 @@ process group, so that the whole group can be signalled. This module knows no pr
 
 A plan may have a wrapper, which runs the program in a namespace. Then the spawned process is the
 wrapper, and an `InitChannel` connects the host with the first process in the namespace. A plan may
-have a cgroup, which the program enters before it is executed.
+have a cgroup, which the program enters before it is executed. It may have a list of hosts, which
+the program reaches through a proxy, a process of its own (`network_proxy`). A program can be forked
+from a template instead of being executed (`template`).
 
 A `Child` that is garbage-collected while its process runs kills the process.
 """
@@ -18,27 +20,44 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from exthost.model.launch_plan import NO_CEILING, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitStatus, ExitWatch
-from exthost.process.init_channel import InitChannel
+from exthost.process.init_channel import InitChannel, TemplateEnds
 from exthost.process.memory_file import memory_file
+from exthost.process.network_proxy import NetworkProxy
 from exthost.process.pipe_ends import FdReadEnd, FdWriteEnd
-from exthost.process.procfs import kill_children
+from exthost.process.procfs import children_of, kill_children, wrapper_processes
 from exthost.process.program_check import check_program
 from exthost.process.spawn_errors import spawn_error
 from exthost.process.watchdog import watch
 
 # The value of an attribute for a file descriptor that was closed.
 CLOSED = -1
+
+
+class TemplateStart(Protocol):
+    """A start from a template, as `Child` uses it."""
+
+    def ends(self) -> TemplateEnds:
+        """Return the descriptors for our init. The caller closes `join`."""
+
+    def send(self, pid: int, descriptors: Sequence[int]) -> None:
+        """Let the template fork the program. `pid` is that of the wrapper, and `descriptors` are
+        the program's ends of stdin, stdout and stderr, and its cgroup."""
+
+    def close(self) -> None:
+        """Handle that the process has ended."""
 
 
 class Child:
@@ -52,11 +71,13 @@ class Child:
         "_init_channel",
         "_limit_exceeded",
         "_private_mounts",
+        "_start",
         "_stop_watchdog",
         "_watch",
         "argv",
         "closed_paths",
         "cwd",
+        "network_proxy",
         "pid",
         "spawn_seconds",
         "status",
@@ -65,12 +86,25 @@ class Child:
         "stdout",
     )
 
-    def __init__(self, plan: LaunchPlan, extension: str = "") -> None:
-        """Start the process. Raises SpawnFailed with a reason that a person can act on."""
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        extension: str = "",
+        *,
+        start: TemplateStart | None = None,
+        is_template: bool = False,
+    ) -> None:
+        """Start the process. Raises SpawnFailed with a reason that a person can act on.
+
+        start        forks the program from a template; the plan must have a wrapper
+        is_template  whether other processes will be forked from this one: its stdin is then a
+                     socket, and its namespace stays until it is killed"""
+        self._start = start
         self._watch: ExitWatch | None = None
         self._init_channel: InitChannel | None = None
         self._stop_watchdog: Callable[[], None] | None = None
         self._group: cgroups.Group | None = None
+        self.network_proxy: NetworkProxy | None = None
         self._ceiling = plan.ceiling
         self._limit_exceeded = ""
         self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
@@ -83,16 +117,33 @@ class Child:
         our_ends: list[int] = []
         try:
             for child_reads in (True, False, False):  # stdin, stdout, stderr
-                read_end, write_end = os.pipe()
+                if is_template and child_reads:
+                    read_end, write_end = (end.detach() for end in socket.socketpair())
+                else:
+                    read_end, write_end = os.pipe()
                 child_ends.append(read_end if child_reads else write_end)
                 our_ends.append(write_end if child_reads else read_end)
             if plan.group is not None:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
                 child_ends.append(self._group.entry)
-            process, channel = _spawn(plan, child_ends, self._group)
+            if plan.network is not None:
+                self.network_proxy = NetworkProxy(plan.network, extension)
+            process, channel = _spawn(
+                plan,
+                child_ends,
+                self._group,
+                self.network_proxy,
+                start=start,
+                holds=is_template,
+            )
+            if start is not None:
+                start.send(process.pid, child_ends)
         except BaseException as error:
+            if start is not None:
+                start.close()
             self._close_group()
+            self._close_proxy()
             for fd in our_ends:
                 os.close(fd)
             if isinstance(error, OSError | ValueError):
@@ -101,6 +152,8 @@ class Child:
         finally:
             for fd in child_ends:
                 os.close(fd)
+            if self.network_proxy is not None:
+                self.network_proxy.close_child_end()
         self.stdin, self.stdout, self.stderr = our_ends
         self.pid = process.pid
         self._init_channel = channel
@@ -112,6 +165,7 @@ class Child:
             process.kill()
             process.wait()
             self._close_group()
+            self._close_proxy()
             for fd in our_ends:
                 os.close(fd)
             raise spawn_error(error, plan, extension) from None
@@ -142,6 +196,25 @@ class Child:
         """Whether the program had the same pid in its namespace that the host knows it by. Known
         after its exit."""
         return self._init_channel is None or self._init_channel.program_pid == self.pid
+
+    @property
+    def _wrappers(self) -> int:
+        """The number of processes around our init."""
+        if self._init_channel is None:
+            return 0
+        return 1 if self._start is None else 2
+
+    @property
+    def init_pid(self) -> int | None:
+        """The pid of the first process of its namespace; None if it has none, or has ended."""
+        return next(iter(wrapper_processes(self.pid, self._wrappers)[0]), None)
+
+    @property
+    def program_pids(self) -> list[int]:
+        """The pids of the program and of processes whose parents have ended; empty without a
+        namespace."""
+        init = self.init_pid
+        return [] if init is None else children_of(init)
 
     @property
     def exit_fd(self) -> int:
@@ -179,7 +252,7 @@ class Child:
 
             self._stop_watchdog = watch(
                 self.pid,
-                self._init_channel is not None,
+                self._wrappers,
                 ceiling,
                 on_exceeded,
                 self._private_mounts,
@@ -239,7 +312,7 @@ class Child:
                 if self._watch is not None:
                     self._watch.signal(signal.SIGCONT)  # a stopped wrapper cannot exit
                 return
-            kill_children(self.pid)
+            kill_children(self.pid, self._wrappers)
         if self._watch is not None:
             self._watch.signal_group(signal.SIGKILL)
             self._watch.signal(signal.SIGKILL)
@@ -257,12 +330,20 @@ class Child:
         self._watch = None
         if self._init_channel is not None:
             self._init_channel.close()
+        if self._start is not None:
+            self._start.close()
         self._close_group()
+        self._close_proxy()
 
     def _close_group(self) -> None:
         if self._group is not None:
             self._group.close()
             self._group = None
+
+    def _close_proxy(self) -> None:
+        if self.network_proxy is not None:
+            self.network_proxy.close()
+            self.network_proxy = None
 
     def disown(self) -> None:
         """Release the process in a forked copy of the host. It belongs to the original host."""
@@ -270,6 +351,9 @@ class Child:
         open_fds += [self._watch.fd] if self._watch is not None else []
         open_fds += self._init_channel.descriptors if self._init_channel is not None else []
         replace_by_null(open_fds)
+        if self.network_proxy is not None:
+            self.network_proxy.disown()
+            self.network_proxy = None
         self._watch = self._init_channel = self._stop_watchdog = self._group = None
 
     def __del__(self) -> None:
@@ -286,7 +370,13 @@ class Child:
 
 
 def _spawn(
-    plan: LaunchPlan, ends: Sequence[int], group: cgroups.Group | None
+    plan: LaunchPlan,
+    ends: Sequence[int],
+    group: cgroups.Group | None,
+    proxy: NetworkProxy | None,
+    *,
+    start: TemplateStart | None = None,
+    holds: bool = False,
 ) -> tuple["subprocess.Popen[bytes]", InitChannel | None]:
     """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and
     stderr."""
@@ -300,11 +390,21 @@ def _spawn(
     # The wrapper keeps its own stdin and stdout open, which would hide that the program closed one.
     # So it inherits the pipes under other numbers, which it does not keep.
     entry = () if group is None else (group.entry,)
-    channel = InitChannel(plan.wrapper, ends[0], ends[1], plan.env, *entry)
+    sockets = () if proxy is None else (proxy.child_end,)
+    channel = InitChannel(
+        plan.wrapper,
+        ends[0],
+        ends[1],
+        plan.env,
+        cgroup=0 if group is None else group.entry,
+        proxy=0 if proxy is None else proxy.child_end,
+        holds=holds,
+        template=None if start is None else start.ends(),
+    )
     null = subprocess.DEVNULL
     try:
-        argv = (*channel.argv_prefix, *plan.argv)
-        inherited_fds = (*channel.inherited, *ends[:2], *entry)
+        argv = (*channel.argv_prefix, *plan.before, *plan.argv)
+        inherited_fds = (*channel.inherited, *ends[:2], *entry, *sockets)
         process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), inherited_fds)
     except BaseException:
         channel.close()
@@ -324,8 +424,8 @@ def _spawn_in_cgroup(
     try:
         # The numbers have the same order as those that InitChannel makes: no control pipe, no
         # status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no paths,
-        # choose no pid.
-        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0", *argv)
+        # choose no pid, no proxy.
+        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0,0", *argv)
         return _popen(plan, init_argv, ends, (init, group.entry))
     finally:
         os.close(init)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from exthost.process.exit_status import ExitStatus
+from exthost.process.network_proxy import NetworkProxy
 from exthost.process.pipe_ends import ReadEnd, WriteEnd
 
 
@@ -22,11 +23,14 @@ class PipeEnds(NamedTuple):
 
 class ChildProcess(Protocol):
     """A process, and the pipes to its stdin, stdout and stderr. `spawn_seconds` is how long the
-    spawn took, `closed_paths` are the paths in its writable folders that it cannot write."""
+    spawn took, `closed_paths` are the paths in its writable folders that it cannot write.
+    `network_proxy` is the proxy by which it reaches the hosts of its permissions; None if it has
+    none."""
 
     argv: tuple[str, ...]
     closed_paths: tuple[str, ...]
     cwd: str
+    network_proxy: NetworkProxy | None
     pid: int
     spawn_seconds: float
 

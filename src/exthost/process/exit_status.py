@@ -1,7 +1,8 @@
 """How a process ended, and a file descriptor that becomes readable when it has.
 
 End-of-file on the pipes does not show the exit: a grandchild can keep the pipes open for hours
-after the child has exited, and a child can close them and go on. So the process itself is watched.
+after the child has exited, and a child can close them and keep running. So the process itself is
+watched.
 
 On Linux the descriptor is a pidfd. Where there are no pidfds, a thread waits for the exit without
 reaping and then closes a pipe.
@@ -134,6 +135,6 @@ def _wait_for_exit(pid: int, write_end: int) -> None:
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except OSError:
-        pass  # somebody else has reaped it, so it has exited
+        pass  # other code has reaped it, so it has exited
     finally:
         os.close(write_end)

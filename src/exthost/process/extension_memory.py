@@ -72,7 +72,7 @@ class ExtensionMemory:
         self._read_mappings(clocks)
         shared = self._shared_bytes()
         if shared:
-            # What is resident of it has been counted.
+            # Its resident part has been counted.
             sharing = (pid for pid, process in self._by_process.items() if process.mappings)
             total += max(0, shared - sum(uses[pid].shared for pid in sharing))
         return total

@@ -17,6 +17,7 @@ import signal
 import struct
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import ExpectedPath, ResourceLimit, Wrapper
@@ -30,7 +31,11 @@ _CLOSED = -1
 
 # The argument with which our init only resets the handling of signals and then executes the command
 # that follows. Its numbers have the order of those in `InitChannel.__init__`.
-_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0"
+_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0,0"
+
+# The beginning of the argument with which our init only enters the namespace of a template; the
+# descriptors of that namespace follow.
+_ENTER_TEMPLATE = "0,0,0,0,1,3,0,0,0,0,0,"
 
 # Prefixes of environment variables that make the dynamic loader and the C library load code, or
 # read and write files. The C library ignores these variables in set-user-ID programs.
@@ -45,6 +50,19 @@ _REPLACED = "a file or folder that it is shown was replaced while it was started
 # How long a namespace may take to end after the control pipe was closed. It takes milliseconds,
 # unless the wrapper hangs.
 NAMESPACE_END_SECONDS = 0.5
+
+
+class TemplateEnds(NamedTuple):
+    """The file descriptors by which a start uses a template.
+
+    under  a pidfd of the first process of the template's namespace
+    owner  the user namespace that owns the template's PID namespace; 0 if that process is in it
+    join   the end of a socket that our init has; the process that joins has the other end
+    """
+
+    under: int
+    owner: int
+    join: int
 
 
 class InitChannel:
@@ -63,13 +81,25 @@ class InitChannel:
     )
 
     def __init__(
-        self, wrapper: Wrapper, stdin: int, stdout: int, env: Mapping[str, str], cgroup: int = 0
+        self,
+        wrapper: Wrapper,
+        stdin: int,
+        stdout: int,
+        env: Mapping[str, str],
+        cgroup: int = 0,
+        *,
+        proxy: int = 0,
+        holds: bool = False,
+        template: TemplateEnds | None = None,
     ) -> None:
         """Create the pipes, and the command line of the wrapper.
 
         stdin, stdout  the child's ends of the pipes to the program
         env            the environment variables of the program; `self.env` are those of the wrapper
         cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none
+        proxy          a Unix socket to the proxy of the network; 0 for none
+        holds          whether the namespace stays when the program has ended, until it is killed
+        template       where the program is forked from a template; our init executes it otherwise
 
         `self.program_pid` is the pid that the program had in its namespace, 0 before its exit."""
         self.env = env
@@ -89,7 +119,7 @@ class InitChannel:
             self._inherited += (init,)
             options = wrapper.options
             if options:
-                self.env, loader_variables = _split_variables(env)
+                self.env, loader_variables = split_loader_variables(env)
                 for name, value in loader_variables.items():
                     options = (*options, "--setenv", name, value)
             paths = 0
@@ -107,13 +137,27 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid())
+        under, owner, join = template or (0, 0, 0)
+        if template is not None:
+            self._inherited += (join,)
+            under = os.dup(under)
+            self._inherited += (under,)
+            if owner:
+                owner = os.dup(owner)
+                self._inherited += (owner,)
+        template_numbers = (int(holds), under if init_makes_namespace else 0, 0, join)
+        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
         limits = (number for limit in wrapper.limits for number in limit)
-        settings = ",".join(str(number) for number in (*numbers, *limits))
+        settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)
         self._argv_prefix = start_init
         if init_makes_namespace:
             return
+        if template is not None:
+            # After the change of the user, who owns the template's namespace.
+            position = options.index("--") + 1 if wrapper.uid is not None else 0
+            enter = (f"/proc/self/fd/{init}", f"{_ENTER_TEMPLATE}{under},{owner}")
+            options = (*options[:position], *enter, *options[position:])
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
         # The wrapper inherits an ignored SIGCHLD, and would then not learn that init has exited. So
         # our init is executed first, resets the signal, and executes the wrapper.
@@ -208,7 +252,7 @@ def _encode_path(path: ExpectedPath) -> bytes:
     return os.fsencode(f"{os.major(device)},{os.minor(device)},{inode},{path.path}\0")
 
 
-def _split_variables(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def split_loader_variables(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the environment variables that the wrapper is started with, and those that the wrapper
     sets for the program only. The wrapper starts outside the sandbox, as the host's user: there, a
     variable such as LD_PRELOAD would execute code of the extension."""

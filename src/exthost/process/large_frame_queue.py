@@ -2,7 +2,7 @@
 
 A large frame that may be the reply to a call is read as fast as possible, not as a flood. One
 reader alone reads a megabyte in an iteration of the event loop. Forty would read forty, and hold up
-all other extensions. So only one of them reads in each iteration, and less. If that goes on for
+all other extensions. So only one of them reads in each iteration, and less. If that continues for
 long, one reads only once in a millisecond: replies without end must not take all of the event loop.
 """
 
@@ -27,7 +27,7 @@ class LargeFrameReader(Protocol):
     """A reader that is inside a large frame."""
 
     def read_large_frame(self) -> bool:
-        """Read once. Return whether the frame goes on, and there may be more of it."""
+        """Read once. Return whether the frame continues, so that there can be more of it."""
 
 
 class LargeFrameQueue:

@@ -35,3 +35,13 @@ def _make(folder: Path, mode: int) -> None:
             raise
     else:
         folder.chmod(mode)  # the umask may have narrowed it
+
+
+def free_bytes(path: Path | str) -> int | None:
+    """Return how many bytes this user can still write to the file system of a folder; None if that
+    is not known."""
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize

@@ -30,7 +30,7 @@ _PROCESS_CLOCK = 2
 # The default of the kernel, for a system on which it cannot be read.
 _SEND_BUFFER_BYTES = 208 * 1024
 
-# What the kernel needs for a file of tmpfs besides its content.
+# The size that the kernel needs for a file of tmpfs in addition to its content.
 _INODE_BYTES = 1024
 
 # The largest list of mappings that is read, about 20,000 mappings. A read of this size takes some
@@ -85,9 +85,22 @@ def process_clock(pid: int) -> int:
     return sum(map(int, fields[11:13])) * 10**9 // _TICKS_PER_SECOND if fields else ENDED
 
 
-def kill_children(pid: int) -> None:
-    """Send SIGKILL to the children of a process that is a child of ours and not reaped."""
-    for child in children_of(pid):
+def wrapper_processes(pid: int, wrappers: int) -> tuple[list[int], list[int]]:
+    """Return our init below a number of wrapper processes, of which `pid` is the outermost, and all
+    of them together. Both are empty without a wrapper."""
+    if not wrappers:
+        return [], []
+    level, every = [pid], [pid]
+    for _ in range(wrappers):
+        level = [child for process in level for child in children_of(process)]
+        every += level
+    return level, every
+
+
+def kill_children(pid: int, levels: int = 1) -> None:
+    """Send SIGKILL to the children of a process that is a child of ours and not reaped; with more
+    levels, to their children as well."""
+    for child in wrapper_processes(pid, levels)[1][1:]:
         try:
             fd = os.pidfd_open(child)
         except AttributeError:  # not in this Python; the pid was read an instant ago
@@ -124,6 +137,17 @@ def memory_use(pid: int) -> MemoryUse:
             shared = _number(status, b"\nRssShmem:")
             return MemoryUse((resident + more) * 1024, shared * 1024)
     return MemoryUse()
+
+
+def shared_bytes(pid: int) -> int:
+    """Return how much memory of a process is shared with other processes; 0 if that is not
+    known."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError:
+        return 0
+    return (_number(text, b"\nShared_Clean:") + _number(text, b"\nShared_Dirty:")) * 1024
 
 
 def _folders(pid: int) -> Iterator[str]:

@@ -4,7 +4,7 @@ protocol.
 Each message is one datagram to the socket that the variable `NOTIFY_SOCKET` names. Without the
 variable, nothing is sent. The variable is removed when it is read, so that extensions do not
 inherit it and cannot send messages in the host's name. A message that cannot be sent is dropped,
-because the host must go on without its service manager.
+because the host must keep running without its service manager.
 """
 
 import contextlib

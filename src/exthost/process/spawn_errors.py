@@ -5,12 +5,15 @@ interpreter or its working folder. So this module also looks at the files of the
 """
 
 import errno
+import os
 import shlex
+import sys
 from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
+from exthost.process.build_command import find_build_command
 from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
@@ -60,6 +63,12 @@ def spawn_error(
         )
 
     if number in (errno.ENOENT, errno.ENOTDIR):
+        if not Path("/proc/self").exists() and Path("/proc").is_dir():
+            return failed(
+                "X0406",
+                "it could not be started: /proc is not mounted here, and the host needs it",
+                "mount it (mount -t proc proc /proc), or start the container with it",
+            )
         if plan.cwd is not None and not Path(plan.cwd).is_dir():
             return failed(
                 "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
@@ -79,13 +88,13 @@ def spawn_error(
                 f"{program} exists, but the interpreter it names does not: {interpreter}",
                 crlf if interpreter.endswith(r"\r") else install,
             )
-        return failed(
-            "X0401",
-            f"there is no program {plan.argv[0]!r}",
-            "put the arguments of the program in `args`"
-            if " " in plan.argv[0]
-            else "check the spelling and PATH, or give an absolute path",
-        )
+        if (build := find_build_command(program)) is not None:
+            return failed(
+                "X0401",
+                f"there is no program {plan.argv[0]!r}: it is not built yet",
+                f"build it: cd {shlex.quote(str(build.folder))} && {shlex.join(build.argv)}",
+            )
+        return failed("X0401", f"there is no program {plan.argv[0]!r}", _find_help(plan.argv[0]))
     if number in (errno.ENOEXEC, errno.EACCES) and _starts_with(program, WASM_MAGIC):
         return failed(
             "X0404",
@@ -94,6 +103,13 @@ def spawn_error(
         )
     if number == errno.EACCES and program.is_dir():
         return failed("X0404", f"{program} is a folder", "name the program inside it")
+    if number == errno.EACCES and os.access(program, os.F_OK) and _is_mounted_noexec(program):
+        return failed(
+            "X0404",
+            f"{program} cannot be executed: its file system is mounted with noexec",
+            "move it to another file system, or name its interpreter as the command and the file "
+            "in `args`",
+        )
     if number == errno.EACCES:
         return failed(
             "X0404",
@@ -106,11 +122,22 @@ def spawn_error(
             f"{program} begins with a byte-order mark (EF BB BF), so its #! is not seen",
             "save it as UTF-8 without a mark",
         )
+    if number == errno.ENOEXEC and (foreign := describe_foreign_program(str(program))):
+        return failed("X0404", foreign, FOREIGN_PROGRAM_HELP)
     if number == errno.ENOEXEC:
         return failed(
             "X0404",
             f"{program} is not a program that this system can run",
             "a script needs a first line such as `#!/usr/bin/env python3`",
+        )
+    if number == errno.E2BIG:
+        longest = max(plan.argv, key=len)
+        return failed(
+            "X0406",
+            f"it could not be started: its arguments and variables are too long for the system; "
+            f"the longest argument, {longest[:20]!r}…, has {len(longest.encode())} bytes",
+            "one argument or variable has at most 128 KiB on Linux: pass the data in a file, and "
+            "its path as the argument",
         )
     shortages = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
     if number in shortages or isinstance(error, RuntimeError):
@@ -126,6 +153,60 @@ def spawn_error(
             "raise the limit of file sizes (ulimit -f), or free memory and disk space",
         )
     return failed("X0406", f"it could not be started: {error}", "see the error of the system")
+
+
+def _find_help(program: str) -> str:
+    """Return what to do about a program that does not exist."""
+    if "~" in Path(program).parts:
+        home = Path("~").expanduser()
+        rest = program.partition("~/")[2]
+        return f"~ is replaced by a shell only: write the whole path, such as {home}/{rest}"
+    if " " in program:
+        return "put the arguments of the program in `args`"
+    return "check the spelling and PATH, or give an absolute path"
+
+
+def _is_mounted_noexec(program: Path) -> bool:
+    try:
+        return bool(os.statvfs(program).f_flag & os.ST_NOEXEC)
+    except OSError:
+        return False
+
+
+# The machines of ELF programs, by the number in their header (e_machine).
+_MACHINES = {
+    3: "x86",
+    40: "arm",
+    62: "x86_64",
+    183: "aarch64",
+    243: "riscv",
+    21: "ppc64",
+    22: "s390x",
+}
+
+FOREIGN_PROGRAM_HELP = "install or build it for this machine"
+
+
+def describe_foreign_program(program: str) -> str:
+    """Return that a program is for another machine, or another operating system; "" if it is not
+    known to be."""
+    try:
+        head = read_start(program, 20)
+    except OSError:
+        return ""
+    here = f"and this machine is {os.uname().sysname} on {os.uname().machine}"
+    if head[:4] == b"\x7fELF":
+        number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
+        machine = _MACHINES.get(number, f"machine {number} of the ELF standard")
+        if machine == os.uname().machine and sys.platform == "linux":
+            return ""
+        return f"{program} is a Linux program for {machine}, {here}"
+    if head[:2] == b"MZ" and sys.platform != "win32":
+        return f"{program} is a Windows program, {here}"
+    mac = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xce\xfa\xed\xfe")
+    if head[:4] in mac and sys.platform != "darwin":
+        return f"{program} is a macOS program, {here}"
+    return ""
 
 
 def _starts_with(program: Path, start: bytes) -> bool:

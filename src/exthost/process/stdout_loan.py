@@ -1,12 +1,12 @@
 """Lets threads read a child's stdout themselves, while the event loop does not watch it.
 
 The event loop lends the pipe, and later takes it back. In between, one thread at a time waits for
-data and reads it. What a thread has read stays in the loan until the thread has handled it: if the
-thread cannot handle it, or is interrupted by an exception of a signal handler, the event loop
+data and reads it. Data that a thread has read stays in the loan until the thread has handled it: if
+the thread cannot handle it, or is interrupted by an exception of a signal handler, the event loop
 handles it after the loan.
 
 A thread may be stopped at any instruction for any time, by a signal handler or because it gets no
-processor. So the event loop does not wait for a thread that waits for data, and not for long for a
+processor. So the event loop does not wait for a thread that waits for data, nor for long for a
 thread that has data.
 """
 

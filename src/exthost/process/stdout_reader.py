@@ -253,8 +253,8 @@ class StdoutReader:
             self._charge()
 
     def read_large_frame(self, size: int = SHARED_READ_BYTES) -> bool:
-        """Read once inside a large frame. Return whether it goes on. Begin a flood if it serves no
-        call."""
+        """Read once inside a large frame. Return whether it continues. Begin a flood if it serves
+        no call."""
         if self._is_frame_unawaited():
             self.is_flooded = True
             self._large_frames.readers.discard(self)

@@ -24,7 +24,13 @@ from contextlib import suppress
 from exthost.model.launch_plan import Ceiling
 from exthost.process.extension_memory import ExtensionMemory
 from exthost.process.processor_time import ProcessorTime
-from exthost.process.procfs import ENDED, children_of, count_sockets, descendants, process_clock
+from exthost.process.procfs import (
+    ENDED,
+    count_sockets,
+    descendants,
+    process_clock,
+    wrapper_processes,
+)
 
 # The mean interval between two samples. An interval is at most twice as long. In that time a
 # program can allocate about a hundred megabytes.
@@ -41,14 +47,14 @@ class _Watched:
     def __init__(
         self,
         pid: int,
-        is_wrapped: bool,
+        wrappers: int,
         ceiling: Ceiling,
         mounts: tuple[str, ...],
         on_exceeded: Callable[[str], object],
     ) -> None:
         self.on_exceeded = on_exceeded
         self._pid = pid
-        self._is_wrapped = is_wrapped
+        self._wrappers = wrappers
         self._ceiling = ceiling
         self._memory = ExtensionMemory(mounts)
         self._processor_time = ProcessorTime()
@@ -72,8 +78,7 @@ class _Watched:
         self._clocks = clocks = descendants(self._pid)
         if clocks[self._pid] == ENDED:
             return ""  # it was reaped, or this system cannot measure anything
-        inits = children_of(self._pid) if self._is_wrapped else []
-        ours = (self._pid, *inits) if self._is_wrapped else ()
+        inits, ours = wrapper_processes(self._pid, self._wrappers)
         clocks = {pid: clock for pid, clock in clocks.items() if pid not in ours}
         try:
             return self._compare(clocks, inits, interval)
@@ -115,20 +120,20 @@ _thread: threading.Thread | None = None
 
 def watch(
     pid: int,
-    is_wrapped: bool,
+    wrappers: int,
     ceiling: Ceiling,
     on_exceeded: Callable[[str], object],
     mounts: tuple[str, ...] = (),
 ) -> Callable[[], None]:
     """Watch a process and its descendants. Return a function that stops watching.
 
-    is_wrapped   the process is a wrapper, which makes a namespace, and its child our init, the
-                 first process in it (`sandbox/init.c`); these two are not counted
+    wrappers     how many processes are around our init, the first process of a namespace
+                 (`sandbox/init.c`); neither they nor our init are counted; 0 for no namespace
     on_exceeded  is called once, in the watchdog's thread, with a description of the limit
     mounts       private file systems in memory of the sandbox, whose content is counted as memory
     """
     global _thread
-    entry = _Watched(pid, is_wrapped, ceiling, mounts, on_exceeded)
+    entry = _Watched(pid, wrappers, ceiling, mounts, on_exceeded)
     with _lock:
         _watched[id(entry)] = entry
         if _thread is None or not _thread.is_alive():  # a fork does not copy threads

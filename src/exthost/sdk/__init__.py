@@ -1,69 +1,10 @@
-"""For authors of extensions: write handlers once, and speak any dialect.
+"""For authors of extensions: another name of the package `exthost_sdk`.
 
-    from exthost.sdk import Extension
-
-    ext = Extension("text")
-
-    @ext.tool
-    def shout(text: str) -> str:
-        '''Upper case.'''
-        return text.upper()
-
-    ext.run()  # python text.py --dialect mcp
-
-The SDK uses the standard library only and imports nothing else of exthost, with two exceptions:
-`exthost.sdk.testing` imports the host, and the cigen endpoint imports the generated protobuf
-classes. The code is in `exthost.authoring.sdk`.
+The distribution `exthost-sdk` installs that package alone, for extensions that are published.
+`testing` is another name of `exthost_sdk.testing`.
 """
 
-from exthost.authoring.sdk.answers import (
-    Block,
-    Confirm,
-    Fragment,
-    HookEvent,
-    Inject,
-    Modify,
-    Replace,
-    Thinking,
-    ToolUse,
-    Turn,
-    Usage,
-)
-from exthost.authoring.sdk.context import Context
-from exthost.authoring.sdk.errors import (
-    CallCancelled,
-    HostError,
-    InvalidArguments,
-    SdkUsageError,
-    ToolError,
-    UnsupportedType,
-)
-from exthost.authoring.sdk.extension import Extension, claim_at_import
-from exthost.authoring.sdk.registry import Model
-from exthost.authoring.sdk.types.constraints import Param
+import exthost_sdk
+from exthost_sdk import *  # noqa: F403
 
-__all__ = [
-    "Extension",
-    "Context",
-    "Param",
-    "ToolError",
-    "InvalidArguments",
-    "HostError",
-    "CallCancelled",
-    "UnsupportedType",
-    "SdkUsageError",
-    "HookEvent",
-    "Block",
-    "Modify",
-    "Confirm",
-    "Inject",
-    "Replace",
-    "Turn",
-    "Model",
-    "Thinking",
-    "ToolUse",
-    "Usage",
-    "Fragment",
-]
-
-claim_at_import()
+__all__ = exthost_sdk.__all__

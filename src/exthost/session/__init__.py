@@ -36,7 +36,7 @@ In reading order:
     diagnostics      collects stderr, stray output and counts of dropped messages
     output_diagnosis explains what is wrong with the child's first output
     observation      the interface by which an observer sees the messages of a conversation
-    trace/           records of every message, while somebody listens
+    trace/           records of every message, while there are listeners
     latch            something that happens once, and that tasks may wait for
     process_lifetime the exit of the process, the end of its pipes, and its shutdown
 """

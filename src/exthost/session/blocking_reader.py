@@ -84,7 +84,7 @@ class BlockingReader:
 
     def read_reply(self, call: Call, seconds: float) -> Any:
         """Read the reply to this call, end the call, and return its value. Return NO_REPLY if no
-        reply came in this time, or if the event loop will end the call."""
+        reply arrived in this time, or if the event loop will end the call."""
         loan = self._reader.loan
         if loan is None or not call.reply_handler.is_simple:
             return NO_REPLY

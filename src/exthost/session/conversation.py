@@ -67,8 +67,8 @@ _log = logging.getLogger("exthost.session")
 NOT_TAKEN: Any = object()
 """What `Conversation.receive_result` returns for a frame that it does not take."""
 
-# What a dialect raises when it reads a reply, on purpose or by mistake. The exception of a signal
-# handler, such as a time limit, may come at the same place, and belongs to the caller.
+# The exceptions of a dialect that reads a reply, on purpose or by mistake. The exception of a
+# signal handler, such as a time limit, may come at the same place, and belongs to the caller.
 _READING_ERRORS = (
     ExthostError,
     ArithmeticError,
@@ -143,7 +143,7 @@ class Conversation:
 
     @property
     def offer(self) -> Offer:
-        """What the extension announced in the handshake, such as its tools."""
+        """The offer of the extension in the handshake, such as its tools."""
         return self._operations.offer
 
     def open(self, offer: Offer) -> None:
@@ -389,7 +389,7 @@ class Conversation:
             raise failures.not_a_message_error(Noise(b"", "an answer without a request"))
         elif not self.requests.take_unanswered(id):
             is_old = type(id) is int and id < self.requests.next_id
-            count = Count("late or repeated replies" if is_old else "replies to no question")
+            count = Count("late or repeated replies" if is_old else "replies without a request")
             if id is None and isinstance(reply, Failure):  # it could not read a request
                 warning = "it answered with an error that names no request"
                 count = Count("errors that name no request", warning, reply.message)
@@ -426,7 +426,7 @@ class Conversation:
     def _fail_unread(
         self, call: Call, error: ExthostError, why: str, effects: list[Effect]
     ) -> None:
-        """Fail a call whose reply came and cannot be read. `why` is sent to a stream's sender."""
+        """Fail a call whose reply cannot be read. `why` is sent to a stream's sender."""
         self.requests.forget(call)
         if call.reply_handler.stream is not None:
             self._stream_table.leave(call.reply_handler.stream, why, effects)

@@ -35,10 +35,13 @@ from exthost.wire import jsontext
 STRAY = "stray lines on stdout"
 
 # The name under which replies with an id that no request had are counted.
-UNMATCHED = "replies to no question"
+UNMATCHED = "replies without a request"
 
 # The name under which errors without an id are counted: the child could not read some request.
 UNNAMED = "errors that name no request"
+
+# How many bytes of output beyond those that are shown are searched for secrets.
+_SECRET_BYTES = 4096
 
 _log = logging.getLogger("exthost.extensions")
 
@@ -77,8 +80,8 @@ class Diagnostics:
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
-    unnamed_error_at when the last error came that names no request; -1 if none came
-    stray_reason     why the last stray output is not a message; "" if none came
+    unnamed_error_at when the last error arrived that names no request; -1 if none did
+    stray_reason     why the last stray output is not a message; "" if there was none
     """
 
     __slots__ = (
@@ -96,6 +99,7 @@ class Diagnostics:
         "budget",
         "extension",
         "handshake",
+        "hide_secrets",
         "redacts",
         "stray_reason",
         "suggest_grant",
@@ -128,6 +132,7 @@ class Diagnostics:
         self._dropped_in_tick = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
         self.suggest_grant: Callable[[str], str] | None = None
+        self.hide_secrets: Callable[[str], str] = str
         self._stderr = StderrReader(stderr, loop, self._feed)
 
     @property
@@ -159,6 +164,17 @@ class Diagnostics:
             self._tail.end()
         self.flush()
         self._stderr.close()
+
+    def _shown_text(self, data: bytes, errors: str) -> str:
+        """Return the beginning of faulty output. Secrets are hidden before it is cut, because half
+        of a secret would not be recognised."""
+        if self.hide_secrets is str:
+            return data[:SHOWN_BYTES].decode("utf-8", errors)
+        text = data[: SHOWN_BYTES + _SECRET_BYTES].decode("utf-8", errors)
+        return self.hide_secrets(text)[:SHOWN_BYTES]
+
+    def _hidden(self, lines: tuple[str, ...]) -> tuple[str, ...]:
+        return lines if self.hide_secrets is str else tuple(map(self.hide_secrets, lines))
 
     def _log_stderr_line(self, text: str) -> None:
         self.log("stderr", self._stderr_level, text)
@@ -221,6 +237,7 @@ class Diagnostics:
             self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
 
     def _pass_on(self, source: str, level: int, text: str) -> None:
+        text = self.hide_secrets(text)
         if LogLine in self._bus.listeners:
             self._bus.publish(LogLine(self.extension, source, level, text))
         if _log.isEnabledFor(level):
@@ -231,7 +248,7 @@ class Diagnostics:
         self.stray_reason = why
         if not self.count(STRAY):
             return
-        text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")
+        text = self._shown_text(data.rstrip(b"\r"), "replace")
         details = "" if self.redacts else f": {text}"
         self.log("stdout", logging.WARNING, f"stray output on stdout ({why}){details}")
         if self.redacts:
@@ -240,7 +257,7 @@ class Diagnostics:
     def count(self, name: str, warning: str = "", content: Any = None) -> bool:
         """Count something that was dropped under this name, and log the warning, with the
         content unless output is redacted. Return False if the warning is not logged, because too
-        many with this name came before."""
+        many with this name there were before."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[name] = self._counts[name] + 1
@@ -274,9 +291,20 @@ class Diagnostics:
         return status is not None and bool(status.lost)
 
     def add_advice(self, error: CallFailed) -> None:
-        """Replace the help of a failed call if the sandbox is the likely cause of the failure."""
+        """Replace the help of a failed call if the sandbox is the likely cause of the failure. Hide
+        the secrets of the extension in its message."""
         if self.suggest_grant is not None:
             error.help = self.suggest_grant(error.error_message) or error.help
+        if self.hide_secrets is not str:
+            self.hide_in_error(error)
+            error.error_message = self.hide_secrets(error.error_message)
+
+    def hide_in_error(self, error: ExthostError) -> None:
+        """Hide the secrets of the extension in the message of an error."""
+        error.message = self.hide_secrets(error.message)
+        error.args = tuple(
+            self.hide_secrets(item) if isinstance(item, str) else item for item in error.args
+        )
 
     def evidence_since(self, started_at: float, offending: bytes = b"") -> Evidence:
         """Return the evidence for an error of a call that began at this loop time. Older lines of
@@ -284,7 +312,7 @@ class Diagnostics:
         self.drain_stderr()
         evidence = self.evidence(offending)
         if self._tail is not None:
-            evidence = replace(evidence, stderr=self._tail.lines(started_at))
+            evidence = replace(evidence, stderr=self._hidden(self._tail.lines(started_at)))
         return evidence
 
     def evidence(self, offending: bytes = b"") -> Evidence:
@@ -295,6 +323,6 @@ class Diagnostics:
             argv=self._child.argv,
             cwd=self._child.cwd,
             exit=self.exit,
-            stderr=() if self._tail is None else self._tail.lines(),
-            bytes=offending[:SHOWN_BYTES].decode("utf-8", "backslashreplace"),
+            stderr=() if self._tail is None else self._hidden(self._tail.lines()),
+            bytes=self._shown_text(offending, "backslashreplace"),
         )

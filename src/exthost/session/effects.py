@@ -54,7 +54,7 @@ class SetDeadline(NamedTuple):
 
 
 class DeliverEvent(NamedTuple):
-    """An event of a stream came, in a frame of `size` bytes."""
+    """An event of a stream arrived in a frame of `size` bytes."""
 
     stream: StreamQueue
     event: Any

@@ -23,12 +23,20 @@ from exthost.errors import (
     HandshakeFailed,
 )
 from exthost.model.offer import Offer
+from exthost.process.spawn_errors import FOREIGN_PROGRAM_HELP, describe_foreign_program
 from exthost.session.output_diagnosis import Diagnosis, diagnose_output
 from exthost.session.replies import GeneratorHandler
 from exthost.session.session import Session
 
 # The message of `env` if the interpreter in a line such as `#!/usr/bin/env python3` does not exist.
 _MISSING_INTERPRETER = re.compile(r"\benv: \W?([\w.+-]+?)\W?: No such file or directory")
+
+# Messages of JSON readers, of Python, Node, Go and Rust, and of programs that decode other frames.
+_NOT_UNDERSTOOD = re.compile(
+    r"JSONDecodeError|SyntaxError: (?:Unexpected|JSON)|invalid character .* looking for|DecodeError"
+    r"|expected (?:value|ident) at line|[Pp]arse error|[Ii]nvalid (?:JSON|request|message|header)"
+    r"|Content-Length"
+)
 
 # A child that writes nothing for this long after a faulty reply probably waits for the host.
 _QUIET_SECONDS = 1.0
@@ -54,7 +62,7 @@ def read_evidence(session: Session) -> Evidence:
     return session.diagnostics.evidence(session.first_output)
 
 
-async def shake_hands(
+async def run_handshake(
     session: Session, context: HandshakeContext, *, fallback: bool = False
 ) -> Offer:
     """Run the dialect's handshake, or with `fallback` the one for programs that exit when they
@@ -72,8 +80,16 @@ async def run_initial_steps(session: Session, steps: Exchanges) -> None:
     await _run(session, "the steps after the handshake", steps, _ignore)
 
 
-def _help_for_exit(session: Session) -> str:
+def _help_for_exit(session: Session, error: ExtensionGone) -> str:
     evidence = session.diagnostics.evidence()
+    if error.code == "X1002":  # it closed a pipe, and was ended because of that
+        return (
+            "an extension keeps stdin and stdout open for as long as it lives: does it redirect "
+            "stdout, or go to the background as a daemon does? run it in the foreground"
+        )
+    if "ENOEXEC" in evidence.exit and evidence.argv:
+        foreign = describe_foreign_program(evidence.argv[0])
+        return f"{foreign}: {FOREIGN_PROGRAM_HELP}" if foreign else "is the file complete?"
     if (match := _MISSING_INTERPRETER.search("\n".join(evidence.stderr))) is not None:
         return (
             f"the first line of the script names {match[1]}, which is not on PATH: install it, or "
@@ -84,7 +100,12 @@ def _help_for_exit(session: Session) -> str:
     if evidence.exit == "exited with 0" and not evidence.stderr:
         return (
             "it exited by itself, without an error: an extension reads requests in a loop, until "
-            "its stdin ends"
+            "its stdin ends, and stays in the foreground"
+        )
+    if _NOT_UNDERSTOOD.search("\n".join(evidence.stderr)):
+        return (
+            f"see its stderr: it did not understand the opening of {session.dialect.name}; if it "
+            "speaks another dialect, name that one, or let `exthost inspect -- COMMAND` detect it"
         )
     if evidence.stderr:
         return "see its stderr for the cause"
@@ -170,7 +191,7 @@ class _SilenceCheck:
             return
         self.fault = HandshakeFailed(
             "X0508",
-            f"it did not shake hands: {diagnosis.message}",
+            f"it did not complete the handshake: {diagnosis.message}",
             help=diagnosis.help,
             evidence=Evidence(bytes=diagnosis.data.decode("utf-8", "backslashreplace")),
         )
@@ -209,7 +230,7 @@ def start_timeout_error(session: Session, seconds: float) -> HandshakeFailed:
     if error.code == "X0504":  # no more specific cause, such as another dialect
         error.code = "X0507"
         error.message = error.message.replace(
-            "it did not shake hands in", "it was not ready within"
+            "it did not complete the handshake within", "it was not ready within"
         )
     error.evidence = replace(error.evidence, exit="")
     return error
@@ -231,7 +252,7 @@ def _handshake_error(
     dialect, output = session.dialect, session.first_output
     if isinstance(error, CallTimeout):
         limit = session.limits.handshake if seconds is None else seconds
-        code, message = "X0504", f"it did not shake hands in {limit:g} s"
+        code, message = "X0504", f"it did not complete the handshake within {limit:g} s"
         help = (
             f"does it speak {dialect.name}? and does it flush its output? if it is slow to "
             "start, as a program that is compiled first, raise limits.handshake or --timeout"
@@ -249,7 +270,7 @@ def _handshake_error(
             )
     elif isinstance(error, ExtensionGone):
         code, message = "X0501", f"the handshake failed: {error.message}"
-        help = _help_for_exit(session)
+        help = _help_for_exit(session, error)
     elif isinstance(error, CallFailed):
         code, message, help = "X0502", f"it refused the handshake: {error.message}", error.help
     else:

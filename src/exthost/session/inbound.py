@@ -86,7 +86,7 @@ class InboundRequests:
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Handle a request that came inside a reply. `on_answer` is called in a later event-loop
+        """Handle a request that is part of a reply. `on_answer` is called in a later event-loop
         iteration."""
         handler = self._handlers.get(request.method)
         if handler is None:

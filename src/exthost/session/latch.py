@@ -24,7 +24,7 @@ class Latch:
             self._future.set_result(None)
 
     def future(self) -> "asyncio.Future[None]":
-        """Return a future that is done when the latch is set. All who ask get the same one."""
+        """Return a future that is done when the latch is set. All callers get the same future."""
         if self._future is None:
             self._future = self._loop.create_future()
             if self.is_set:

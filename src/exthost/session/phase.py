@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Phase(Enum):
-    """What a conversation is doing now."""
+    """The current phase of a conversation."""
 
     HANDSHAKE = "handshake"
     OPEN = "open"

@@ -30,7 +30,8 @@ LAST_OUTPUT_SECONDS = 0.25
 EXIT_SECONDS = 2.0
 
 Send = Callable[[Request | Notification], "asyncio.Future[None] | None"]
-"""Sends a message. For a request, returns a future that is done when the reply or an error came."""
+"""Sends a message. For a request, returns a future that is done when the reply or an error has
+arrived."""
 
 
 def scale_steps(steps: tuple[ShutdownStep, ...], seconds: float | None) -> tuple[ShutdownStep, ...]:

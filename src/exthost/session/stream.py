@@ -107,7 +107,7 @@ class EventStream(StreamQueue):
     # -- from the session ----------------------------------------------------------------------
 
     def push(self, event: Any, size: int) -> None:
-        """Add an event, which came in a frame of `size` bytes."""
+        """Add an event, which arrived in a frame of `size` bytes."""
         self.events.append((event, size))
         self.bytes += size
         self._wake(self._event_waiter)

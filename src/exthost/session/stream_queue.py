@@ -21,7 +21,7 @@ MAX_STREAM_BYTES = 16 * 2**20
 
 
 class Room(Enum):
-    """What to do with one more event of a stream."""
+    """The action for one more event of a stream."""
 
     KEEP = "keep it"
     PAUSE = "keep it, and pause reading"
@@ -29,7 +29,7 @@ class Room(Enum):
 
 
 class StreamQueue:
-    """The events of one stream, in the order in which they came. `kind` describes the streams of
+    """The events of one stream, in the order of their arrival. `kind` describes the streams of
     this method, and `key` is the name of this stream, or None."""
 
     __slots__ = (
@@ -44,11 +44,11 @@ class StreamQueue:
         self.call: Any = None  # the call that opens the stream
         self.events: deque[tuple[Any, int]] = deque()  # each with the size of its frame in bytes
         self.bytes = 0  # the sum of these sizes
-        self.acknowledged = False  # the reply came, and more events follow
+        self.acknowledged = False  # the reply has arrived, and more events follow
         self.delivered = False  # the consumer has got an event, so the call must not be sent again
         self.ended = False
-        # A tuple of the last event, if that event came before the acknowledgement. A tuple, because
-        # the event itself may be None.
+        # A tuple of the last event, if that event arrived before the acknowledgement. A tuple,
+        # because the event itself may be None.
         self.early_last_event: tuple[Any] | None = None
 
     @property

@@ -143,7 +143,7 @@ class StreamTable:
             return
         stream.acknowledged = True
         effects.append(StreamAccepted(stream))
-        if stream.early_last_event is not None:  # the last event came before the acknowledgement
+        if stream.early_last_event is not None:  # the last event arrived before the acknowledgement
             effects.append([(call, stream.early_last_event[0])])
 
     def leave(self, stream: StreamQueue, why: str, effects: list[Effect]) -> None:

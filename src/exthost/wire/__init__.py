@@ -7,6 +7,7 @@ In reading order:
     lines      a frame is one line
     headers    a frame is a block of headers with Content-Length, and a body
     prefixed   a frame is a 32-bit length and a body
+    proxy_requests  what a client sends to a proxy: HTTP CONNECT, plain HTTP, SOCKS5
     jsontext   decodes and encodes JSON text
     typed_values  converts decoded values to dataclasses, with checks
 """

@@ -35,7 +35,7 @@ LARGE_READ_BYTES = 1024 * 1024
 # a second, in which the event loop did nothing else.
 TINY_FRAMES_READ_BYTES = 4 * 1024
 
-# No message of any dialect is shorter. Shorter frames are noise, or an attack.
+# No message of any dialect is shorter. Shorter frames are not messages, or are an attack.
 SHORTEST_MESSAGE_BYTES = 8
 
 # How many bytes of a bad frame are kept: enough to show to a person, or to find an id in. The size

@@ -86,8 +86,9 @@ def _replace_nan(value: Any) -> Any:
     return value
 
 
-# What the functions below raise for a value or a text that they cannot handle. An exception of
-# another type comes from a signal handler, such as a time limit, and must not be caught.
+# The exceptions that the functions below raise for a value or a text that they cannot handle. An
+# exception of another type comes from a signal handler, such as a time limit, and must not be
+# caught.
 ENCODE_ERRORS = (TypeError, ValueError, RecursionError, OverflowError)
 DECODE_ERRORS = (ValueError, RecursionError)
 

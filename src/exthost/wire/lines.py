@@ -1,7 +1,7 @@
 """Line framing: a frame is one line without its `\\n`. Blank lines are ignored.
 
 Accepts what real extensions print: a byte-order mark at the beginning, `\\r\\n`, blank lines and
-text that is not a message. Such text becomes a frame; the codec then reports it as noise. A line
+text that is not a message. Such text becomes a frame; the codec then reports it as `Noise`. A line
 that is longer than the limit is reported as one `Skipped` as soon as that is known, and discarded
 up to its newline.
 """

@@ -127,6 +127,8 @@ def tools() -> list[Message]:
         count[key] = None
     if FAULT == "same-name":
         count["name"] = "shout"
+    if FAULT == "spaced-name":
+        count["name"] = "a b/c"
     if FAULT == "no-description":
         count["description"] = ""
     if FAULT == "offers-nothing":
@@ -232,6 +234,8 @@ def answer(message: Message) -> None:
             del results["mcp"]["capabilities"]
         if FAULT == "unknown-hook":
             results["nexo"]["hooks"] = ["on_tool"]
+        if FAULT == "no-protocol-version":
+            del results["mcp"]["protocolVersion"]
         if FAULT == "no-server-info":
             del results["mcp"]["serverInfo"]
         reply(id, result=results[DIALECT])

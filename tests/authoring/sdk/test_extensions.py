@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exthost_sdk.connection import report_unsupported
+from exthost_sdk.dialects.nexo import NexoEndpoint
+from exthost_sdk.dialects.synaps import SYNAPS_HOOKS, SynapsEndpoint
+from exthost_sdk.endpoints.endpoint import Endpoint, Identity
 
 import exthost
 from exthost import sdk
-from exthost.authoring.sdk.connection import report_unsupported
-from exthost.authoring.sdk.dialects.nexo import NexoEndpoint
-from exthost.authoring.sdk.dialects.synaps import SYNAPS_HOOKS, SynapsEndpoint
-from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity
 from exthost.dialects.nexo import hooks
 from exthost.errors import CallFailed
 from exthost.sdk import Extension, HookEvent, Turn, testing

@@ -3,10 +3,10 @@
 import json
 from traceback import FrameSummary
 
-import exthost.authoring.sdk.context
-from exthost.authoring.sdk.serving.failure_report import own_frames
+import exthost_sdk.context
+from exthost_sdk.serving.failure_report import own_frames
 
-SDK, LIBRARY = exthost.authoring.sdk.context.__file__, json.__file__
+SDK, LIBRARY = exthost_sdk.context.__file__, json.__file__
 OWN, INSTALLED = "/home/a/extension.py", f"{json.__file__[:-16]}/site-packages/b.py"
 
 

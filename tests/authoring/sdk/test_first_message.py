@@ -1,8 +1,7 @@
 """A program of the SDK detects the dialect of the host by its first bytes."""
 
 import pytest
-
-from exthost.authoring.sdk.first_message import detect_dialect
+from exthost_sdk.first_message import detect_dialect
 
 
 @pytest.mark.parametrize(

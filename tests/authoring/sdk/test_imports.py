@@ -1,5 +1,6 @@
 """The SDK imports only the standard library, and no module of the host."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +10,14 @@ import pytest
 from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
 
 WITHOUT_PACKAGES = Path(__file__).with_name("without_packages.py")
-SOURCE = Path(__file__).parents[3] / "src"
+ROOT = Path(__file__).parents[3]
+SOURCES = os.pathsep.join([str(ROOT / "src"), str(ROOT / "sdk" / "src")])
 
 
 def run_without_packages(dialect: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
         [sys.executable, "-S", str(WITHOUT_PACKAGES), str(SAMPLE), "--dialect", dialect],
-        env={"PYTHONPATH": str(SOURCE)},
+        env={"PYTHONPATH": SOURCES},
         input=b"",
         capture_output=True,
         timeout=LONG_SECONDS,
@@ -31,4 +33,4 @@ def test_a_program_of_the_sdk_runs_without_other_packages(dialect: str) -> None:
 
 def test_without_protobuf_the_error_for_cigen_names_the_missing_package() -> None:
     result = run_without_packages("cigen")
-    assert result.returncode == 2 and b"needs the package protobuf" in result.stderr
+    assert result.returncode == 2 and b"needs the packages protobuf and exthost" in result.stderr

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from exthost_sdk.dialects import built_in_names, dialect_names, load_dialect
+from exthost_sdk.errors import SdkUsageError
+from exthost_sdk.first_message import detect_dialect
+from exthost_sdk.scaffold import project_files
 
-from exthost.authoring.sdk.dialects import built_in_names, dialect_names, load_dialect
-from exthost.authoring.sdk.errors import SdkUsageError
-from exthost.authoring.sdk.first_message import detect_dialect
-from exthost.authoring.sdk.scaffold import project_files
 from exthost.dialects.find import BUILT_IN
 from tests.toys import stepper
 from tests.toys.stepper_sdk import GREETING, StepperEndpoint
@@ -71,12 +71,12 @@ def test_a_program_can_use_an_installed_dialect(tmp_path: Path) -> None:
 def test_importing_the_sdk_imports_no_dialect() -> None:
     code = (
         "import sys, exthost.sdk; "
-        "print(*(name for name in sys.modules if '.sdk.dialects.' in name), "
+        "print(*(name for name in sys.modules if '_sdk.dialects.' in name), "
         "*({'importlib.metadata', 'pkgutil', 'msgspec'} & sys.modules.keys()))"
     )
     result = subprocess.run(
         [sys.executable, "-S", "-c", code],
-        env=dict(os.environ, PYTHONPATH=str(ROOT / "src")),
+        env=dict(os.environ, PYTHONPATH=f"{ROOT / 'src'}:{ROOT / 'sdk/src'}"),
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from exthost_sdk.dialects import load_dialect
+from exthost_sdk.endpoints.endpoint import Endpoint, Identity
+from exthost_sdk.endpoints.mcp_exchange import parse_exchange
+from exthost_sdk.serving.server import Server
+from exthost_sdk.types.json_text import encode
+from exthost_sdk.wire.writer import BlockingWriter
 
 import exthost.sdk
-from exthost.authoring.sdk.dialects import load_dialect
-from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity
-from exthost.authoring.sdk.endpoints.mcp_exchange import parse_exchange
-from exthost.authoring.sdk.serving.server import Server
-from exthost.authoring.sdk.types.json_text import encode
-from exthost.authoring.sdk.wire.writer import BlockingWriter
 
 INVALID_VALUES: tuple[object, ...] = ([], ["initialize"], {}, {"a": 1}, 7, True, None)
 DIALECTS = ("morphir", "nexo", "synaps", "roder", "mcp")

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exthost_sdk.endpoints import nexo_second
 
-from exthost.authoring.sdk.endpoints import nexo_second
 from exthost.config import Config, config_from_mapping
 from exthost.dialects.meanings import Progress
 from exthost.errors import CallFailed
 from exthost.host.host import Host
 from exthost.sdk import Block, Context, Extension, HookEvent, ToolError, testing
 from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 
 
 def write_sample_with_manifest(folder: Path) -> Config:
@@ -65,11 +65,11 @@ async def test_config_agent_errors_and_hooks_reach_the_handlers() -> None:
         result = await client.call_tool("tides_port", context={"agent_id": "a1"})
         assert result.data == [{"name": "Brest"}, "a1"]
         for how, code in (("unavailable", -33404), ("odd", -33403)):
-            error = await failing(client.call_tool("tides_fail", {"how": how}))
+            error = await error_of(client.call_tool("tides_fail", {"how": how}))
             assert isinstance(error, CallFailed) and error.error_code == code
-        error = await failing(client.call("tool.invoke", {"tool_name": "tides_fail", "args": {}}))
+        error = await error_of(client.call("tool.invoke", {"tool_name": "tides_fail", "args": {}}))
         assert isinstance(error, CallFailed) and error.error_code == -33402
-        error = await failing(client.call("tool.invoke", {"tool_name": "fail"}))
+        error = await error_of(client.call("tool.invoke", {"tool_name": "fail"}))
         assert isinstance(error, CallFailed) and error.error_code == -33401
         answer = await client.run_hook("before_tool_call", {"arguments": {"a": "storm"}})
         assert answer.abort and answer.reason == "a storm"

@@ -11,15 +11,15 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, T
 
 import jsonschema_rs
 import pytest
+from exthost_sdk.types.conversion import Mismatch, build_converter
+from exthost_sdk.types.docstring import read_docstring
+from exthost_sdk.types.function import Execution, Function
+from exthost_sdk.types.json_text import decode, encode, encode_text
+from exthost_sdk.types.schema import build_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from exthost.authoring.sdk.types.conversion import Mismatch, build_converter
-from exthost.authoring.sdk.types.docstring import read_docstring
-from exthost.authoring.sdk.types.function import Execution, Function
-from exthost.authoring.sdk.types.json_text import decode, encode, encode_text
-from exthost.authoring.sdk.types.schema import build_schema
 from exthost.sdk import Context, InvalidArguments, Param, UnsupportedType
 from tests.authoring.sdk import typed_dicts
 

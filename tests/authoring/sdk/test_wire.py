@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from exthost_sdk.wire.framing import HeaderFraming, LineFraming, PrefixFraming
 
 import exthost
-from exthost.authoring.sdk.wire.framing import HeaderFraming, LineFraming, PrefixFraming
 from tests.authoring.sdk.programs import (
     JSON_DIALECTS,
     LONG_SECONDS,
@@ -24,7 +24,7 @@ from tests.authoring.sdk.programs import (
     running_process,
     write_manifest,
 )
-from tests.extensions.proc import gone
+from tests.extensions.proc import is_gone
 
 
 @pytest.mark.sampled
@@ -191,7 +191,7 @@ def test_a_program_exits_with_its_parent_although_stdin_stays_open() -> None:
             parent.send_signal(signal.SIGKILL)
             parent.wait(LONG_SECONDS)
             deadline = time.monotonic() + LONG_SECONDS
-            while not gone(child):
+            while not is_gone(child):
                 assert time.monotonic() < deadline, "the program outlived its parent"
                 time.sleep(0.01)
         finally:

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 REFUSED_PACKAGES = ("msgspec", "jsonschema_rs", "google", "pydantic", "mcp", "uvloop")
-SDK_MODULES = ("exthost._version", "exthost.sdk", "exthost.authoring.sdk")
+SDK_MODULES = ("exthost._version", "exthost.sdk", "exthost_sdk")
 
 
 class RefusingFinder:
@@ -19,11 +19,7 @@ class RefusingFinder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name.partition(".")[0] in REFUSED_PACKAGES:
             raise ImportError(f"refused: {name}")
-        if (
-            name.startswith("exthost.")
-            and name != "exthost.authoring"
-            and not name.startswith(SDK_MODULES)
-        ):
+        if name.startswith("exthost.") and not name.startswith(SDK_MODULES):
             raise ImportError(f"a module of the host: {name}")
 
 

@@ -104,7 +104,7 @@ command = "python3"
 def test_the_sandbox_of_a_package_applies_to_its_servers(
     tmp_path: Path, config: dict[str, Any], permissions: Permissions | None, sandbox: str | None
 ) -> None:
-    nexo_tree.plugin(tmp_path / "toy", "toy", more=SERVER)
+    nexo_tree.write_plugin(tmp_path / "toy", "toy", more=SERVER)
     discovery = {"discovery": {"search_paths": [str(tmp_path)]}}
     configured = find_extensions(config_from_mapping({**discovery, **config}))
     (server,) = (spec for spec in configured.specs if spec.id == "toy.more")
@@ -112,7 +112,7 @@ def test_the_sandbox_of_a_package_applies_to_its_servers(
 
 
 def test_the_pins_of_a_package_apply_to_its_servers(tmp_path: Path) -> None:
-    nexo_tree.plugin(tmp_path / "toy", "toy", more=SERVER)
+    nexo_tree.write_plugin(tmp_path / "toy", "toy", more=SERVER)
     pins = {"package": "0" * 64, "manifest": "2" * 64, "program": "1" * 64}
     config = {
         "discovery": {"search_paths": [str(tmp_path)]},

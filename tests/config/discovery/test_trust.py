@@ -12,7 +12,7 @@ from exthost.dialects import find
 from exthost.errors import Refused
 from exthost.launch.plan import admit
 from exthost.model.spec import Spec
-from tests.extensions.nexo_tree import plugin
+from tests.extensions.nexo_tree import write_plugin
 
 RESTRICTED: dict[str, Any] = {"permissions": {}}
 HOOK = 'hooks = ["before_tool_call"]'
@@ -58,23 +58,23 @@ def can_write(folder: Path, **more: Any) -> dict[str, Any]:
 def test_a_package_in_a_folder_that_an_extension_can_write_is_refused(
     tmp_path: Path, sections: Any
 ) -> None:
-    plugin(tmp_path / "toy", "toy")
+    write_plugin(tmp_path / "toy", "toy")
     for name in ("aaa", "zzz"):
-        plugin(tmp_path / name, name)
+        write_plugin(tmp_path / name, name)
     specs = find_specs(tmp_path, **sections(tmp_path))
     assert refusal_code(specs["aaa"]) == refusal_code(specs["zzz"]) == "X0396"
 
 
 def test_a_package_around_the_extension_that_can_write_it_is_refused(tmp_path: Path) -> None:
-    plugin(tmp_path / "toy", "toy")
-    plugin(tmp_path, "top")
+    write_plugin(tmp_path / "toy", "toy")
+    write_plugin(tmp_path, "top")
     specs = find_specs(tmp_path, overrides={"toy": can_write(tmp_path)})
     assert list(specs) == ["top"] and refusal_code(specs["top"]) == "X0396"
 
 
 def test_an_extension_that_can_write_only_elsewhere_causes_no_refusal(tmp_path: Path) -> None:
-    plugin(tmp_path / "packages" / "toy", "toy")
-    plugin(tmp_path / "packages" / "other", "other")
+    write_plugin(tmp_path / "packages" / "toy", "toy")
+    write_plugin(tmp_path / "packages" / "other", "other")
     (tmp_path / "data").mkdir()
     for settings in (can_write(tmp_path / "data"), can_write(tmp_path, sandbox="off")):
         specs = find_specs(tmp_path / "packages", overrides={"toy": settings})
@@ -82,7 +82,7 @@ def test_an_extension_that_can_write_only_elsewhere_causes_no_refusal(tmp_path: 
 
 
 def test_a_package_does_not_escape_its_override_by_another_id(tmp_path: Path) -> None:
-    plugin(tmp_path / "toy", "toy2")
+    write_plugin(tmp_path / "toy", "toy2")
     for settings in (RESTRICTED, {"sha256": {"manifest": "0" * 64}}):
         specs = find_specs(tmp_path, overrides={"toy": settings})
         assert refusal_code(specs["toy2"]) == "X0394"
@@ -103,8 +103,8 @@ def test_a_package_does_not_escape_its_override_by_another_id(tmp_path: Path) ->
 
 
 def test_an_override_of_a_disabled_or_invalid_extension_causes_no_refusal(tmp_path: Path) -> None:
-    manifest = plugin(tmp_path / "toy", "toy")
-    plugin(tmp_path / "other", "other")
+    manifest = write_plugin(tmp_path / "toy", "toy")
+    write_plugin(tmp_path / "other", "other")
     discovery = {"search_paths": [str(tmp_path)], "disabled": ["toy"]}
     specs = find_specs(tmp_path, overrides={"toy": RESTRICTED}, discovery=discovery)
     assert list(specs) == ["other"] and refusal_code(specs["other"]) == ""
@@ -116,14 +116,14 @@ def test_an_override_of_a_disabled_or_invalid_extension_causes_no_refusal(tmp_pa
 def test_an_extension_that_uses_the_id_of_another_is_refused(
     tmp_path: Path,
 ) -> None:
-    plugin(tmp_path / "guard", "guard", capabilities=HOOK)
-    plugin(tmp_path / "aaa", "guard")
+    write_plugin(tmp_path / "guard", "guard", capabilities=HOOK)
+    write_plugin(tmp_path / "aaa", "guard")
     spec = find_specs(tmp_path)["guard"]
     assert spec.cwd == str(tmp_path / "aaa") and refusal_code(spec) == "X0399"
     assert spec.declared_hooks == ("before_tool_call",), (
         "the hooks of the hidden extension are kept"
     )
-    plugin(tmp_path / "aaa", "guard", capabilities=HOOK)
+    write_plugin(tmp_path / "aaa", "guard", capabilities=HOOK)
     assert refusal_code(find_specs(tmp_path)["guard"]) == "", "the first is used, with a warning"
     env = {"env": {"KEY": {"from": "PATH"}}}
     assert refusal_code(find_specs(tmp_path, overrides={"guard": env})["guard"]) == "X0399"
@@ -132,13 +132,13 @@ def test_an_extension_that_uses_the_id_of_another_is_refused(
 def test_between_search_paths_the_first_is_used(tmp_path: Path) -> None:
     roots = [tmp_path / "project", tmp_path / "user"]
     for root in roots:
-        plugin(root / "toy", "toy")
+        write_plugin(root / "toy", "toy")
     sections = {"discovery": {"search_paths": list(map(str, roots))}, "overrides": {"toy": {}}}
     assert refusal_code(find_specs(tmp_path, **sections)["toy"]) == ""
 
 
 def test_an_override_of_a_disabled_extension_is_not_reported_as_unused(tmp_path: Path) -> None:
-    plugin(tmp_path / "toy", "toy")
+    write_plugin(tmp_path / "toy", "toy")
     discovery = {"search_paths": [str(tmp_path)], "disabled": ["toy"]}
     overrides = {"toy": RESTRICTED, "gone": RESTRICTED}
     config = config_from_mapping({"discovery": discovery, "overrides": overrides})

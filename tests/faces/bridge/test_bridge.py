@@ -5,10 +5,9 @@ import json
 import os
 import socket
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,6 +18,7 @@ from exthost.faces.bridge.relay import RemoteServer, log_in
 from exthost.faces.bridge.token_file import TokenFile
 from exthost.launch.bridge import token_folder
 from tests.faces.bridge.running import remote_server
+from tests.faces.cli.cli_process import run_inside
 
 # Starting a bridge imports the package mcp, which takes seconds on a busy machine.
 LIMITS = {"handshake": "90s", "start": "120s"}
@@ -92,9 +92,19 @@ async def test_a_server_that_cannot_be_reached_fails_the_start(environ: dict[str
         assert error is not None and "cannot be reached" in "\n".join(error.evidence.stderr)
 
 
-async def test_a_remote_server_needs_the_network(environ: dict[str, str]) -> None:
-    entry = make_config("https://example.org/mcp", permissions={"network": False})
-    async with exthost.Host.from_config(entry, environ=environ) as host:
+@pytest.mark.more
+async def test_a_sandboxed_remote_server_reaches_its_own_host(environ: dict[str, str]) -> None:
+    with remote_server("http") as url:
+        entry = make_config(url, permissions={})
+        async with exthost.Host.from_config(entry, environ=environ) as host:
+            assert (await host.call_tool("far:add", {"a": 1, "b": 2})).data == {"result": 3}
+            assert host["far"].enforced["hosts"] == [urlsplit(url).netloc]
+
+
+async def test_a_remote_server_at_an_unknown_url_needs_the_network(environ: dict[str, str]) -> None:
+    entry = make_config({"from": "URL"}, permissions={"network": False})
+    names = {**environ, "URL": "https://example.org/mcp"}
+    async with exthost.Host.from_config(entry, environ=names) as host:
         error = host["far"].cause
         assert isinstance(error, Refused) and error.code == "X1805"
 
@@ -113,13 +123,7 @@ async def test_without_the_package_a_remote_server_is_refused(
 
 @pytest.mark.parametrize("arguments", [["ftp://h"], ["nothing"], ["--url-from", "NOT_SET"], []])
 def test_wrong_arguments_are_reported(arguments: list[str]) -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "exthost", "bridge", *arguments, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    result = run_inside("bridge", *arguments, "--json")
     assert result.returncode == 2 and json.loads(result.stdout)["error"]["code"] == "X1810"
 
 

@@ -18,7 +18,7 @@ from exthost.host.lock_survey import compare_with_lock
 from exthost.model.lock_record import LockRecord
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
-from tests.extensions.harness import failing
+from tests.extensions.harness import error_of
 from tests.faces.bridge.running import remote_server
 from tests.faces.cli.cli_process import run_inside
 
@@ -94,7 +94,7 @@ def test_a_secret_in_the_entry_of_a_remote_server_is_found(
     result = run_inside("doctor", "--security", "--json", cwd=tmp_path)
     assert "hush" not in result.stdout
     fixes = {row["kind"]: row["fix"] for row in json.loads(result.stdout)["weak"]}
-    assert fix in fixes["secret"] and "network = true" in fixes["sandbox"]
+    assert fix in fixes["secret"] and "permissions = {}" in fixes["sandbox"]
 
 
 def test_an_entry_with_references_has_no_secret(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_locked_remote_server_runs_and_another_server_is_refused(
         lock.write_text(format_lock({"far": replace(comparison.now, tools=tools)}))
         async with exthost.Host.from_config(config) as host:
             await host["far"].start()
-            assert (await failing(host.call_tool("far:add", {"a": 1, "b": 2}))).code == "X1822"
+            assert (await error_of(host.call_tool("far:add", {"a": 1, "b": 2}))).code == "X1822"
     config.write_text(f'{entry}"https://other.example/mcp"\n')
     async with exthost.Host.from_config(config) as host:
         error = host["far"].cause

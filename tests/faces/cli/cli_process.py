@@ -127,7 +127,7 @@ def write_config(folder: Path, *entries: str) -> Path:
 
 
 @contextmanager
-def running(
+def host_process(
     folder: Path, *arguments: str, program: Sequence[str] = EXTHOST, **variables: str
 ) -> Iterator["subprocess.Popen[str]"]:
     """Yield a host process (`exthost run`) whose extensions are ready; end it by SIGTERM."""
@@ -162,7 +162,9 @@ def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError("".join(lines))
 
 
-def exthost(folder: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+def run_exthost(
+    folder: Path, *arguments: str, **variables: str
+) -> "subprocess.CompletedProcess[str]":
     """Run one verb in this process, in this folder and with these further variables."""
     return run_inside(*arguments, cwd=folder, env=os.environ | variables)
 
@@ -175,7 +177,7 @@ def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     All of them must have ended when the host has ended.
     """
     mark = f"shared-host-{uuid.uuid4().hex}"
-    with running(folder, **{MARK: mark}) as host:
+    with host_process(folder, **{MARK: mark}) as host:
         yield host
     remaining = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
     assert not remaining, [read_process(pid) for pid in remaining]
@@ -183,6 +185,6 @@ def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
 
 def run_json(folder: Path, *arguments: str, code: int = 0) -> Any:
     """Run one verb with --json; return the JSON that it prints."""
-    result = exthost(folder, *arguments, "--json")
+    result = run_exthost(folder, *arguments, "--json")
     assert result.returncode == code, result.stdout + result.stderr
     return json.loads(result.stdout)

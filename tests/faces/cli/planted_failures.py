@@ -24,7 +24,7 @@ LONG = "50s"
 @dataclass(frozen=True)
 class Failure:
     """One mistake. The names of `files` are relative to the folder; a file that begins with `#!` is
-    made executable, except `plain.py`."""
+    made executable, except `plain.py`; so is machine code."""
 
     name: str
     arguments: tuple[str, ...]
@@ -39,7 +39,8 @@ class Failure:
             path.parent.mkdir(parents=True, exist_ok=True)
             data = content.encode() if isinstance(content, str) else content
             path.write_bytes(data)
-            if data.removeprefix(b"\xef\xbb\xbf").startswith(b"#!") and name != "plain.py":
+            programs = (b"#!", b"\x7fELF", b"MZ")
+            if data.removeprefix(b"\xef\xbb\xbf").startswith(programs) and name != "plain.py":
                 path.chmod(0o755)
 
 
@@ -272,6 +273,238 @@ FAILURES = [
     ),
 ]
 
+
+def config(text: str, *, name: str = "exthost.toml") -> dict[str, str]:
+    """Return a config file with this text."""
+    return {name: text}
+
+
+def entry(more: str, *, name: str = "x", source: str = 'type = "process", command = "true"') -> str:
+    """Return the config of one MCP server with these further lines."""
+    return f'[[extensions]]\nname = "{name}"\ndialect = "mcp"\nsource = {{ {source} }}\n{more}\n'
+
+
+# An MCP server with one tool, whose schema can be replaced.
+MCP_SERVER = """import json, sys
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+for line in sys.stdin:
+    if not line.strip():
+        continue
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    if request["method"] == "initialize":
+        info = {"name": "m", "version": "1"}
+        capabilities = {"tools": {}}
+        version = "2025-06-18"
+        result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
+    elif request["method"] == "tools/list":
+        result = {"tools": [{"name": "shout", "inputSchema": SCHEMA}]}
+    else:
+        result = {"content": [{"type": "text", "text": "HI"}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+SERVER = {"x.py": MCP_SERVER}
+# The header of an ELF program for aarch64, and of one for x86.
+FOREIGN = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00"
+NOT_HERE = b"\xb7\x00" if os.uname().machine != "aarch64" else b"\x3e\x00"
+NPX = "#!/bin/sh\necho 'npm error network reason: getaddrinfo ENOTFOUND registry' >&2\nsleep 30\n"
+
+FAILURES += [
+    # -- a program that does not do what the host expects --
+    Failure("43-mcp-as-nexo", inspect_python("x.py", "nexo"), SERVER),
+    Failure("44-mcp-as-cigen", inspect_python("x.py", "cigen"), SERVER),
+    Failure("45-morphir-as-synaps", inspect_python("x.py", "synaps"), {"x.py": EMPTY_EXTENSION}),
+    Failure(
+        "46-npx-without-network",
+        ("inspect", "--timeout", SHORT, "--dialect", "mcp", "--", "./npx", "-y", "server"),
+        {"npx": NPX},
+    ),
+    Failure(
+        "47-npx-without-network-silent",
+        ("inspect", "--timeout", SHORT, "--dialect", "mcp", "--", "./npx", "-y", "server"),
+        {"npx": "#!/bin/sh\nsleep 30\n"},
+    ),
+    Failure(
+        "48-closes-stdout",
+        inspect_python("x.py", "mcp"),
+        {"x.py": "import os, time\nos.close(1)\ntime.sleep(60)\n"},
+    ),
+    Failure(
+        "49-daemon",
+        inspect_python("x.py", "mcp"),
+        {"x.py": "import os\nos.fork() and os._exit(0)\n"},
+    ),
+    Failure(
+        "50-memory-limit",
+        ("inspect", "x"),
+        {
+            "x.py": "bytearray(900 * 2**20)\n",
+            **config(
+                entry(
+                    'permissions = { max_memory = "200MiB" }',
+                    source='type = "process", command = "python3", args = ["x.py"]',
+                )
+            ),
+        },
+    ),
+    Failure(
+        "51-invalid-schema-in-inspect",
+        inspect_python("x.py", "mcp"),
+        {"x.py": MCP_SERVER.replace('"object"', '"objct"')},
+        code=0,
+    ),
+    Failure(
+        "52-invalid-schema-in-doctor",
+        ("doctor", "--runtime"),
+        {
+            "x.py": MCP_SERVER.replace('"object"', '"objct"'),
+            **config(entry("", source='type = "process", command = "python3", args = ["x.py"]')),
+        },
+        code=0,
+    ),
+    Failure("53-foreign-program", inspect_program("./x"), {"x": FOREIGN + NOT_HERE + bytes(2000)}),
+    Failure("54-windows-program", inspect_program("./x.exe"), {"x.exe": b"MZ" + bytes(2000)}),
+    Failure(
+        "55-long-argument",
+        ("inspect", "--dialect", "mcp", "--", "python3", "-c", "a" * 140_000),
+    ),
+    Failure(
+        "56-home-in-command",
+        ("inspect", "x"),
+        config(entry("", source='type = "process", command = "~/bin/x"')),
+    ),
+    Failure(
+        "57-home-in-args",
+        ("inspect", "x"),
+        config(entry("", source='type = "process", command = "python3", args = ["~/x.py"]')),
+    ),
+    Failure("58-folder-as-program", inspect_program("./x"), {"x/y": ""}),
+    Failure(
+        "59-working-folder-missing",
+        ("inspect", "--cwd", "nosuch", "--dialect", "mcp", "--", "true"),
+        code=2,
+    ),
+    Failure(
+        "60-module-missing",
+        inspect_python("x.py", "mcp"),
+        {"x.py": "import nosuchmodule\n"},
+    ),
+    Failure("61-syntax-error", inspect_python("x.py", "mcp"), {"x.py": "def f(:\n"}),
+    Failure(
+        "62-usage-text",
+        inspect_program("./x"),
+        {"x": "#!/bin/sh\necho 'x: --stdio or --port is missing' >&2\nexit 2\n"},
+    ),
+    # -- a config --
+    Failure("63-utf-16", ("list",), {"exthost.toml": "[[extensions]]\n".encode("utf-16")}, code=3),
+    Failure("64-latin-1-config", ("list",), {"exthost.toml": b'# caf\xe9\nx = "\xe9"\n'}, code=3),
+    Failure("65-single-brackets", ("list",), config('[extensions.a]\nname = "x"\n'), code=3),
+    Failure("66-text-for-a-table", ("list",), config(entry('restart = "always"')), code=3),
+    Failure("67-unit-without-quotes", ("list",), config(entry("limits = { call = 10x }")), code=3),
+    Failure("68-unknown-unit", ("list",), config(entry('limits = { call = "10x" }')), code=3),
+    Failure("69-placeholder", ("list",), config(entry('env = { A = "${FOO}" }')), code=3),
+    Failure("70-number-as-variable", ("list",), config(entry("env = { PORT = 8080 }")), code=3),
+    Failure("71-misspelt-setting", ("list",), config(entry("limts = { call = 5 }")), code=3),
+    Failure("72-misspelt-section", ("list",), config("[default]\nstart = 'lazy'\n"), code=3),
+    Failure("73-unknown-choice", ("list",), config(entry('sandbox = "on"')), code=3),
+    Failure(
+        "74-args-as-text",
+        ("list",),
+        config(entry("", source='type = "process", command = "a", args = "b"')),
+        code=3,
+    ),
+    Failure("75-two-of-one-name", ("list",), config(entry("") + entry("")), code=3),
+    Failure("76-no-command", ("list",), config(entry("", source='type = "process"')), code=3),
+    Failure("77-repeated-key", ("list",), config(entry('start = "lazy"\nstart = "eager"')), code=3),
+    Failure("78-unknown-dialect", ("inspect", "--dialect", "mpc", "--", "true"), code=2),
+    Failure(
+        "79-http-in-nexo",
+        ("list",),
+        config(
+            entry("", source='type = "http", url = "https://example.org"').replace(
+                '"mcp"', '"nexo"'
+            )
+        ),
+        code=0,
+    ),
+    Failure(
+        "80-unknown-rule", ("list",), config('[[rules]]\ntools = "*"\ndo = "forbid"\n'), code=3
+    ),
+    Failure(
+        "81-memory-unit",
+        ("list",),
+        config(entry('permissions = { max_memory = "200 megs" }')),
+        code=3,
+    ),
+    Failure("82-permissions-as-text", ("list",), config(entry('permissions = "network"')), code=3),
+    Failure(
+        "83-comma-in-json",
+        ("list", "--config", "mcp.json"),
+        config('{"mcpServers": {"x": {"command": "true",,}}}', name="mcp.json"),
+        code=3,
+    ),
+    Failure(
+        "84-list-in-json",
+        ("list", "--config", "mcp.json"),
+        config('{"mcpServers": []}', name="mcp.json"),
+        code=3,
+    ),
+    Failure("85-no-config", ("list", "--config", "nosuch.toml"), code=3),
+    Failure("86-folder-as-config", ("list", "--config", "x"), {"x/y": ""}, code=3),
+    Failure(
+        "87-misspelt-key-in-validate",
+        ("validate", "x"),
+        {
+            "x/plugin.toml": NEXO_MANIFEST.format(version="1.0.0")
+            + NEXO_TRANSPORT.replace("command", "comand")
+        },
+        code=3,
+    ),
+    Failure("88-empty-name", ("list",), config(entry("", name="")), code=3),
+    # -- a command line --
+    Failure("89-ps", ("ps",), code=2),
+    Failure("90-version", ("version",), code=2),
+    Failure("91-misspelt-verb", ("restrat", "x"), code=2),
+    Failure("92-misspelt-option", ("list", "--jsn"), code=2),
+    Failure(
+        "93-unknown-tool",
+        ("call", "--dialect", "mcp", "shot", "--", *PYTHON, "x.py"),
+        SERVER,
+        code=2,
+    ),
+    Failure(
+        "94-missing-argument",
+        ("call", "--dialect", "mcp", "shout", "--", *PYTHON, "x.py"),
+        SERVER,
+        code=2,
+    ),
+    Failure(
+        "95-wrong-type",
+        ("call", "--dialect", "mcp", "shout", "text=5", "--", *PYTHON, "x.py"),
+        SERVER,
+        code=2,
+    ),
+    Failure(
+        "96-arguments-not-json",
+        ("call", "--dialect", "mcp", "shout", "--args", "{text: 1}", "--", *PYTHON, "x.py"),
+        SERVER,
+        code=2,
+    ),
+    Failure("97-no-running-host", ("status",), config(entry("")), code=2),
+    Failure(
+        "98-unknown-extension", ("inspect", "y"), config(entry("", name="why") + entry("")), code=2
+    ),
+    Failure("99-time-without-unit", ("call", "--timeout", "soon", "shout"), SERVER, code=2),
+    Failure("100-unknown-error-code", ("explain", "X9999"), code=2),
+    Failure("101-missing-trace", ("replay", "nosuch.jsonl"), code=2),
+    Failure("102-dialect-after-dashes", ("add", "x", "--", "true", "--dialect", "mcp"), code=0),
+    Failure("103-name-in-use", ("add", "x", "--", "true"), config(entry("")), code=2),
+    Failure("104-remove-unknown", ("remove", "y"), config(entry("")), code=2),
+    Failure("105-logs-of-unknown", ("logs", "y"), config(entry("")), code=2),
+    Failure("106-no-command-after-dashes", ("inspect", "--"), code=2),
+]
+
 # A crash loop is reported by the running host, and by a call that uses this host.
 CRASH_LOOP = Failure(
     "22-crash-loop",
@@ -299,7 +532,12 @@ def normalise(text: str, folder: Path) -> str:
     text = re.sub(rf"{re.escape(sys.executable)}(3(\.\d+)?)?\b", "python3", text)
     text = re.sub(r"\b\d+(\.\d+)? ms\b", "N ms", text)
     text = re.sub(r"\bpid \d+", "pid N", text)
-    text = re.sub(r"(held back: ).*", r"\1…", text) if "t0p" in text else text
+    text = re.sub(r"(held back: )(?!GITHUB_TOKEN\b).*", r"\1…", text)
+    text = re.sub(r"\b\d+ (variables held back|passed)", r"N \1", text)
+    text = re.sub(r"\b(Linux) on \w+|Linux program for \w+", "MACHINE", text)
+    text = re.sub(r"\S+/python3: can't open", "python3: can't open", text)
+    text = re.sub(r"^  sandbox: .*", "  sandbox: …", text, flags=re.M)
+    text = text.replace(str(Path.home()) + "/", "HOME/")
     text = re.sub(r'File "[^"]*/(\w+\.py)"', r'File "\1"', text)
     text = re.sub(r"ran:    \S*/python3", "ran:    python3", text)
     text = re.sub(r"^\[\w+\]  .*\n", "", text, flags=re.M)  # tracebacks differ between versions

@@ -32,9 +32,11 @@ def test_a_fault_is_shown_with_rule_bytes_and_fix_and_exits_with_1(tmp_path: Pat
     assert "version-member" in lines[first] and "nexo-wire-05" in lines[first]
     fault_text = "\n".join(lines[first : first + 9])  # the lines about this fault
     assert 'sent:   {"jsonrpc":"2.0","method":"initialize"' in fault_text
-    assert 'came:   {"id": 0, "result":' in fault_text
+    assert 'got:    {"id": 0, "result":' in fault_text
     assert 'fix:    add the member "jsonrpc": "2.0"' in fault_text
-    assert "1 fault" in result.stderr and "score" in result.stderr
+    assert lines[0].endswith("(nexo) fails")
+    verdict, _, score = result.stderr.strip().splitlines()[-1].partition("score")
+    assert "fails: " in verdict and "1 fault" in verdict and score
     suite = ElementTree.parse(junit).getroot()[0]
     assert suite.get("failures") == "1"
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
@@ -44,6 +46,7 @@ def test_a_fault_is_shown_with_rule_bytes_and_fix_and_exits_with_1(tmp_path: Pat
 def test_the_report_as_json_has_a_score_and_every_check() -> None:
     code, report = run_check("--call", 'shout {"text": "hi"}', *faulty_extension("morphir", "none"))
     assert code == 0
+    assert report["verdict"].startswith("passes")
     assert report["ok"] is True and report["score"] >= 95
     status = {check["check"]: check["status"] for check in report["checks"]}
     assert status["result"] == "passed" and status["cancel"] == "skipped"

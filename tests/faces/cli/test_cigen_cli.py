@@ -150,6 +150,7 @@ def test_a_fragment_outside_of_the_folder_exits_with_4_and_nothing_is_written(
     assert [item.name for item in tmp_path.rglob("*")] == ["out", "link"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "path", ["more/toy/x.py", "~later/x", "tool.py", "my.toml", "extensions/x", "sub/plugin.toml"]
 )

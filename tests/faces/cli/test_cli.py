@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from exthost.dialects import find
+from exthost.faces.cli import main as cli_main
 from exthost.faces.cli.verbs import COMMON_VERBS, VERB_GROUPS, VERBS
 from exthost.model import error_catalog
-from tests.extensions.harness import command as hostile_command
+from tests.extensions.harness import hostile_command as hostile_command
 from tests.faces.cli.cli_process import (
     EXTHOST,
     PATIENT,
@@ -383,6 +384,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert not heavy & set(result.stdout.partition("MODULES")[2].split())
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
 @pytest.mark.parametrize("verb", ["call", "status", "logs", "doctor"])
 def test_other_processes_of_the_user_cannot_read_the_memory_of_a_verb(
@@ -414,6 +416,7 @@ def test_run_supervises_extensions_until_ctrl_c(folder: Path) -> None:
     assert "text: stopped" in rest
 
 
+@pytest.mark.more
 def test_ctrl_c_twice_kills_processes_that_do_not_end(tmp_path: Path) -> None:
     program, *args = hostile_command("stubborn")
     (tmp_path / "exthost.toml").write_text(
@@ -508,3 +511,12 @@ def test_doctor_reports_that_a_pool_needs_ray(
     assert [(item["extension"], item["code"]) for item in errors] == [("far", "X0424")]
     assert "not installed" in errors[0]["message"]
     assert errors[0]["fix"] == "pip install 'exthost[ray]'"
+
+
+def test_on_windows_every_verb_names_wsl(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("exthost.faces.cli.os.name", "nt")
+    code = cli_main(["list"])
+    monkeypatch.undo()
+    assert code == 2 and "WSL2" in capsys.readouterr().err

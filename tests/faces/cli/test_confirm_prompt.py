@@ -13,8 +13,8 @@ import pytest
 
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.cli import confirm_prompt
-from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.cli_process import EXTHOST, exthost, shared_host
+from tests.extensions.synaps_tree import write_plugin
+from tests.faces.cli.cli_process import EXTHOST, run_exthost, shared_host
 from tests.faces.cli.test_signals import terminal
 from tests.faces.gateway.gateway_process import write_config
 
@@ -24,9 +24,9 @@ QUESTION = "delete\n\x1b[2Jeverything?"
 
 def write_guarded_config(folder: Path) -> Path:
     """Write a config with a tool, and with a hook that asks before each call of a tool."""
-    plugin(folder / "plugins" / "tools", {"heard": str(folder / "received")})
+    write_plugin(folder / "plugins" / "tools", {"heard": str(folder / "received")})
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": QUESTION}}}
-    plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
+    write_plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
     write_config(folder, {"discovery": {"search_paths": [str(folder / "plugins")]}})
     return folder
 
@@ -48,6 +48,7 @@ def count_calls(folder: Path) -> int:
 STANDALONE = ("--standalone",)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "key", "is_yes"),
     [
@@ -83,7 +84,7 @@ def test_no_answer_within_the_timeout_is_a_no(folder: Path) -> None:
     with terminal(folder, arguments, "--json") as screen:
         code = screen.end()
         output = screen.output.decode()
-    assert code != 0 and "X0354" in output and "no answer came within" in output
+    assert code != 0 and "X0354" in output and "no answer arrived within" in output
     assert count_calls(folder) == before
 
 
@@ -92,11 +93,11 @@ def test_without_a_terminal_no_question_is_asked_and_yes_agrees(
     folder: Path, options: tuple[str, ...]
 ) -> None:
     before = count_calls(folder)
-    without_yes = exthost(folder, "call", TOOL, "a=1", "--json", *options)
+    without_yes = run_exthost(folder, "call", TOOL, "a=1", "--json", *options)
     error = json.loads(without_yes.stdout)["error"]
     assert (without_yes.returncode != 0, error["code"]) == (True, "X0354")
     assert "--yes" in error["help"] and count_calls(folder) == before
-    with_yes = exthost(folder, "call", TOOL, "a=1", "--json", "--yes", *options)
+    with_yes = run_exthost(folder, "call", TOOL, "a=1", "--json", "--yes", *options)
     assert (with_yes.returncode, json.loads(with_yes.stdout)) == (0, {"a": 1})
     assert "[guard] asks: delete" in with_yes.stderr and "--yes" in with_yes.stderr
     assert count_calls(folder) == before + 1
@@ -125,7 +126,7 @@ def test_the_terminal_is_asked_even_if_stdin_is_a_pipe(folder: Path) -> None:
 def test_a_rule_asks_the_person_at_the_terminal(
     tmp_path: Path, way: tuple[str, ...], key: bytes
 ) -> None:
-    plugin(tmp_path / "plugins" / "tools", {"heard": str(tmp_path / "received")})
+    write_plugin(tmp_path / "plugins" / "tools", {"heard": str(tmp_path / "received")})
     rule = {"tools": "tools:*", "do": "ask", "reason": "look first"}
     discovery = {"search_paths": [str(tmp_path / "plugins")]}
     write_config(tmp_path, {"discovery": discovery, "rules": [rule]})

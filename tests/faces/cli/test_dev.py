@@ -158,3 +158,22 @@ def test_the_time_limit_of_dev_and_check_bounds_start_and_detection(tmp_path: Pa
         )
         assert result.returncode == 5, result.stderr
         assert "X0504" in result.stderr
+
+
+@pytest.mark.more  # waits for three starts
+def test_dev_builds_before_each_start_and_never_calls_an_old_program(tmp_path: Path) -> None:
+    source = tmp_path / "source.txt"
+    source.write_text(SOURCE.format(word="hello"))
+    build = "grep -q import source.txt || { echo no import; exit 1; }; cp source.txt program.py"
+    arguments = ["--build", build, "--watch", "source.txt", "--call", "greet"]
+    arguments += ["--dialect", "morphir", "--", sys.executable, "program.py"]
+    with running_dev(tmp_path, *arguments) as terminal:
+        terminal.wait_for("greet {} -> hello")
+        source.write_text("broken")
+        terminal.wait_for("no import")
+        terminal.wait_for("the build failed")
+        terminal.press("\r")
+        terminal.wait_for("the program is not the one of these sources")
+        source.write_text(SOURCE.format(word="goodbye"))
+        terminal.wait_for("greet {} -> goodbye")
+    assert terminal.output.count("-> hello") == 1

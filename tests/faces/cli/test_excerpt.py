@@ -31,6 +31,17 @@ def excerpt_lines(line: str, key: str, message: str, folder: Path) -> tuple[str,
             'env = { KEY = "···", N = ·· }',
             "                     ^",
         ),
+        ("limits = { call = 10x }", "", "column 21", "limits = { call = 10x }", " " * 20 + "^"),
+        ('restart = "always"', "extensions[0].restart", "", 'restart = "always"', "^^^^^^^"),
+        ('call = "s3cret"', "extensions[0].env.call", "", 'call = "······"', "^^^^"),
+        (
+            'env = { call = "s3cret" }, call = 5',
+            "",
+            "column 1",
+            'env = { call = "······" }, call = ·',
+            "^",
+        ),
+        (f'start = "{"x" * 17}"', "start", "", f'start = "{"·" * 17}"', "^^^^^"),
         ("[defalts]", "defalts", "", "[defalts]", " ^^^^^^^"),
         ("  args = [1, 2", "", "(at line 2, column 15)", "  args = [·, ·", "              ^"),
         ('  "token",', "extensions[0].args[1]", "", '  "·····",', "  ^^^^^^^^"),
@@ -55,3 +66,10 @@ def test_a_missing_line_or_file_has_no_excerpt(line: int, tmp_path: Path) -> Non
     file.write_text("a = 1\n")
     assert find_excerpt(Evidence(path=str(file), line=line), "") is None
     assert find_excerpt(Evidence(path=str(tmp_path / "none"), line=1), "") is None
+
+
+def test_values_below_the_header_of_a_private_table_are_hidden(tmp_path: Path) -> None:
+    file = tmp_path / "exthost.toml"
+    file.write_text('[overrides.x.env]\n# comment\nstart = "s3cret"\n')
+    excerpt = find_excerpt(Evidence(path=str(file), line=3, key="start"), "")
+    assert excerpt is not None and "s3cret" not in excerpt.line

@@ -150,6 +150,7 @@ def test_tools_shows_why_a_program_ended(tmp_path: Path) -> None:
     assert "  stderr: no module: frobnicate" in lines
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize("arguments", [("explain",), ("inspect",), ("call", "echo", "n=1")])
 def test_a_stdout_that_is_closed_or_full_makes_no_traceback(arguments: tuple[str, ...]) -> None:

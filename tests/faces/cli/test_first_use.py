@@ -7,13 +7,13 @@ import pytest
 
 from exthost.config.discovery.configfile import read_config
 from exthost.faces.cli.first_use import say_lock
-from tests.extensions.nexo_tree import plugin
+from tests.extensions.nexo_tree import write_plugin
 from tests.faces.cli.cli_process import run_inside
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    plugin(tmp_path / "found" / "weather", "weather")
+    write_plugin(tmp_path / "found" / "weather", "weather")
     return tmp_path
 
 

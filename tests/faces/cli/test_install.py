@@ -12,7 +12,7 @@ import pytest
 from exthost.errors import UsageError
 from exthost.faces.cli.folder_copy import copy_folder
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import plugin, yaml
+from tests.extensions.nexo_tree import write_plugin, yaml
 from tests.faces.cli.cli_process import run_inside as run
 
 
@@ -26,7 +26,7 @@ def run_json(*arguments: str, code: int = 0) -> Any:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """The folder of an extension that is not in a search path."""
-    plugin(tmp_path / "elsewhere" / "src", "toy")
+    write_plugin(tmp_path / "elsewhere" / "src", "toy")
     (tmp_path / "elsewhere" / "src" / "data").mkdir()
     (tmp_path / "elsewhere" / "src" / "data" / "words").write_text("a b")
     (tmp_path / "elsewhere" / "src" / "first").symlink_to("data/words")
@@ -77,7 +77,7 @@ def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
         "a": 1
     }
     other = tmp_path / "elsewhere" / "other"
-    plugin(other, "other")
+    write_plugin(other, "other")
     (tmp_path / "x" / "other").symlink_to(other)
     (source / "out").symlink_to(other)
     assert states(config) == {"toy": "admitted"}, "these links were not made by install"

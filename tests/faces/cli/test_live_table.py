@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from exthost.faces.cli.table_selection import TableSelection
-from tests.extensions.harness import command as hostile_command
-from tests.faces.cli.cli_process import extension, exthost, run_json, write_config
+from tests.extensions.harness import hostile_command as hostile_command
+from tests.faces.cli.cli_process import extension, run_exthost, run_json, write_config
 from tests.faces.cli.test_signals import CTRL_C, terminal
 from tests.faces.cli.test_top import row
 
@@ -49,7 +49,7 @@ def test_keys_of_the_table_restart_and_stop_an_extension_and_show_its_messages_a
         assert run_json(tmp_path, "status", "one")["extensions"][0]["pids"] != before
         screen.press(b"t")
         screen.wait_for("the messages of one, until")
-        exthost(tmp_path, "call", "one", "echo", "--method", "--args", '["seen"]')
+        run_exthost(tmp_path, "call", "one", "echo", "--method", "--args", '["seen"]')
         screen.wait_for('["seen"]')
         screen.press(b"t")
         screen.wait_for("no longer shown")

@@ -12,23 +12,24 @@ from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
-    exthost,
+    host_process,
+    run_exthost,
     run_json,
-    running,
     write_config,
 )
 
 
 def log_texts(folder: Path, *arguments: str) -> list[str]:
     """Return the texts of the lines that `exthost logs` prints."""
-    result = exthost(folder, "logs", *arguments, "--json")
+    result = run_exthost(folder, "logs", *arguments, "--json")
     assert result.returncode == 0, result.stderr
     return [json.loads(line)["text"] for line in result.stdout.splitlines()]
 
 
+@pytest.mark.more
 def test_the_log_can_be_read_after_the_extension_and_its_host_ended(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"), extension("two"))
-    with running(tmp_path):
+    with host_process(tmp_path):
         [one, two] = run_json(tmp_path, "status")["extensions"]
         assert f"hello from {one['pids'][0]}" in log_texts(tmp_path, "one")
         os.kill(one["pids"][0], signal.SIGUSR1)
@@ -44,7 +45,7 @@ def test_the_log_can_be_read_after_the_extension_and_its_host_ended(tmp_path: Pa
     last_words = output.index("Traceback: my last words")
     assert output.index(f"process {one['pids'][0]} exited with 3") > last_words
     assert f"hello from {two['pids'][0]}" in log_texts(tmp_path, "two")
-    lines = exthost(tmp_path, "logs", "one").stdout.splitlines()
+    lines = run_exthost(tmp_path, "logs", "one").stdout.splitlines()
     [last] = [line for line in lines if "last words" in line]
     time, level, source, _ = last.split(" ", 3)
     assert (level, source, time[-1]) == ("info", "stderr", "Z")
@@ -56,7 +57,7 @@ def folder_of_ended_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ended")
     script = "import os\nos.write(2, b'\\x1b]0;owned\\x07 title\\n')"
     write_config(folder, extension("one"), extension("rude", "python3", "-S", "-c", script))
-    with running(folder):
+    with host_process(folder):
         pass
     return folder
 
@@ -71,7 +72,7 @@ def test_the_number_of_lines_can_be_limited(folder_of_ended_host: Path) -> None:
 def test_the_logs_of_two_configs_are_kept_apart(folder_of_ended_host: Path, tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     assert "goodbye" in log_texts(folder_of_ended_host, "one")
-    result = exthost(tmp_path, "logs", "one")
+    result = run_exthost(tmp_path, "logs", "one")
     assert (result.returncode, result.stdout) == (0, "")
     assert "has written nothing yet" in result.stderr
 
@@ -85,6 +86,6 @@ def test_an_unknown_name_is_an_error_with_a_suggestion(tmp_path: Path) -> None:
 def test_an_extension_cannot_write_to_the_terminal_of_a_reader_of_its_log(
     folder_of_ended_host: Path,
 ) -> None:
-    output = exthost(folder_of_ended_host, "logs", "rude").stdout
+    output = run_exthost(folder_of_ended_host, "logs", "rude").stdout
     assert "\x1b" not in output and "\\x1b]0;owned\\x07 title" in output
     assert log_texts(folder_of_ended_host, "rude")[3] == "\x1b]0;owned\x07 title"

@@ -10,8 +10,8 @@ from exthost.config import config_from_mapping
 from exthost.errors import Refused
 from tests.dialects.requirements import shows
 from tests.dialects.test_mcp import command, read_text_block
-from tests.extensions.harness import failing, until
-from tests.extensions.nexo_tree import plugin
+from tests.extensions.harness import error_of, wait_until
+from tests.extensions.nexo_tree import write_plugin
 from tests.faces.cli.cli_process import run_inside as run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -48,7 +48,7 @@ def test_the_dialect_of_a_command_is_detected_and_each_attempt_is_reported() -> 
     report = json.loads(result.stdout)
     assert report["dialect"] == "nexo"
     tried = {item["dialect"]: item["answer"] for item in report["tried"]}
-    assert next(iter(tried)) == "mcp" and "names no protocolVersion" in tried["mcp"]
+    assert next(iter(tried)) == "mcp" and "has no protocolVersion" in tried["mcp"]
     assert "morphir" in tried and "nexo" not in tried
 
 
@@ -119,7 +119,7 @@ async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path
         "far": {"url": "https://example.org/mcp", "transport": "pigeon"},
     }
     manifest_servers: dict[str, Any] = {"mcpServers": {"files": {"command": program, "args": args}}}
-    plugin(tmp_path / "a", "a", tools=["lookup"])
+    write_plugin(tmp_path / "a", "a", tools=["lookup"])
     (tmp_path / "a" / ".mcp.json").write_text(json.dumps(manifest_servers))
     config = {"discovery": {"search_paths": [str(tmp_path)]}, "mcp_servers": servers}
     async with exthost.Host(config_from_mapping(config)) as host:
@@ -127,9 +127,9 @@ async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path
         assert read_text_block(await host.call_tool("ext_near_echo", {"a": 1})) == {"a": 1}
         assert read_text_block(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
         assert host["a.files"].state == "ready" and host["a.files"].dialect.name == "mcp"
-        error = await failing(host["far"].start())
+        error = await error_of(host["far"].start())
         assert isinstance(error, Refused) and "'pigeon' is not supported" in error.message
         before = len(host.tools)
         await host.call_tool("ext_near_change", {"add": ["more"]})
-        await until(lambda: "ext_near_more" in host.tools)
+        await wait_until(lambda: "ext_near_more" in host.tools)
         assert len(host.tools) == before + 1

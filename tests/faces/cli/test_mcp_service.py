@@ -18,10 +18,10 @@ from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
-    exthost,
+    host_process,
+    run_exthost,
     run_inside,
     run_json,
-    running,
     wait_for,
     write_config,
 )
@@ -82,7 +82,7 @@ def test_a_host_that_serves_mcp_can_be_queried_and_controlled(
         assert status["host"]["pid"] == host.pid
         [before] = status["extensions"]
         assert run_json(tmp_path, "restart", "one")["pids"] != before["pids"]
-        assert "ready" in exthost(tmp_path, "logs", "one").stdout
+        assert "ready" in run_exthost(tmp_path, "logs", "one").stdout
         assert host.stdin is not None and host.stdout is not None
         host.stdin.write(json.dumps(INITIALIZE) + "\n")
         host.stdin.flush()
@@ -90,9 +90,10 @@ def test_a_host_that_serves_mcp_can_be_queried_and_controlled(
     assert run_json(tmp_path, "status", code=2)["error"]["code"] == "X1275"
 
 
+@pytest.mark.more
 def test_run_serves_http_and_its_control_socket(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
-    with running(tmp_path, "--http", "localhost:0", "--json") as host:
+    with host_process(tmp_path, "--http", "localhost:0", "--json") as host:
         assert host.stdout is not None
         service = json.loads(host.stdout.readline())
         assert service["url"].startswith("http://localhost:") and service["token"]
@@ -106,7 +107,7 @@ def test_run_serves_http_and_its_control_socket(tmp_path: Path) -> None:
 def test_a_gateway_warns_that_it_is_separate_from_the_running_host(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with (
-        running(tmp_path) as host,
+        host_process(tmp_path) as host,
         subprocess.Popen(
             [*EXTHOST, "gateway", "--own"],
             cwd=tmp_path,

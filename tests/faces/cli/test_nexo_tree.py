@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import plugin, rewrite, yaml
+from tests.extensions.nexo_tree import rewrite, write_plugin, yaml
 from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS
 from tests.faces.cli.cli_process import run_inside as run
 
@@ -35,24 +35,24 @@ def tree(tmp_path: Path) -> Path:
     """A folder with two search paths, which have every kind of extension that the rules of
     discovery distinguish."""
     one, two = tmp_path / "one", tmp_path / "two"
-    plugin(one / "zebra", "zebra", behaviour={"listed": ["echo", "other"]})
-    plugin(one / "deep" / "er", "ant")
-    plugin(one / "too" / "very" / "far" / "down", "far")
-    plugin(one / "node_modules" / "x", "ignored")
-    plugin(one / "zebra" / "inner", "nested")
-    plugin(one / "off", "off")
-    plugin(one / "off" / "inside", "under_off")
+    write_plugin(one / "zebra", "zebra", behaviour={"listed": ["echo", "other"]})
+    write_plugin(one / "deep" / "er", "ant")
+    write_plugin(one / "too" / "very" / "far" / "down", "far")
+    write_plugin(one / "node_modules" / "x", "ignored")
+    write_plugin(one / "zebra" / "inner", "nested")
+    write_plugin(one / "off", "off")
+    write_plugin(one / "off" / "inside", "under_off")
     gated = '[requires]\nbins = ["no-such-program", "sh"]\nenv = ["NO_SUCH_VARIABLE"]'
-    plugin(one / "gated", "gated", more=gated)
-    broken = plugin(one / "broken", "broken")
+    write_plugin(one / "gated", "gated", more=gated)
+    broken = write_plugin(one / "broken", "broken")
     broken.write_text('[plugin]\nid = "core"\nversion = "1"\ncolour = 1\n')
     (one / "loop").mkdir()
     (one / "loop" / "again").symlink_to(one)
-    plugin(two / "zebra", "zebra")
-    plugin(two / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
+    write_plugin(two / "zebra", "zebra")
+    write_plugin(two / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
     (two / "bee" / ".mcp.json").write_text("{")
     (tmp_path / "outside").mkdir()
-    plugin(tmp_path / "outside", "outside")
+    write_plugin(tmp_path / "outside", "outside")
     (two / "link").symlink_to(tmp_path / "outside")
     return tmp_path
 
@@ -115,9 +115,9 @@ def test_a_disabled_extension_is_listed_and_described_but_not_started(tree: Path
 
 @shows("nexo-disc-14")
 def test_paths_are_reported_below_the_root_that_the_config_names(tmp_path: Path) -> None:
-    broken = plugin(tmp_path / "real" / "broken", "broken")
+    broken = write_plugin(tmp_path / "real" / "broken", "broken")
     broken.write_text('[plugin]\nid = "core"\nversion = "1"\n')
-    plugin(tmp_path / "real" / "bee", "bee")
+    write_plugin(tmp_path / "real" / "bee", "bee")
     servers = '{\n  "mcpServers": {\n    "s": {}\n  }\n}'
     (tmp_path / "real" / "bee" / ".mcp.json").write_text(servers)
     (tmp_path / "named").symlink_to(tmp_path / "real")
@@ -138,14 +138,14 @@ def test_validate_checks_the_urls_and_names_of_servers(tmp_path: Path) -> None:
         "[mcp_servers.'a.b']\ncommand = 'x'\n": "mcp_servers.'a.b'",
     }
     for n, more in enumerate(invalid_tables):
-        plugin(tmp_path / f"x{n}", f"x{n}", more=more)
+        write_plugin(tmp_path / f"x{n}", f"x{n}", more=more)
     diagnostics = run_json("validate", str(tmp_path), code=3)["diagnostics"]
     assert [item["key"] for item in diagnostics] == list(invalid_tables.values())
 
 
 @shows("nexo-cli-06", "nexo-manifest-03")
 def test_validate_reports_a_manifest_for_a_later_host(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "x" / "a", "a")
+    path = write_plugin(tmp_path / "x" / "a", "a")
     later = 'min_agent_version = "999.0.0"\nversion ='
     rewrite(path, path.read_text().replace("version =", later, 1))
     config = str(yaml(tmp_path, search_paths=["x"]))
@@ -324,7 +324,7 @@ def test_the_error_for_a_config_instead_of_a_manifest_names_the_config_option(
 
 def test_info_never_shows_possible_secrets(tree: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "x"\nenv = { A = "hush" }'
-    plugin(tree / "secretive", "secretive", more=server)
+    write_plugin(tree / "secretive", "secretive", more=server)
     result = run("info", str(tree / "secretive"), "--json")
     assert "hush" not in result.stdout and json.loads(result.stdout)["manifest"]["mcp_servers"]
 
@@ -376,7 +376,7 @@ def test_doctor_counts_its_findings(tree: Path) -> None:
 @shows("nexo-context-05")
 def test_a_tool_with_an_invalid_schema_is_reported_and_called(tmp_path: Path) -> None:
     tools = [{"name": "odd", "input_schema": {"type": "no such type"}}]
-    plugin(tmp_path / "x", "x", behaviour={"offer": {"tools": tools}}, tools=("odd",))
+    write_plugin(tmp_path / "x", "x", behaviour={"offer": {"tools": tools}}, tools=("odd",))
     result = run("call", str(tmp_path / "x"), "odd", "a=1", "--json")
     assert json.loads(result.stdout) == {"a": 1}
     assert "warning: " in result.stderr and "odd" in result.stderr
@@ -386,7 +386,7 @@ def test_a_tool_with_an_invalid_schema_is_reported_and_called(tmp_path: Path) ->
 def test_the_servers_of_a_refused_extension_are_refused(tmp_path: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "sh"\n'
     requires = '[requires]\nbins = ["no-such-program"]\nenv = ["HOME", "A_TOKEN"]\n'
-    plugin(tmp_path / "x" / "a", "a", more=server + requires)
+    write_plugin(tmp_path / "x" / "a", "a", more=server + requires)
     rows = run_list(yaml(tmp_path, search_paths=["x"]), A_TOKEN="t")["extensions"]
     assert {row["id"]: (row["state"], row["asks_for"]) for row in rows} == {
         "a": ("refused", ["A_TOKEN"]),
@@ -399,8 +399,8 @@ def test_doctor_reports_a_missing_program_and_does_not_start_remote_extensions(
     tmp_path: Path,
 ) -> None:
     config = str(yaml(tmp_path, search_paths=["x"]))
-    bee = plugin(tmp_path / "x" / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
-    far = plugin(tmp_path / "x" / "far", "far")
+    bee = write_plugin(tmp_path / "x" / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
+    far = write_plugin(tmp_path / "x" / "far", "far")
     remote_transport = '[transport]\nkind = "nats"\nsubject_prefix = "far"\n'
     rewrite(far, far.read_text().partition("[transport]")[0] + remote_transport)
     report = run_json("doctor", "--config", config, BEE_TOKEN="t")
@@ -423,11 +423,11 @@ def test_doctor_with_runtime_reports_timings_and_differences_from_the_manifest(
     tmp_path: Path,
 ) -> None:
     offer = {"tools": ["echo", "extra"], "hooks": ["after_message"]}
-    plugin(
+    write_plugin(
         tmp_path / "x" / "differs", "differs", behaviour={"offer": offer}, tools=("echo", "gone")
     )
     as_declared = {"offer": {"tools": ["echo"]}, "listed": ["echo"]}
-    plugin(tmp_path / "x" / "good", "good", behaviour=as_declared)
+    write_plugin(tmp_path / "x" / "good", "good", behaviour=as_declared)
     config = str(yaml(tmp_path, search_paths=["x"]))
     report = run_json("doctor", "--runtime", "--config", config)
     assert report["ok"]
@@ -440,7 +440,7 @@ def test_doctor_with_runtime_reports_timings_and_differences_from_the_manifest(
     assert {item["extension"] for item in warnings} == {"differs"}
     texts = " ".join(item["message"] for item in warnings)
     assert "gone" in texts and "extra" in texts and "after_message" in texts
-    plugin(tmp_path / "x" / "bad", "bad", behaviour={"exit": 3})
+    write_plugin(tmp_path / "x" / "bad", "bad", behaviour={"exit": 3})
     report = run_json("doctor", "--runtime", "--config", config, code=5)
     [error] = [item for item in report["findings"] if item["level"] == "error"]
     assert error["extension"] == "bad" and error["code"] == "X0501"
@@ -458,7 +458,7 @@ def test_verbs_that_read_only_manifests_accept_no_command(verb: str) -> None:
 
 @shows("nexo-watch-02", "nexo-watch-03")
 def test_run_reports_changed_manifests_and_reloads_them(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "x" / "a", "a")
+    path = write_plugin(tmp_path / "x" / "a", "a")
     watch = {"enabled": True, "debounce_ms": 50, "reload": True}
     config = yaml(tmp_path, search_paths=["x"], watch=watch)
     process = subprocess.Popen(
@@ -485,7 +485,7 @@ def test_run_reports_changed_manifests_and_reloads_them(tmp_path: Path) -> None:
 
 @shows("nexo-watch-05")
 def test_run_reports_each_change_once(tmp_path: Path) -> None:
-    path = plugin(tmp_path / "x" / "a", "a")
+    path = write_plugin(tmp_path / "x" / "a", "a")
     config = yaml(tmp_path, search_paths=["x"], watch={"enabled": True, "debounce_ms": 50})
     process = subprocess.Popen(
         [*EXTHOST, "run", "--config", str(config)],
@@ -522,7 +522,7 @@ def _wait_for_event(lines: Any, **expected: str) -> Any:
 def test_a_config_that_finds_nothing_names_the_folder_that_was_searched(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "x").mkdir(parents=True)
     config = str(yaml(tmp_path, search_paths=["./x"]))
-    plugin(tmp_path / "x" / "bee", "bee")
+    write_plugin(tmp_path / "x" / "bee", "bee")
     message = f"none were found in {tmp_path}/elsewhere/x"
     for verb in ("list", "tools", "doctor"):
         result = run(verb, "--config", config, cwd=tmp_path / "elsewhere")

@@ -19,16 +19,16 @@ from exthost.host.control.address import socket_paths
 from exthost.host.control.socket_path import config_key
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
-from tests.extensions.harness import command as hostile_command
+from tests.extensions.harness import hostile_command as hostile_command
 from tests.extensions.proc import all_pids
 from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
-    exthost,
+    host_process,
+    run_exthost,
     run_inside,
     run_json,
-    running,
     wait_for,
     write_config,
 )
@@ -42,7 +42,7 @@ def pids_by_extension(folder: Path) -> dict[str, Any]:
 def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: Path) -> None:
     unchanged, hostile = extension("same"), extension("h", *hostile_command())
     write_config(tmp_path, unchanged, hostile, extension("gone", *hostile_command()))
-    with running(tmp_path):
+    with host_process(tmp_path):
         before = pids_by_extension(tmp_path)
         calls = [
             subprocess.Popen(
@@ -77,7 +77,7 @@ def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: P
 
 def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
     config = write_config(tmp_path, extension("one"))
-    with running(tmp_path):
+    with host_process(tmp_path):
         before = pids_by_extension(tmp_path)
         config.write_text("[[extensions")
         assert run_json(tmp_path, "reload", code=3)["error"]["kind"] == "ConfigError"
@@ -85,9 +85,9 @@ def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
         outcome = run_json(tmp_path, "reload", code=5)
         assert (outcome["changed"], outcome["failed"][0]["code"]) == ([], "X0401")
         assert pids_by_extension(tmp_path) == before
-        result = exthost(tmp_path, "reload")  # the start is tried again and fails again
+        result = run_exthost(tmp_path, "reload")  # the start is tried again and fails again
         assert result.returncode == 5 and "no-such-program" in result.stderr
-        assert result.stdout == "reloaded: nothing changed; kept the old one of one\n"
+        assert result.stdout == "reloaded: the new version of one failed, and the old one is kept\n"
         for part in ("error[X0401]: one: ", "\n  help:   ", "\n  more:   exthost explain X0401\n"):
             assert part in result.stderr
         write_config(tmp_path, extension("one"))
@@ -99,12 +99,12 @@ def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applie
 ) -> None:
     """A restart does not read the config again; a reload does."""
     write_config(tmp_path, extension("one", more='limits = { call = "10s" }\nenv = { A = "b" }'))
-    with running(tmp_path):
+    with host_process(tmp_path):
         assert "changed" not in run_json(tmp_path, "info", "one")
-        assert "not applied" not in exthost(tmp_path, "restart", "one").stderr
+        assert "not applied" not in run_exthost(tmp_path, "restart", "one").stderr
         more = 'limits = { call = "20s" }\nenv = { A = "c" }'
         write_config(tmp_path, extension("one", more=more))
-        result = exthost(tmp_path, "restart", "one")
+        result = run_exthost(tmp_path, "restart", "one")
         assert "not applied to one yet: env, limits; `exthost reload`" in result.stderr
         info = run_json(tmp_path, "info", "one")
         assert info["limits"]["call"] == 10 and info["changed"].startswith("env, limits: ")
@@ -115,7 +115,7 @@ def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applie
 
 def test_sighup_reads_the_config_again(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
-    with running(tmp_path) as host:
+    with host_process(tmp_path) as host:
         write_config(tmp_path, extension("one"), extension("two"))
         host.send_signal(signal.SIGHUP)
         assert "added two" in wait_for(host, "reloaded:")
@@ -125,7 +125,10 @@ def test_sighup_reads_the_config_again(tmp_path: Path) -> None:
         assert list(pids_by_extension(tmp_path)) == ["one", "two"]
 
 
-def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> None:
+def test_up_runs_a_host_in_the_background_and_down_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.faces.cli.up.free_bytes", lambda _: 0)
     dies = extension("dies", sys.executable, "-S", "-E", "-c", "raise SystemExit('no key')")
     write_config(tmp_path, extension("one"), extension("gone", "no-such-program"), dies)
     # A Python file in the working folder, which an extension could have written, is not imported.
@@ -140,35 +143,37 @@ def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> No
         for part in ("error[X0401]: gone: ", "]: dies: ", "  stderr: no key\n", "  help:   "):
             assert part in result.stderr
         assert "; exthost down ends it\n" in result.stderr
-        assert result.stderr.endswith("/host.out\n")
-        second = exthost(tmp_path, "up", "-d")
+        assert "/host.out\n" in result.stderr
+        assert result.returncode == 5 and "gone, dies have failed" in result.stderr
+        assert "is full: the messages of the host" in result.stderr
+        second = run_exthost(tmp_path, "up", "-d")
         assert second.returncode == 2 and "X1375" in second.stderr
     finally:
-        result = exthost(tmp_path, "down")
+        result = run_exthost(tmp_path, "down")
         # Here the host is a child of the test; after a real `up` it has no living parent.
         os.waitpid(host["pid"], 0)
     assert (result.returncode, result.stdout) == (0, f"host: process {host['pid']} ended\n")
     assert run_json(tmp_path, "down", code=2)["error"]["code"] == "X1275"
     (tmp_path / "exthost.toml").write_text("nonsense")
-    assert exthost(tmp_path, "up", "-d").returncode == 3
+    assert run_exthost(tmp_path, "up", "-d").returncode == 3
 
 
 @pytest.mark.more
 def test_a_second_up_leaves_the_output_of_the_running_host_alone(tmp_path: Path) -> None:
     path = write_config(tmp_path, extension("one"))
     output = Path(log_file(os.environ, config_key(path), "one")).with_name("host.out")
-    with running(tmp_path) as host:
+    with host_process(tmp_path) as host:
         output.write_text("output of the running host\n")
         # Without its socket, the running host is like a host that has just started.
         [socket] = [path for path in socket_paths(path, os.environ) if path.exists()]
         socket.unlink()
-        second = exthost(tmp_path, "up", "-d")
+        second = run_exthost(tmp_path, "up", "-d")
         assert second.returncode == 2
         assert "X1375" in second.stderr and str(host.pid) in second.stderr
         assert "host.out" not in second.stderr  # that file belongs to the running host
         assert output.read_text() == "output of the running host\n"
     write_config(tmp_path, extension("one", more="limits = { call = '1s' }"))
-    failed = exthost(tmp_path, "up", "-d", "--web", "nonsense:1")
+    failed = run_exthost(tmp_path, "up", "-d", "--web", "nonsense:1")
     assert failed.returncode == 2 and failed.stderr.endswith("/host.out\n")
     assert "X1365" in output.read_text() and output.stat().st_mode & 0o777 == 0o600
     assert not list(output.parent.glob("host.out?*"))
@@ -179,7 +184,7 @@ async def test_down_does_not_end_a_program_with_an_embedded_host(tmp_path: Path)
 
     path = write_config(tmp_path)
     async with Host.from_config(path, control=True):
-        result = await asyncio.to_thread(exthost, tmp_path, "down", "--json")
+        result = await asyncio.to_thread(run_exthost, tmp_path, "down", "--json")
     assert json.loads(result.stdout)["error"]["code"] == "X1383"
 
 
@@ -188,15 +193,15 @@ def test_add_and_remove_keep_the_rest_of_the_config(tmp_path: Path) -> None:
     path.write_text("# ours\n[defaults]\nlimits = { call = 5 } # short\n")
     before = path.read_text()
     arguments = ("add", "a", "--dialect", "mcp", "--lazy")
-    result = exthost(tmp_path, *arguments, "--", "server", "--flag", "x y")
+    result = run_exthost(tmp_path, *arguments, "--", "server", "--flag", "x y")
     assert (result.returncode, result.stdout) == (0, "a: added to exthost.toml\n"), result.stderr
     assert path.read_text().startswith(before)
     [row] = run_json(tmp_path, "list")["extensions"]
     assert (row["id"], row["dialect"]) == ("a", "mcp")
-    second = exthost(tmp_path, "add", "a", "--json", "--", "x")
+    second = run_exthost(tmp_path, "add", "a", "--json", "--", "x")
     assert json.loads(second.stdout)["error"]["code"] == "X1312"
-    assert exthost(tmp_path, "add", "b").returncode == 2
-    assert exthost(tmp_path, "add", "b", "--dialect", "nonsense", "--", "x").returncode != 0
+    assert run_exthost(tmp_path, "add", "b").returncode == 2
+    assert run_exthost(tmp_path, "add", "b", "--dialect", "nonsense", "--", "x").returncode != 0
     assert run_json(tmp_path, "remove", "b", code=2)["error"]["code"] == "X1206"
     assert run_json(tmp_path, "remove", "a")["removed"] is True
     assert path.read_text().rstrip() == before.rstrip()
@@ -209,7 +214,7 @@ def test_the_help_of_add_and_remove_fits_the_format_of_the_file(name: str, tmp_p
     text = '{"mcpServers": {"a": {"command": "x"}}}' if is_json else "extensions: {}\n"
     path.write_text(text)
     arguments = ["add", "b", "--json", "--config", name, "--", "x"]
-    error = json.loads(exthost(tmp_path, *arguments).stdout)["error"]
+    error = json.loads(run_exthost(tmp_path, *arguments).stdout)["error"]
     assert error["code"] == "X1327" and "[[extensions]]" not in error["help"]
     if is_json:
         assert '"b": {"command": …, "args": […]}' in error["help"]
@@ -220,22 +225,22 @@ def test_the_help_of_add_and_remove_fits_the_format_of_the_file(name: str, tmp_p
 
 def test_add_creates_a_config_and_reload_applies_an_edited_config(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
-    with running(tmp_path):
-        result = exthost(tmp_path, "add", "two", "--", *hostile_command())
+    with host_process(tmp_path):
+        result = run_exthost(tmp_path, "add", "two", "--", *hostile_command())
         assert result.returncode == 0 and "exthost reload" in result.stderr
         assert run_json(tmp_path, "reload")["added"] == ["two"]
-        assert exthost(tmp_path, "remove", "one").returncode == 0
+        assert run_exthost(tmp_path, "remove", "one").returncode == 0
         assert run_json(tmp_path, "reload")["removed"] == ["one"]
-        result = exthost(tmp_path, "disable", "two")
+        result = run_exthost(tmp_path, "disable", "two")
         assert result.returncode == 0 and "exthost reload" in result.stderr
-        assert exthost(tmp_path, "disable", "two").stderr == ""  # nothing has changed
+        assert run_exthost(tmp_path, "disable", "two").stderr == ""  # nothing has changed
         assert run_json(tmp_path, "reload")["removed"] == ["two"]
-        result = exthost(tmp_path, "enable", "two")
+        result = run_exthost(tmp_path, "enable", "two")
         assert result.returncode == 0 and "exthost reload" in result.stderr
         assert run_json(tmp_path, "reload")["added"] == ["two"]
     empty_folder = tmp_path / "empty"
     empty_folder.mkdir()
-    assert exthost(empty_folder, "add", "one", "--", "x").returncode == 0
+    assert run_exthost(empty_folder, "add", "one", "--", "x").returncode == 0
     assert [item["id"] for item in run_json(empty_folder, "list")["extensions"]] == ["one"]
 
 
@@ -285,7 +290,7 @@ def test_an_interrupted_up_reports_that_its_host_still_starts(tmp_path: Path) ->
         mock.patch.object(subprocess, "Popen", return_value=mock.Mock(pid=4711)),
         mock.patch.object(up, "_wait_until_open", side_effect=KeyboardInterrupt),
     ):
-        result = exthost(tmp_path, "up", "-d")
+        result = run_exthost(tmp_path, "up", "-d")
     assert result.returncode == 130
     assert "still starts in the background, process 4711; exthost down ends it" in result.stderr
 
@@ -293,11 +298,12 @@ def test_an_interrupted_up_reports_that_its_host_still_starts(tmp_path: Path) ->
 def test_the_error_of_up_without_a_folder_for_its_logs_names_the_variable(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     (tmp_path / "home").touch()
-    result = exthost(tmp_path, "up", "-d", EXTHOST_HOME=str(tmp_path / "home"))
+    result = run_exthost(tmp_path, "up", "-d", EXTHOST_HOME=str(tmp_path / "home"))
     assert result.returncode == 4
     assert "help:   set EXTHOST_HOME to a folder of your own" in result.stderr
 
 
+@pytest.mark.more
 def test_concurrent_edits_of_a_config_are_all_kept(tmp_path: Path) -> None:
     write_config(tmp_path, *(extension(f"old{number}") for number in range(3)))
     commands = [["add", f"new{number}", "--", "true"] for number in range(4)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.dialects.requirements import shows
-from tests.extensions.roder import CHILD, entry, manifest_text
+from tests.extensions.roder import CHILD, config_entry, manifest_text
 from tests.faces.cli.cli_process import run_inside as run
 from tests.faces.cli.test_cli import run_json
 
@@ -87,7 +87,7 @@ def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folde
 def test_an_extension_whose_program_is_missing_is_listed_and_fails_when_called(
     tmp_path: Path,
 ) -> None:
-    missing = entry(tmp_path) | {"command": "no-such-program"}
+    missing = config_entry(tmp_path) | {"command": "no-such-program"}
     write_roder_config(tmp_path, missing)
     listing = run_json("list", cwd=tmp_path)
     assert listing["diagnostics"] == []
@@ -100,7 +100,7 @@ def test_an_extension_whose_program_is_missing_is_listed_and_fails_when_called(
 
 @shows("roder-manifest-07")
 def test_the_second_extension_with_the_same_id_is_listed_as_refused(tmp_path: Path) -> None:
-    write_roder_config(tmp_path, entry(tmp_path), entry(tmp_path, id="second"))
+    write_roder_config(tmp_path, config_entry(tmp_path), config_entry(tmp_path, id="second"))
     first, second = run_json("list", cwd=tmp_path)["extensions"]
     assert (first["state"], second["state"]) == ("admitted", "refused")
     assert "extension id 'wire'" in second["reason"]
@@ -110,8 +110,8 @@ def test_the_second_extension_with_the_same_id_is_listed_as_refused(tmp_path: Pa
 def test_an_invalid_manifest_is_a_diagnostic_of_list_and_an_error_of_inspect(
     tmp_path: Path,
 ) -> None:
-    bad = entry(tmp_path, id="bad", text=manifest_text().replace("^0.1", "^0.2"))
-    write_roder_config(tmp_path, entry(tmp_path), bad)
+    bad = config_entry(tmp_path, id="bad", text=manifest_text().replace("^0.1", "^0.2"))
+    write_roder_config(tmp_path, config_entry(tmp_path), bad)
     listing = run_json("list", cwd=tmp_path)
     assert [row["id"] for row in listing["extensions"]] == ["toy"]
     assert [diagnostic["code"] for diagnostic in listing["diagnostics"]] == ["X0244"]
@@ -120,7 +120,7 @@ def test_an_invalid_manifest_is_a_diagnostic_of_list_and_an_error_of_inspect(
 
 
 def test_a_start_fails_if_the_extension_returns_another_checksum(tmp_path: Path) -> None:
-    write_roder_config(tmp_path, entry(tmp_path, 'manifestChecksum="0"'))
+    write_roder_config(tmp_path, config_entry(tmp_path, 'manifestChecksum="0"'))
     error = run_json("inspect", "toy", code=5, cwd=tmp_path)["error"]
     assert (error["code"], error["kind"]) == ("X0544", "HandshakeFailed")
     assert run("explain", "X0544").returncode == 0
@@ -137,7 +137,7 @@ def test_a_folder_with_a_broken_manifest_names_its_fault(folder: Path) -> None:
 
 
 def test_validate_and_doctor_check_the_manifests_that_a_config_names(tmp_path: Path) -> None:
-    one = entry(tmp_path, id="one")
+    one = config_entry(tmp_path, id="one")
     write_roder_config(tmp_path, one, {**one, "id": "two"})
     valid = run_json("validate", cwd=tmp_path)["valid"]
     assert [(row["id"], row["path"]) for row in valid] == [
@@ -163,7 +163,7 @@ def test_validate_and_doctor_check_the_manifests_that_a_config_names(tmp_path: P
 def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
     tmp_path: Path, options: str, message: str
 ) -> None:
-    path = write_roder_config(tmp_path, entry(tmp_path))
+    path = write_roder_config(tmp_path, config_entry(tmp_path))
     path.write_text(path.read_text() + f"\noptions = {options}\n")
     for arguments in (("call", "toy", "echo"), ("inspect", "toy"), ("doctor",)):
         error = run_json(*arguments, code=3, cwd=tmp_path)["error"]
@@ -172,7 +172,7 @@ def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
 
 
 def test_an_option_for_an_unknown_dialect_is_reported_before_the_start(tmp_path: Path) -> None:
-    path = write_roder_config(tmp_path, entry(tmp_path))
+    path = write_roder_config(tmp_path, config_entry(tmp_path))
     path.write_text(path.read_text() + '\n[overrides.toy.options]\ndenied_capabilites = ["fs"]\n')
     error = run_json("call", "toy", "echo", code=3, cwd=tmp_path)["error"]
     assert error["code"] == "X0111" and "did you mean `denied_capabilities`?" in error["message"]

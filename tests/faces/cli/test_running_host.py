@@ -19,15 +19,15 @@ from exthost.faces.cli.status import HEADER, row_cells
 from exthost.host.control.address import socket_paths
 from exthost.host.control.protocol import REQUEST_BYTES
 from exthost.host.control.server import MAX_CLIENTS
-from tests.extensions.harness import command as hostile_command
+from tests.extensions.harness import hostile_command as hostile_command
 from tests.faces.cli.cli_process import (
     PATIENT,
     RUN_SECONDS,
     extension,
-    exthost,
+    host_process,
+    run_exthost,
     run_json,
     run_process,
-    running,
     shared_host,
     wait_for,
     write_config,
@@ -85,7 +85,7 @@ def test_status_shows_how_many_calls_failed(counts: dict[str, int], cell: str) -
 def test_status_shows_the_state_of_each_extension(shared: Shared) -> None:
     folder, host = shared
     status = run_json(folder, "status")
-    result = exthost(folder, "status")
+    result = run_exthost(folder, "status")
     assert status["host"]["pid"] == host.pid
     assert status["host"]["config"] == str(folder / "exthost.toml")
     one, two, failed = status["extensions"]
@@ -102,7 +102,7 @@ def test_status_shows_the_state_of_each_extension(shared: Shared) -> None:
 
 
 def test_stop_start_and_restart_change_the_process_of_one_extension(folder: Path) -> None:
-    with running(folder):
+    with host_process(folder):
         first = status_of(folder, "one")["pids"]
         stopped = run_json(folder, "stop", "one")
         assert (stopped["state"], stopped["pids"]) == ("stopped", [])
@@ -113,7 +113,7 @@ def test_stop_start_and_restart_change_the_process_of_one_extension(folder: Path
         started = run_json(folder, "start", "one")
         assert started["state"] == "ready" and started["pids"] != first
         assert run_json(folder, "start", "one")["pids"] == started["pids"]  # it runs already
-        result = exthost(folder, "restart", "one")
+        result = run_exthost(folder, "restart", "one")
         assert result.returncode == 0 and result.stdout.startswith("one: ready, process ")
         assert result.stdout.count("process") == 1, "only the new process is shown"
         assert status_of(folder, "one")["pids"] not in (first, started["pids"])
@@ -133,7 +133,7 @@ def test_a_failed_start_in_the_running_host_is_reported_by_start_and_restart(
 def test_status_shows_a_crash_after_the_restart(tmp_path: Path) -> None:
     restart = 'restart = { strategy = "immediate", max_retries = 3 }'
     write_config(tmp_path, extension("one", more=restart))
-    with running(tmp_path):
+    with host_process(tmp_path):
         first = status_of(tmp_path, "one")["pids"]
         os.kill(first[0], signal.SIGUSR1)
         deadline = time.monotonic() + RUN_SECONDS
@@ -152,6 +152,7 @@ def test_without_a_host_each_verb_names_the_next_step(folder: Path, arguments: l
     assert error["code"] == "X1275" and "exthost run" in error["help"]
 
 
+@pytest.mark.more
 def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: Shared) -> None:
     folder, host = shared
     before = run_json(folder, "status")["extensions"]
@@ -180,25 +181,25 @@ def test_a_second_host_is_refused_before_it_opens_or_announces_a_service(shared:
 
 
 def test_a_host_whose_socket_was_deleted_is_named_by_its_pid(folder: Path) -> None:
-    with running(folder) as host:
+    with host_process(folder) as host:
         paths = socket_paths(folder / "exthost.toml", os.environ)
         [path] = [path for path in paths if path.exists()]
         path.unlink()
         for verb in ("status", "down", "reload"):
             error = run_json(folder, verb, code=2)["error"]
             assert error["code"] == "X1277" and f"kill -TERM {host.pid}" in error["help"]
-        result = exthost(folder, "call", "one", "echo", "a=1")
+        result = run_exthost(folder, "call", "one", "echo", "a=1")
         assert str(host.pid) in result.stderr and "a new process is started" in result.stderr
 
 
 def test_the_socket_left_by_a_killed_host_is_replaced(folder: Path) -> None:
-    with running(folder) as host:
+    with host_process(folder) as host:
         assert run_json(folder, "status")["host"]["pid"] == host.pid
         host.kill()
         host.wait(timeout=RUN_SECONDS)
     [path] = [path for path in socket_paths(folder / "exthost.toml", os.environ) if path.exists()]
     assert run_json(folder, "status", code=2)["error"]["code"] == "X1275"
-    with running(folder) as host:
+    with host_process(folder) as host:
         assert run_json(folder, "status")["host"]["pid"] == host.pid
     assert not path.exists() and not path.with_suffix(".lock").exists()
 
@@ -212,8 +213,8 @@ def test_only_the_user_can_use_the_control_socket(shared: Shared) -> None:
 
 def test_a_host_runs_though_its_state_folder_cannot_be_created(folder: Path) -> None:
     nowhere = {"EXTHOST_HOME": "/proc/nowhere", "XDG_RUNTIME_DIR": ""}
-    with running(folder, **nowhere) as host:
-        result = exthost(folder, "status", **nowhere)
+    with host_process(folder, **nowhere) as host:
+        result = run_exthost(folder, "status", **nowhere)
         assert result.returncode == 0 and "ready" in result.stdout
         host.send_signal(signal.SIGINT)
         _, stderr = host.communicate(timeout=RUN_SECONDS)
@@ -229,10 +230,10 @@ def test_list_shows_the_states_of_a_running_host(
         return {item["id"]: item["state"] for item in run_json(folder, "list")["extensions"]}
 
     assert states() == {"one": "admitted", "two": "admitted", "gone": "admitted"}
-    with running(folder):
+    with host_process(folder):
         run_json(folder, "stop", "two")
         assert states() == {"one": "ready", "two": "stopped", "gone": "failed"}
-        assert "gone: there is no program" in exthost(folder, "list").stderr
+        assert "gone: there is no program" in run_exthost(folder, "list").stderr
         assert run_json(folder, "info", "two")["state"] == "stopped"
         info = run_json(folder, "info", "gone")
         assert info["state"] == "failed" and "there is no program" in info["reason"]
@@ -295,7 +296,7 @@ def connected_clients(folder: Path, count: int) -> Iterator[list[socket.socket]]
 def wait_until_accepted(folder: Path) -> None:
     """Wait until the host accepts clients again: it has noticed that others have disconnected."""
     deadline = time.monotonic() + RUN_SECONDS
-    while exthost(folder, "status").returncode != 0:
+    while run_exthost(folder, "status").returncode != 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -312,13 +313,13 @@ def test_the_wait_for_a_host_that_does_not_answer_is_bounded(
         assert run_json(folder, "list")["extensions"][0]["state"] == "admitted"
         assert run_json(folder, "info", "one")["state"] == "admitted"
         for arguments in (["list"], ["info", "one"], ["doctor"]):
-            stderr = exthost(folder, *arguments).stderr
+            stderr = run_exthost(folder, *arguments).stderr
             note = f"shown without the running host: the host, process {host.pid}, did not"
             assert note in stderr and f"kill -CONT {host.pid}" in stderr
     finally:
         host.send_signal(signal.SIGCONT)
     monkeypatch.setattr("exthost.faces.cli.extension_summary._ASK_SECONDS", RUN_SECONDS)
-    assert "without the running host" not in exthost(folder, "list").stderr
+    assert "without the running host" not in run_exthost(folder, "list").stderr
 
 
 @pytest.mark.parametrize(
@@ -353,7 +354,7 @@ def test_the_error_for_a_host_that_hangs_names_it_and_says_that_nothing_was_done
 @pytest.mark.more
 def test_a_slow_host_finishes_the_requests_it_accepted(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
-    with running(tmp_path, program=PATIENT) as host:
+    with host_process(tmp_path, program=PATIENT) as host:
         error = run_json(tmp_path, "stop", "s", "--timeout", "3s", code=6)["error"]
         assert error["code"] == "X0875" and f"process {host.pid}" in error["message"]
         assert error["help"].startswith("it continues with the request")
@@ -366,7 +367,7 @@ def test_a_slow_host_finishes_the_requests_it_accepted(tmp_path: Path) -> None:
 
 def test_a_host_that_is_stopping_starts_nothing(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
-    with running(tmp_path, program=PATIENT) as host:
+    with host_process(tmp_path, program=PATIENT) as host:
         host.send_signal(signal.SIGTERM)
         wait_for(host, "stopping")
         assert run_json(tmp_path, "restart", "s", code=2)["error"]["code"] == "X1378"
@@ -379,7 +380,7 @@ def test_a_host_that_is_stopping_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_json_shows_every_event_as_a_line(folder: Path) -> None:
-    with running(folder, "--json") as host:
+    with host_process(folder, "--json") as host:
         run_json(folder, "stop", "one")
         host.send_signal(signal.SIGINT)
         out, _ = host.communicate(timeout=RUN_SECONDS)

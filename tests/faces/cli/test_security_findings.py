@@ -43,7 +43,7 @@ HELD = "permissions = {}"
         (
             entry('permissions = { network = true, filesystem = ["./data:rw"] }'),
             "grant demo",
-            "network = false",
+            'network = ["api.example.com:443"]',
         ),
         (entry(f'{HELD}\nenv = {{ API_TOKEN = "x" }}'), "secret demo", "{ from = "),
         (entry(HELD, args='"server.py", "--api-key=x"'), "secret demo", "env.API_KEY"),

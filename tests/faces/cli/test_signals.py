@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.harness import command as hostile_command
+from tests.extensions.harness import hostile_command as hostile_command
 from tests.faces.cli.cli_process import (
     EXTHOST,
     PATIENT,
     STDERR_WRITER,
     extension,
-    exthost,
-    running,
+    host_process,
+    run_exthost,
     write_config,
 )
 
@@ -123,7 +123,7 @@ def test_the_table_shows_each_extension_and_is_removed_at_the_end(tmp_path: Path
         screen.wait_for("1 of 2 extensions ready")
         screen.wait_for("LAST ERROR")
         screen.wait_for("ready")
-        exthost(tmp_path, "stop", "one")
+        run_exthost(tmp_path, "stop", "one")
         screen.wait_for("stopped")
         screen.press(CTRL_C)
         assert screen.end() == 130
@@ -170,7 +170,7 @@ def test_a_terminal_that_cannot_or_does_not_want_colours_gets_plain_text(
 
 def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
-    with running(tmp_path), terminal(tmp_path) as screen:
+    with host_process(tmp_path), terminal(tmp_path) as screen:
         assert screen.end() == 2
     output = screen.output.decode()
     assert "X1375" in output and output.rfind("\x1b[?25h") >= output.rfind("\x1b[?25l")
@@ -178,7 +178,7 @@ def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) ->
 
 def test_sigterm_stops_the_host_in_order(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
-    with running(tmp_path) as host:
+    with host_process(tmp_path) as host:
         host.send_signal(signal.SIGTERM)
         _, stderr = host.communicate(timeout=WAIT_SECONDS)
     assert host.returncode == 0
@@ -221,7 +221,7 @@ def test_a_flood_of_lines_does_not_delay_the_table_and_the_log_counts_dropped_li
         assert screen.end() == 130
     output = screen.output.decode()
     assert "more lines: exthost logs" in output and output.count("] line ") < 5000
-    log_lines = exthost(tmp_path, "logs", "-n", "30000", "f").stdout.splitlines()
+    log_lines = run_exthost(tmp_path, "logs", "-n", "30000", "f").stdout.splitlines()
     line_count = sum(bool(re.search(" stderr (line|hello|goodbye)", line)) for line in log_lines)
     dropped = [
         int(n) for line in log_lines for n in re.findall(r"dropped: .* \((\d+) so far\)", line)
@@ -231,10 +231,10 @@ def test_a_flood_of_lines_does_not_delay_the_table_and_the_log_counts_dropped_li
 
 def test_the_host_continues_when_its_stderr_is_closed(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
-    with running(tmp_path) as host:
+    with host_process(tmp_path) as host:
         assert host.stderr is not None and host.stdout is not None
         host.stderr.close()
-        assert exthost(tmp_path, "restart", "one").returncode == 0
+        assert run_exthost(tmp_path, "restart", "one").returncode == 0
         host.send_signal(signal.SIGINT)
         assert host.wait(timeout=WAIT_SECONDS) == 130
         host.stdout.close()
@@ -257,10 +257,10 @@ def test_a_reader_that_does_not_read_does_not_block_the_host(
         [*EXTHOST, "run", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as host:
         deadline = time.monotonic() + WAIT_SECONDS
-        while "ready" not in exthost(tmp_path, "status").stdout:
+        while "ready" not in run_exthost(tmp_path, "status").stdout:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        assert exthost(tmp_path, "restart", "f").returncode == 0
+        assert run_exthost(tmp_path, "restart", "f").returncode == 0
         host.send_signal(signal.SIGTERM)
         assert host.wait(timeout=WAIT_SECONDS) == 0
 
@@ -271,12 +271,13 @@ def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
         screen.wait_for("extensions ready")
         screen.press(b"\x13")  # Ctrl-S stops the output of the terminal
         for _ in range(2):
-            assert exthost(tmp_path, "restart", "one").returncode == 0
+            assert run_exthost(tmp_path, "restart", "one").returncode == 0
         screen.press(b"\x11")  # Ctrl-Q resumes it
         screen.press(CTRL_C)
         assert screen.end() == 130
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_many_signals_do_not_change_the_exit_code(tmp_path: Path, number: signal.Signals) -> None:

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 
 from exthost.faces.cli.start_note import start_note
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 
 class Terminal(StringIO):
@@ -23,7 +23,7 @@ async def test_a_start_that_takes_long_is_announced_once_on_a_terminal(
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with start_note("weather", seconds=0.0):
-        await until(lambda: terminal.getvalue() != "")
+        await wait_until(lambda: terminal.getvalue() != "")
         for _ in range(5):
             await asyncio.sleep(0)
     assert terminal.getvalue() == "starting weather …\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.dialects.requirements import shows
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.synaps_tree import write_plugin
 from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
 PLUGINS = Path(__file__).parents[3] / "examples" / "synaps" / "plugins"
@@ -53,8 +53,8 @@ def test_a_plugin_is_inspected_by_its_folder_or_manifest(target: str, home: Path
 
 
 def test_doctor_reports_plugins_outside_of_the_search_paths(tmp_path: Path, home: Path) -> None:
-    plugin(tmp_path / ".synaps" / "plugins" / "unseen")
-    plugin(tmp_path / "extensions" / "seen")
+    write_plugin(tmp_path / ".synaps" / "plugins" / "unseen")
+    write_plugin(tmp_path / "extensions" / "seen")
 
     def fixes_for_unseen_plugin() -> list[str]:
         result = exthost("doctor", "--json", home=home, cwd=tmp_path)
@@ -103,7 +103,7 @@ def test_a_command_shows_its_progress_and_its_output(home: Path) -> None:
 def test_memory_survives_a_kill_of_the_host_right_after_it_was_acknowledged(
     tmp_path: Path, home: Path
 ) -> None:
-    folder = plugin(tmp_path / "keeper")
+    folder = write_plugin(tmp_path / "keeper")
     # A host that stores a memory and a setting by a plugin, and kills itself.
     script = f"""
 import asyncio, os, signal, sys
@@ -146,7 +146,7 @@ def test_doctor_reports_no_problem_of_a_plugin_that_stores_settings_while_it_sta
     home: Path, tmp_path: Path
 ) -> None:
     behaviour = {"init": [["config.set", {"key": "k", "value": "v"}]]}
-    plugin(tmp_path / "p" / "fine", behaviour, config=[{"key": "k", "required": True}])
+    write_plugin(tmp_path / "p" / "fine", behaviour, config=[{"key": "k", "required": True}])
     config = tmp_path / "exthost.toml"
     config.write_text('[discovery]\nsearch_paths = ["p"]\n[overrides.fine]\n')
     result = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
@@ -177,7 +177,7 @@ def test_doctor_reports_no_problem_of_a_plugin_that_stores_settings_while_it_sta
 def test_a_refusal_is_reported_with_its_exit_code(
     tmp_path: Path, home: Path, extension: dict[str, object], error_code: str, exit_code: int
 ) -> None:
-    folder = plugin(tmp_path / "bad", **extension)  # type: ignore[arg-type]
+    folder = write_plugin(tmp_path / "bad", **extension)  # type: ignore[arg-type]
     result = exthost("inspect", str(folder), "--json", home=home)
     assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (
         exit_code,
@@ -206,7 +206,7 @@ def test_inspect_shows_display_names(tmp_path: Path, home: Path) -> None:
     capability = {"kind": "ocr", "name": "Reads Pictures"}
     capabilities = {"providers": [provider], "capabilities": [capability]}
     offer = {"protocol_version": 1, "capabilities": capabilities}
-    folder = plugin(tmp_path / "named", {"offer": offer})
+    folder = write_plugin(tmp_path / "named", {"offer": offer})
     result = exthost("inspect", str(folder), home=home)
     assert result.returncode == 0
     assert "it has provider:p, ocr:Reads Pictures" in result.stderr

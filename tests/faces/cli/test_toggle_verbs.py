@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import plugin
-from tests.faces.cli.cli_process import exthost, run_json
+from tests.extensions.nexo_tree import write_plugin
+from tests.faces.cli.cli_process import run_exthost, run_json
 
 ENTRIES = """\
 # mine
@@ -33,8 +33,8 @@ start = "lazy"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with two nexo extensions in its search path `x`."""
-    plugin(tmp_path / "x" / "a", "a", more='[mcp_servers.s]\ncommand = "sh"')
-    plugin(tmp_path / "x" / "b", "b")
+    write_plugin(tmp_path / "x" / "a", "a", more='[mcp_servers.s]\ncommand = "sh"')
+    write_plugin(tmp_path / "x" / "b", "b")
     return tmp_path
 
 
@@ -142,5 +142,5 @@ def test_a_config_that_is_a_symlink_stays_a_symlink(folder: Path) -> None:
     real = folder / "real" / "exthost.toml"
     real.write_text(ENTRIES)
     (folder / "exthost.toml").symlink_to(os.path.relpath(real, folder))
-    assert exthost(folder, "disable", "a").stdout == "a: disabled\n"
+    assert run_exthost(folder, "disable", "a").stdout == "a: disabled\n"
     assert (folder / "exthost.toml").is_symlink() and '["a"]' in real.read_text()

@@ -14,11 +14,11 @@ import pytest
 from exthost.faces.cli.key_reader import split_keys
 from exthost.faces.cli.top_layout import HEADER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
-from tests.extensions.harness import command as hostile_command
+from tests.extensions.harness import hostile_command as hostile_command
 from tests.faces.cli.cli_process import (
     EXTHOST,
     extension,
-    exthost,
+    run_exthost,
     run_json,
     shared_host,
     write_config,
@@ -85,6 +85,19 @@ def test_failed_extensions_come_first_and_a_pattern_filters_the_rows() -> None:
     assert order_rows(rows, "nothing") == [] and len(table_lines([], 80)) == 1
 
 
+def test_rows_are_sorted_by_the_chosen_column() -> None:
+    rows = [row("b", rate=1.0, uptime=9.0), row("a", "failed", rate=5.0), row("c", rate=None)]
+    assert [item["id"] for item in order_rows(rows, "", "id")] == ["a", "b", "c"]
+    assert [item["id"] for item in order_rows(rows, "", "calls/s")] == ["a", "b", "c"]
+    assert [item["id"] for item in order_rows(rows, "", "uptime")] == ["b", "a", "c"]
+
+
+def test_a_wide_terminal_shows_pid_and_uptime() -> None:
+    header, line = table_lines([row("a", pids=[11, 4242], uptime=7500.0)], 120)
+    assert line[header.index("PID") - 4 :].split()[:2] == ["4242", "2h5m"]
+    assert "PID" not in table_lines([row("a")], 80)[0]
+
+
 def test_a_config_with_a_lock_has_a_column_for_it() -> None:
     rows = [
         row("a", lock="locked"),
@@ -139,7 +152,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_without_a_terminal_the_table_is_printed_once(folder: Path) -> None:
-    result = exthost(folder, "top")
+    result = run_exthost(folder, "top")
     header, first, *_ = result.stdout.splitlines()
     assert result.returncode == 0 and header.startswith("ID") and first.startswith("zz-bad")
     rows = {item["id"]: item for item in run_json(folder, "top")["extensions"]}
@@ -163,18 +176,24 @@ def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
         screen.press(b"s")
         screen.wait_for("one: stop: stopped")
         screen.press(b"l")
-        screen.wait_for("Ctrl-C comes back")
+        screen.wait_for("q comes back")
         screen.wait_for("exthost stopped")  # a line of the log
-        screen.press(b"\x03")
+        screen.press(b"q")
         screen.wait_for("3 extensions")
         screen.press(b"t")
-        screen.wait_for("trace one: Ctrl-C comes back")
+        screen.wait_for("trace one: q comes back")
         screen.wait_for("messages of one")  # the trace has begun
-        exthost(folder, "call", "two", "shout", "text=unseen")
-        exthost(folder, "start", "one")
+        run_exthost(folder, "call", "two", "shout", "text=unseen")
+        run_exthost(folder, "start", "one")
         screen.wait_for("process")  # a message about the new process
-        screen.press(b"\x03")
+        screen.press(b"\x1b")
         screen.wait_for("3 extensions")
+        screen.press(b"?")
+        screen.wait_for("Any key comes back")
+        screen.press(b"x")
+        screen.wait_for("3 extensions")
+        screen.press(b"o")
+        screen.wait_for("by id")
         screen.press(b"q")
         assert screen.end() == 0
     output = screen.output.decode()
@@ -213,4 +232,4 @@ def test_top_restores_the_terminal_however_it_ends(end: str, code: int, folder: 
 
 
 def test_top_without_a_running_host_is_an_error(tmp_path: Path) -> None:
-    assert exthost(tmp_path, "top").returncode == 2
+    assert run_exthost(tmp_path, "top").returncode == 2

@@ -16,7 +16,7 @@ from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
-    exthost,
+    run_exthost,
     run_inside,
     shared_host,
     write_config,
@@ -191,7 +191,7 @@ def start_trace(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 def call_until_traced(folder: Path, process: "subprocess.Popen[str]", *arguments: str) -> str:
     """Make calls until the trace has its number of messages and ends; return its output."""
     while process.poll() is None:
-        exthost(folder, "call", *arguments)
+        run_exthost(folder, "call", *arguments)
     out, errors = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode == 0, errors
     return out
@@ -221,8 +221,8 @@ def test_a_session_that_is_saved_from_its_start_can_be_replayed(
     file = tmp_path / "saved.jsonl"
     with start_trace(folder, "text", "--save", str(file)) as process:
         while not file.exists() or "spawned" not in file.read_text():
-            exthost(folder, "restart", "text")
-        exthost(folder, "call", "text", "shout", "text=again")
+            run_exthost(folder, "restart", "text")
+        run_exthost(folder, "call", "text", "shout", "text=again")
         while '"AGAIN"' not in file.read_text():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
@@ -235,7 +235,7 @@ def test_a_session_that_is_saved_from_its_start_can_be_replayed(
 def test_a_trace_that_cannot_be_written_ends_with_an_error(folder: Path) -> None:
     with start_trace(folder, "text", "--save", "/dev/full") as process:
         while process.poll() is None:
-            exthost(folder, "call", "text", "shout", "text=x")
+            run_exthost(folder, "call", "text", "shout", "text=x")
         errors = process.communicate(timeout=RUN_SECONDS)[1]
     assert process.returncode == 2 and "error[X1386]: the trace /dev/full is not" in errors
     assert "messages in" not in errors  # the file has no messages
@@ -244,7 +244,7 @@ def test_a_trace_that_cannot_be_written_ends_with_an_error(folder: Path) -> None
 def test_trace_of_an_unknown_name_or_without_a_host_is_an_error(
     folder: Path, tmp_path: Path
 ) -> None:
-    result = exthost(folder, "trace", "txt")
+    result = run_exthost(folder, "trace", "txt")
     assert result.returncode == 2 and "did you mean 'text'?" in result.stderr
     result = run_inside("trace", cwd=tmp_path, env=os.environ)
     assert result.returncode == 2 and "no host is running" in result.stderr

@@ -14,9 +14,9 @@ from tests.extensions.proc import environment_of
 from tests.faces.cli.cli_process import (
     RUN_SECONDS,
     extension,
+    host_process,
     run_inside,
     run_json,
-    running,
     write_config,
 )
 
@@ -100,7 +100,7 @@ def test_a_host_reports_its_state_and_hides_the_socket_from_its_children(
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(path))
         manager.settimeout(RUN_SECONDS)
-        with running(tmp_path, NOTIFY_SOCKET=str(path)) as host:
+        with host_process(tmp_path, NOTIFY_SOCKET=str(path)) as host:
             assert manager.recv(4096).startswith(b"READY=1\nSTATUS=1 of 1 extensions ready")
             (row,) = run_json(tmp_path, "status")["extensions"]
             assert b"NOTIFY_SOCKET" not in environment_of(row["pids"][0])

@@ -114,6 +114,7 @@ WRITING_VERBS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arguments", WRITING_VERBS)
 def test_the_error_for_a_file_size_limit_names_the_limit(arguments: str, tmp_path: Path) -> None:
     line = f"{shlex.join(EXTHOST)} {arguments}"

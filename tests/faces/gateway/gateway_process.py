@@ -1,8 +1,9 @@
 """Helpers that run a gateway for a test, and clients of it.
 
 `open_gateway` runs the gateway in the test process, for tests that are not about processes.
-`on_stdio` starts `exthost gateway` and yields a client on its pipes; `http_gateway` starts one on a
-free port, and `on_http` yields a client of it. `write_config` and `extension` write the config.
+`stdio_client` starts `exthost gateway` and yields a client on its pipes; `http_gateway` starts one
+on a free port, and `http_client` yields a client of it. `write_config` and `extension` write the
+config.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ def extension(name: str, dialect: str, *arguments: str, **more: Any) -> dict[str
 
 
 @asynccontextmanager
-async def on_stdio(config: Path, era: str, **more: Any) -> AsyncIterator[Client]:
+async def stdio_client(config: Path, era: str, **more: Any) -> AsyncIterator[Client]:
     """Start a gateway; yield a client that is connected to its stdin and stdout."""
     program, *args = command(config, "--own")
     server = StdioServerParameters(command=program, args=args, env=environment())
@@ -133,7 +134,7 @@ def http_gateway(config: Path, *arguments: str, plain: bool = False) -> Iterator
 
 
 @asynccontextmanager
-async def on_http(running: RunningGateway, era: str, **more: Any) -> AsyncIterator[Client]:
+async def http_client(running: RunningGateway, era: str, **more: Any) -> AsyncIterator[Client]:
     """Yield a client of a gateway on HTTP."""
     headers = {"Authorization": f"Bearer {running.token}"}
     timeout = httpx2.Timeout(60)

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from exthost.faces.gateway import catalog, stdio
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import ERAS, extension, open_gateway, tools_of
 from tests.faces.gateway.test_http import ACCEPT
 from tests.faces.gateway.test_http_sessions import serve_on_http
@@ -182,14 +182,14 @@ async def test_cancelling_twice_or_an_unknown_request_is_harmless() -> None:
             peer.send(encode_lines(*HANDSHAKE, tool_call(1, "ext_server_hang")))
             assert (await peer.receive())["id"] == "hello"
             child = gateway.host["server"]
-            await until(lambda: child.stats.in_flight == 1)
+            await wait_until(lambda: child.stats.in_flight == 1)
             peer.send(
                 encode_lines(
                     cancellation(1), cancellation(1), cancellation("never"), cancellation(None)
                 )
             )
             peer.send(encode_lines({"jsonrpc": "2.0", "method": "notifications/cancelled"}))
-            await until(lambda: child.stats.cancelled == 1)
+            await wait_until(lambda: child.stats.cancelled == 1)
             peer.send(encode_lines(tool_call(2, "ext_server_echo", a=1), cancellation(1)))
             answer = await peer.receive()
             while answer.get("id") != 2:  # a cancelled request may or may not be answered

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exthost.faces.gateway.capabilities import declared_handlers
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import (
     ERAS,
     command,
@@ -81,7 +81,7 @@ def test_a_server_receives_exactly_the_capabilities_of_the_client(
 async def test_the_client_receives_the_extensions_of_the_servers(era: str) -> None:
     server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
     async with open_gateway({"extensions": [server]}) as gateway:
-        await until(lambda: "ext_server_declared" in gateway.host.tools)
+        await wait_until(lambda: "ext_server_declared" in gateway.host.tools)
         async with client_of(gateway, era) as client:
             declared = client.server_capabilities
             assert declared is not None and declared.extensions is not None

@@ -186,4 +186,4 @@ async def test_a_question_expires(monkeypatch: pytest.MonkeyPatch) -> None:
         async with asyncio.timeout(60):
             assert (await applied.get()).outcome == "unanswered"
         refused = await answer(client, state, a="one")
-    assert refused.is_error and "no answer came within" in text(refused)
+    assert refused.is_error and "no answer arrived within" in text(refused)

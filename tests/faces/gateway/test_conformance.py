@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.gateway.gateway_process import http_gateway, on_http, tools_of, write_config
+from tests.faces.gateway.gateway_process import http_client, http_gateway, tools_of, write_config
 from tests.faces.gateway.token_proxy import token_proxy
 from tests.faces.relay.relay_process import shared_config, status
 
@@ -70,7 +70,7 @@ async def test_the_gateway_passes_the_official_conformance_suite(
         config = write_config(tmp_path, document)
     with http_gateway(config, "--plain-names", plain=True) as running:
         assert running.token is not None
-        async with on_http(running, era) as client:  # wait until all tools are listed
+        async with http_client(running, era) as client:  # wait until all tools are listed
             await tools_of(client, "test_simple_text")
         async with token_proxy(running.url, running.token) as url:
             output = await run_suite(url, revision, tmp_path)

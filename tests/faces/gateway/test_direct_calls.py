@@ -14,7 +14,7 @@ import pytest
 
 from exthost.faces.gateway import call_response, http_calls, stdio
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import STATELESS, open_gateway
 from tests.faces.gateway.test_http import ACCEPT
 from tests.faces.gateway.test_http_sessions import GatewayOnHttp, serve_on_http
@@ -145,9 +145,9 @@ async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_without_an_answer(
     async with connected_peer(monkeypatch, *handshake()) as (gateway, peer, direct):
         child = gateway.host["server"]
         peer.send(encode_lines(tool_call(1, "ext_server_hang"), tool_call("2", "ext_server_hang")))
-        await until(lambda: child.stats.in_flight == 2)
+        await wait_until(lambda: child.stats.in_flight == 2)
         peer.send(encode_lines(cancellation("1"), cancellation(2), cancellation(3)))
-        await until(lambda: child.stats.cancelled == 2)
+        await wait_until(lambda: child.stats.cancelled == 2)
         # A call that is cancelled before it has begun.
         peer.send(encode_lines(tool_call(4, "ext_server_hang"), cancellation(4)))
         peer.send(encode_lines(tool_call(5, "ext_server_echo", a=1)))
@@ -288,7 +288,7 @@ async def test_on_http_a_call_that_takes_long_becomes_a_stream_that_is_kept_open
             rest = "".join([part async for part in parts])
         [response] = events(rest)
         assert (response["id"], response["error"]["code"]) == (1, -32800)  # cancelled
-        await until(lambda: inner.host["server"].stats.cancelled == 1)
+        await wait_until(lambda: inner.host["server"].stats.cancelled == 1)
 
 
 async def test_on_http_the_end_of_a_session_ends_its_direct_calls(
@@ -297,13 +297,13 @@ async def test_on_http_the_end_of_a_session_ends_its_direct_calls(
     async with open_session(monkeypatch) as (gateway, headers, inner):
         child = inner.host["server"]
         hanging = asyncio.ensure_future(gateway.post(tool_call(1, "ext_server_hang"), **headers))
-        await until(lambda: child.stats.in_flight == 1)
+        await wait_until(lambda: child.stats.in_flight == 1)
         sent = {"Authorization": "Bearer one", "Mcp-Session-Id": headers["Mcp_Session_Id"]}
         deleted = await gateway.client.delete(gateway.url, headers=sent)
         assert deleted.status_code == 200
         async with asyncio.timeout(LONG_SECONDS):
             assert "error" in (await hanging).json()
-        await until(lambda: child.stats.in_flight == 0)
+        await wait_until(lambda: child.stats.in_flight == 0)
         response = await gateway.post(tool_call(2, "ext_server_echo", a=1), **headers)
         assert response.status_code == 404
 
@@ -390,6 +390,6 @@ async def test_on_http_stateless_calls_are_direct_and_their_headers_are_checked(
             gateway.post(in_stateless_era(tool_call(3, "ext_server_hang")), **(headers | hang))
         )
         child = inner.host["server"]
-        await until(lambda: child.stats.in_flight == 1)
+        await wait_until(lambda: child.stats.in_flight == 1)
         hanging.cancel()
-        await until(lambda: child.stats.cancelled == 1)
+        await wait_until(lambda: child.stats.cancelled == 1)

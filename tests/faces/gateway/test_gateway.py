@@ -14,18 +14,18 @@ from mcp import Client
 from exthost._version import __version__
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.nexo_tree import plugin
-from tests.extensions.roder import entry as roder_entry
-from tests.extensions.synaps_tree import plugin as synaps_plugin
+from tests.extensions.nexo_tree import write_plugin
+from tests.extensions.roder import config_entry as roder_entry
+from tests.extensions.synaps_tree import write_plugin as synaps_plugin
 from tests.faces.gateway.gateway_process import (
     ERAS,
     ROOT,
     STATELESS,
     RunningGateway,
     extension,
+    http_client,
     http_gateway,
-    on_http,
-    on_stdio,
+    stdio_client,
     tools_of,
     write_config,
 )
@@ -232,10 +232,10 @@ async def check_changed_extensions(
     assert f"ext_{id}_echo" not in await tool_names(client)
     async with tool_changes(client, era, handler) as next_change:
         async with asyncio.timeout(LONG_SECONDS):
-            plugin(folder / "found" / id, id)
+            write_plugin(folder / "found" / id, id)
             while f"ext_{id}_echo" not in await tool_names(client):
                 await next_change()
-            plugin(folder / "found" / id, id, behaviour={"offer": {"tools": ["other"]}})
+            write_plugin(folder / "found" / id, id, behaviour={"offer": {"tools": ["other"]}})
             while f"ext_{id}_other" not in await tool_names(client):
                 await next_change()
     assert f"ext_{id}_echo" not in await tool_names(client)
@@ -255,6 +255,7 @@ async def check_everything(
     await check_changed_extensions(client, era, handler, folder, id)
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 2)
 @shows(
     "gateway-tools-01",
@@ -267,10 +268,11 @@ async def check_everything(
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_on_stdio_can_use_every_dialect(era: str, tmp_path: Path) -> None:
     handler = ChangeHandler()
-    async with on_stdio(write_all_dialects(tmp_path), era, message_handler=handler) as client:
+    async with stdio_client(write_all_dialects(tmp_path), era, message_handler=handler) as client:
         await check_everything(client, era, handler, tmp_path, "later")
 
 
+@pytest.mark.sampled
 @shows(
     "gateway-tools-01",
     "gateway-tools-03",
@@ -285,7 +287,7 @@ async def test_a_client_on_http_can_use_every_dialect(
 ) -> None:
     folder, running = shared
     handler = ChangeHandler()
-    async with on_http(running, era, message_handler=handler) as client:
+    async with http_client(running, era, message_handler=handler) as client:
         await check_everything(client, era, handler, folder, f"later-{era}")
 
 
@@ -306,7 +308,7 @@ async def test_concurrent_clients_receive_only_their_own_progress(
         return result.structured_content
 
     _, running = shared
-    async with on_http(running, "handshake") as one, on_http(running, "stateless") as two:
+    async with http_client(running, "handshake") as one, http_client(running, "stateless") as two:
         results = await asyncio.gather(
             *(call_climb(one, "handshake", 3) for _ in range(5)),
             *(call_climb(two, "stateless", 4) for _ in range(5)),

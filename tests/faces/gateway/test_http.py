@@ -19,8 +19,8 @@ from tests.faces.gateway.gateway_process import (
     ERAS,
     RunningGateway,
     extension,
+    http_client,
     http_gateway,
-    on_http,
     tools_of,
     write_config,
 )
@@ -51,6 +51,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway
         yield gateway._replace(token=file.read_text().strip())
 
 
+@pytest.mark.sampled
 @shows("gateway-http-02", "gateway-http-03")
 @pytest.mark.parametrize(
     ("headers", "status"),
@@ -86,7 +87,7 @@ async def test_requests_with_a_wrong_token_host_or_origin_are_refused(
 
 
 async def test_a_client_with_the_token_can_list_the_tools(running: RunningGateway) -> None:
-    async with on_http(running, "handshake") as client:
+    async with http_client(running, "handshake") as client:
         names = ("ext_climber_climb", "ext_climber_wait", "ext_climber_heard")
         assert set(await tools_of(client, *names)) == set(names)
 
@@ -102,7 +103,7 @@ async def test_the_gateway_ends_while_clients_are_connected_and_hides_its_token_
         is_connected = asyncio.Event()
 
         async def listen(era: str) -> None:
-            async with on_http(running, era) as client:
+            async with http_client(running, era) as client:
                 result = await client.call_tool("ext_agent_env", {})
                 assert token.VARIABLE not in result.structured_content
                 if era == "handshake":
@@ -162,7 +163,7 @@ async def test_clients_with_a_session_are_in_the_status_of_the_host(tmp_path: Pa
     config = write_config(tmp_path, {})
     with http_gateway(config) as running:
         info = types.Implementation(name="tester", version="7")
-        async with on_http(running, "handshake", client_info=info):
+        async with http_client(running, "handshake", client_info=info):
             # The host may handle `notifications/initialized` after it has accepted it.
             await asyncio.to_thread(wait_until, lambda: status(config)["clients"], "no client")
             report = await asyncio.to_thread(status, config)

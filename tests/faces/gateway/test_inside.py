@@ -15,9 +15,9 @@ from exthost.dialects.meanings import Progress
 from exthost.faces.gateway import mcp_values, tool_list
 from exthost.faces.gateway.server import Gateway
 from tests.dialects.requirements import shows
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.extensions.roder import entry as roder_entry
+from tests.extensions.roder import config_entry as roder_entry
 from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, open_gateway, tools_of
 from tests.toys import stepper
 
@@ -181,7 +181,7 @@ async def test_the_first_list_waits_for_extensions_that_start_and_starts_lazy_on
 async def test_a_call_does_not_wait_for_the_start_of_other_extensions() -> None:
     never = extension("never", "morphir", "-S", "-E", "-c", "import time; time.sleep(60)")
     async with open_gateway({"extensions": [TEXT, never]}) as gateway:
-        await until(lambda: "ext_text_shout" in gateway.host.tools)
+        await wait_until(lambda: "ext_text_shout" in gateway.host.tools)
         async with client_of(gateway) as client:
             # `call_tool` of this client would list the tools first.
             params = types.CallToolRequestParams(name="ext_text_shout", arguments={"text": "hi"})
@@ -260,7 +260,7 @@ async def test_clients_are_notified_once_when_an_extension_comes_or_goes(era: st
             await notifications.get()
             assert "ext_text_shout" in await tool_names(client)
             await gateway.host["agent"].restart()  # it offers the same tools as before
-            await until(lambda: gateway._announcer.is_settled)
+            await wait_until(lambda: gateway._announcer.is_settled)
             assert notifications.empty()
             await gateway.host.unload("text")
             await notifications.get()
@@ -276,7 +276,7 @@ async def test_a_lazy_extension_that_is_loaded_later_is_started_for_its_tools() 
     async with open_gateway({}) as gateway, client_of(gateway) as client:
         assert await tool_names(client) == set()
         await gateway.host.load(late)
-        await until(lambda: "ext_late_late" in gateway.host.tools)
+        await wait_until(lambda: "ext_late_late" in gateway.host.tools)
         assert await tool_names(client) == {"ext_late_late"}
 
 
@@ -335,6 +335,6 @@ async def test_a_cancelled_call_is_cancelled_in_the_extension(era: str, toy_dial
         waiting.cancel()
         await asyncio.wait([waiting])
         climber = gateway.host["climber"]
-        await until(lambda: climber.stats.cancelled == 1)
+        await wait_until(lambda: climber.stats.cancelled == 1)
         calls = (await gateway.host.call_tool("ext_climber_heard")).data
         assert calls["cancelled"] == calls["waiting"] != []

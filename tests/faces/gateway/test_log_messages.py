@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 
 from exthost.faces.gateway.announcer import MAX_LOGS_PER_SECOND, _LogLimit
-from tests.faces.gateway.gateway_process import extension, http_gateway, on_http, write_config
+from tests.faces.gateway.gateway_process import extension, http_client, http_gateway, write_config
 from tests.faces.gateway.test_inside import result_text
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -57,7 +57,7 @@ async def test_a_log_message_does_not_break_a_large_result(tmp_path: Path) -> No
     server = extension("big", "mcp", "-S", "-E", "-c", SERVER, str(RESULT_BYTES))
     config = write_config(tmp_path, {"extensions": [server]})
     with http_gateway(config) as running:
-        async with on_http(running, "handshake", logging_callback=on_log) as client:
+        async with http_client(running, "handshake", logging_callback=on_log) as client:
             async with asyncio.timeout(120):
                 result = await client.call_tool("ext_big_big", {})
                 assert len(result_text(result)) == RESULT_BYTES

@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, open_gateway
 from tests.faces.gateway.test_inside import client_of, error_details, result_text, tool_names
 
@@ -66,10 +66,10 @@ async def test_progress_and_cancellation_are_relayed(era: str, server_era: str) 
         assert sorted(steps) == [(n, 3, f"step {n}") for n in (1, 2, 3)]
         waiting = asyncio.ensure_future(client.call_tool("ext_server_hang", {}))
         extension = gateway.host["server"]
-        await until(lambda: extension.stats.in_flight == 1)
+        await wait_until(lambda: extension.stats.in_flight == 1)
         waiting.cancel()
         await asyncio.wait([waiting])
-        await until(lambda: extension.stats.cancelled == 1)
+        await wait_until(lambda: extension.stats.cancelled == 1)
         messages = await received_messages(client)
         (call_id,) = [
             item["id"] for item in messages if item.get("params", {}).get("name") == "hang"

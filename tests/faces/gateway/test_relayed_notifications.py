@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from pydantic import FileUrl
 
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import ERAS, open_gateway
 from tests.faces.gateway.test_inside import client_of, result_text
 from tests.faces.gateway.test_relayed_requests import received_params, server
@@ -84,7 +84,7 @@ async def test_a_client_with_several_calls_receives_a_log_message_once() -> None
             asyncio.ensure_future(caller.call_tool("ext_server_hang", {}))
             for caller in (client, client, other)
         ]
-        await until(lambda: gateway.host["server"].stats.in_flight == 3)
+        await wait_until(lambda: gateway.host["server"].stats.in_flight == 3)
         await notify(client, "notifications/message", {"level": "error", "data": 1})
         await notify(client, "notifications/message", {"level": "error", "data": 2})
         await client.send_ping()

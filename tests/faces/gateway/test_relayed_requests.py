@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from exthost.events import CallStarted
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, open_gateway
 from tests.faces.gateway.test_inside import client_of, error_details, result_text
 
@@ -132,7 +132,7 @@ async def test_the_meta_of_a_call_and_its_error_are_relayed_unchanged(
         envelope = {name for name in meta if name.startswith("io.modelcontextprotocol/")}
         assert bool(envelope) is (server_era == "stateless")
         await gateway.host["server"].call_tool("change", {"add": ["gone"]})
-        await until(lambda: "ext_server_gone" in gateway.host.tools)
+        await wait_until(lambda: "ext_server_gone" in gateway.host.tools)
         with pytest.raises(
             MCPError
         ) as caught:  # the tool is in the list, but the server does not have it

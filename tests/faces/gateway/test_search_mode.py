@@ -11,16 +11,16 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from exthost.events import CallEnded, RuleApplied
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.synaps_tree import write_plugin
 from tests.faces.gateway.gateway_process import (
     ERAS,
     ROOT,
     extension,
-    on_stdio,
     open_gateway,
+    stdio_client,
     write_config,
 )
 from tests.faces.gateway.test_gateway import ChangeHandler, tool_changes
@@ -58,7 +58,7 @@ async def test_a_real_client_finds_and_calls_a_tool_of_every_dialect(
         tmp_path,
         document(tmp_path) | SEARCH | {"gateway": {"mode": "search", "first_list": "100s"}},
     )
-    async with on_stdio(config, era) as client:
+    async with stdio_client(config, era) as client:
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["search_tools", "call_tool"]
         for tool in TOOLS.values():
@@ -102,7 +102,7 @@ async def test_a_call_is_judged_as_the_inner_tool(era: str) -> None:
 async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Path) -> None:
     stop = {"hooks": {"before_tool_call": {"action": "block", "reason": "guarded"}}}
     hooks = [{"hook": "before_tool_call", "tool": "ext_agent_env"}]
-    plugin(tmp_path / "plugins" / "guard", stop, hooks=hooks)
+    write_plugin(tmp_path / "plugins" / "guard", stop, hooks=hooks)
     more = {
         "discovery": {"search_paths": [str(tmp_path / "plugins")]},
         "audit": {"path": str(tmp_path / "audit.jsonl")},
@@ -135,7 +135,7 @@ async def test_schema_checks_and_pins_are_those_of_the_inner_tool(era: str) -> N
     async with open_gateway(pinned | SEARCH) as gateway, client_of(gateway, era) as client:
         change = {"name": "ext_server_change", "arguments": {"add": ["evil"]}}
         await client.call_tool("call_tool", change)
-        await until(lambda: gateway.host["server"].state == "refused")
+        await wait_until(lambda: gateway.host["server"].state == "refused")
         for name in ("ext_server_evil", "ext_server_echo"):
             refused = await client.call_tool("call_tool", {"name": name, "arguments": {}})
             assert refused.is_error and "X0387" in text(refused)

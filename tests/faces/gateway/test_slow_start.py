@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, MCPError
 
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import extension, open_gateway
 from tests.faces.gateway.test_inside import client_of
 
@@ -99,7 +99,7 @@ async def test_a_request_waits_for_the_server_of_the_resource_or_prompt(
         open_gateway({**NO_WAIT, "extensions": servers}) as gateway,
         client_of(gateway) as client,
     ):
-        await until(lambda: is_ready(gateway, "early"))
+        await wait_until(lambda: is_ready(gateway, "early"))
         request = asyncio.ensure_future(send_request(client))
         # The gateway has received the request above when the early server has answered this one.
         assert (await client.read_resource("early:a")).contents
@@ -116,7 +116,7 @@ async def test_an_error_of_the_server_of_a_resource_is_answered_without_waiting_
     early = extension("early", "mcp", "-S", "-E", "-c", program, "early", str(tmp_path))
     servers = [early, server("late", tmp_path / "go")]
     async with open_gateway({**NO_WAIT, "extensions": servers}) as gateway:
-        await until(lambda: is_ready(gateway, "early"))
+        await wait_until(lambda: is_ready(gateway, "early"))
         async with client_of(gateway) as client, asyncio.timeout(LONG_SECONDS):
             with pytest.raises(MCPError, match="early has no such thing"):
                 await client.read_resource("early:a")

@@ -16,7 +16,7 @@ import pytest
 
 from exthost.faces.gateway import line_writer, stdio
 from tests.dialects.requirements import shows
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import (
     ROOT,
     command,
@@ -282,7 +282,7 @@ async def test_a_client_that_disconnects_during_a_call_ends_the_session(
         peer.send(encode_lines(*HANDSHAKE))
         await peer.receive()
         peer.send(encode_lines(tool_call(1, "ext_hung_late")))
-        await until(lambda: gateway.host["hung"].stats.in_flight == 1)
+        await wait_until(lambda: gateway.host["hung"].stats.in_flight == 1)
         peer.close_writer()
         peer.close_reader()
         try:
@@ -319,7 +319,7 @@ async def test_a_client_that_does_not_read_delays_only_itself() -> None:
                 encode_lines(*HANDSHAKE, *(tool_call(n, "ext_large_large") for n in range(4)))
             )
             host = gateway.host
-            await until(lambda: sum(ext.stats.result for ext in host.extensions) == 4)
+            await wait_until(lambda: sum(ext.stats.result for ext in host.extensions) == 4)
             quick.send(encode_lines(*HANDSHAKE, tool_call("mine", "ext_large_large")))
             assert [(await quick.receive())["id"] for _ in range(2)] == ["hello", "mine"]
             received = [(await slow.receive())["id"] for _ in range(5)]

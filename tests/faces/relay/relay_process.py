@@ -14,7 +14,7 @@ from typing import Any
 from exthost.errors import ExthostError
 from exthost.host.control.client import ask
 from exthost.host.control.protocol import ControlRequest
-from tests.extensions.proc import runs
+from tests.extensions.proc import is_running
 from tests.faces.gateway.gateway_process import ROOT, environment, write_config
 
 # Generous, because the machine may be busy: a host takes seconds to import then.
@@ -97,7 +97,7 @@ class RelayClient:
         deadline = time.monotonic() + SECONDS
         while b"\n" not in self._partial:
             ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no message came: {self.said()}"
+            assert ready, f"no message arrived: {self.said()}"
             data = os.read(fd, 65536)
             assert data, f"the relay closed stdout: {self.said()}"
             self._partial += data
@@ -180,7 +180,7 @@ def wait_until(condition: Any, what: str) -> None:
 
 
 def wait_until_gone(*pids: int) -> None:
-    wait_until(lambda: not any(map(runs, pids)), f"{pids} still run")
+    wait_until(lambda: not any(map(is_running, pids)), f"{pids} still run")
 
 
 def has_host(config: Path) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from exthost.faces.gateway.client_processes import keeps_state
 from exthost.model.spec import Spec
-from tests.extensions.proc import runs
+from tests.extensions.proc import is_running
 from tests.faces.relay.relay_process import (
     RelayClient,
     host_pid,
@@ -47,7 +47,7 @@ def test_each_client_has_a_process_of_a_server_that_is_not_shared(tmp_path: Path
             [second] = [pid for pid in server_pids(config) if pid != first]
             assert one.text("ext_child_echo", a=3) == '{"a": 3}'
         wait_until_gone(second)
-        assert runs(first)
+        assert is_running(first)
         host = host_pid(config)
     wait_until_gone(first, host)
 
@@ -91,6 +91,7 @@ def _reply(id: Any, result: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode() + b"\n"
 
 
+@pytest.mark.more
 def test_a_server_that_asks_its_client_has_a_process_for_each_from_then_on(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with able(config) as one, able(config) as other:

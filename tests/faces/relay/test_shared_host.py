@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.cli_process import run_inside, running
+from tests.faces.cli.cli_process import host_process, run_inside
 from tests.faces.relay.relay_process import (
     SECONDS,
     RelayClient,
@@ -59,7 +59,7 @@ def test_two_clients_that_start_at_the_same_moment_get_one_host(tmp_path: Path) 
 @pytest.mark.more
 def test_a_client_uses_the_host_of_run_which_stays(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
-    with running(tmp_path) as host:
+    with host_process(tmp_path) as host:
         with joined(config) as client:
             assert client.text("ext_child_echo", a=1) == '{"a": 1}'
             assert [one["pid"] for one in status(config)["clients"]] == [client.process.pid]
@@ -68,6 +68,7 @@ def test_a_client_uses_the_host_of_run_which_stays(tmp_path: Path) -> None:
         host.communicate(timeout=SECONDS)
 
 
+@pytest.mark.sampled
 def test_a_host_that_is_killed_fails_the_calls_and_the_next_one_is_joined(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client:
@@ -107,7 +108,7 @@ def test_a_client_without_a_host_joins_one_that_is_started_meanwhile(tmp_path: P
         first = host_pid(config)
         os.kill(first, signal.SIGTERM)
         wait_until_gone(first)
-        with running(tmp_path) as host:
+        with host_process(tmp_path) as host:
             client.until("notifications/tools/list_changed")
             assert host_pid(config) == host.pid
             host.send_signal(signal.SIGTERM)
@@ -147,7 +148,7 @@ def test_a_config_that_changed_is_read_again_by_a_host_of_its_clients(tmp_path: 
 @pytest.mark.more
 def test_a_config_that_changed_is_reported_for_a_host_of_run(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
-    with running(tmp_path) as host:
+    with host_process(tmp_path) as host:
         shared_config(tmp_path, {"mcp_servers": server() | server("second")})
         with joined(config) as client:
             said = client.said()
@@ -289,6 +290,7 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
 # -- a list at once --------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_the_second_host_lists_the_tools_and_starts_no_server(tmp_path: Path) -> None:
     config = shared_config(tmp_path, {"mcp_servers": server() | server("second")})
     with joined(config) as client:

@@ -31,16 +31,82 @@ FORECAST = {
     },
     "required": ["city"],
 }
+ORDER = {
+    "type": "object",
+    "properties": {
+        "code": {"type": "string", "pattern": "^[A-Z]{3}-\\d+$", "description": "Of the shop"},
+        "due": {"type": "string", "format": "date"},
+        "amount": {"type": "number", "minimum": 0.5, "maximum": 100},
+        "customer": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 2},
+                "email": {"type": "string", "format": "email"},
+            },
+            "required": ["name"],
+        },
+        "items": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "sku": {"type": "string"},
+                    "count": {"type": "integer", "minimum": 1},
+                },
+                "required": ["sku", "count"],
+            },
+        },
+        "payment": {
+            "oneOf": [
+                {
+                    "title": "card",
+                    "type": "object",
+                    "properties": {"kind": {"const": "card"}, "number": {"type": "string"}},
+                    "required": ["kind", "number"],
+                },
+                {
+                    "title": "invoice",
+                    "type": "object",
+                    "properties": {"kind": {"const": "invoice"}, "days": {"type": "integer"}},
+                    "required": ["kind"],
+                },
+            ]
+        },
+    },
+    "required": ["code", "customer", "items"],
+}
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 TOOLS = {
     "forecast": ("The weather of the next days, as a table", FORECAST),
     "chart": ("A picture of a wave", NO_ARGUMENTS),
     "count": ("Counts, and reports progress", STEPS),
+    "order": ("Takes an order with nested objects", ORDER),
     "echo": ("Returns its text", TEXT),
     "fail": ("Fails with a reason", NO_ARGUMENTS),
     "crash": ("Ends its process", NO_ARGUMENTS),
     "attack": (f"Its text is an attack: {ATTACK}", NO_ARGUMENTS),
+}
+
+
+CAPABILITIES: dict[str, Any] = {
+    "tools": {},
+    "resources": {},
+    "prompts": {},
+    "logging": {},
+    "completions": {},
+}
+LISTS = {
+    "resources/list": {"resources": [{"uri": "note://1", "name": "first note"}]},
+    "resources/templates/list": {
+        "resourceTemplates": [{"uriTemplate": "note://{id}", "name": "note"}]
+    },
+    "prompts/list": {
+        "prompts": [
+            {"name": "review", "arguments": [{"name": "language", "required": True}]},
+        ]
+    },
 }
 
 
@@ -99,6 +165,8 @@ def call(params: Any) -> dict[str, Any]:
             }
             send(method="notifications/progress", params=progress)
         return text_result(f"counted to {steps}")
+    if name == "order":
+        return text_result(json.dumps(arguments)) | {"structuredContent": arguments}
     if name == "echo":
         return text_result(arguments["text"])
     if name == "fail":
@@ -119,7 +187,7 @@ def main() -> None:
         if method == "initialize":
             server_info = {"name": "showcase", "version": "1.0"}
             version = request["params"]["protocolVersion"]
-            result: Any = {"protocolVersion": version, "capabilities": {"tools": {}}}
+            result: Any = {"protocolVersion": version, "capabilities": CAPABILITIES}
             send(id=id, result=result | {"serverInfo": server_info})
         elif method == "tools/list":
             tools = [
@@ -127,6 +195,23 @@ def main() -> None:
                 for name, (description, schema) in TOOLS.items()
             ]
             send(id=id, result={"tools": tools})
+        elif method in LISTS:
+            send(id=id, result=LISTS[method])
+        elif method == "resources/read":
+            uri = request["params"]["uri"]
+            send(id=id, result={"contents": [{"uri": uri, "text": f"the text of {uri}"}]})
+        elif method == "prompts/get":
+            language = request["params"]["arguments"].get("language")
+            content = {"type": "text", "text": f"Review this {language} code"}
+            send(id=id, result={"messages": [{"role": "user", "content": content}]})
+        elif method == "completion/complete":
+            typed = request["params"]["argument"]["value"]
+            values = [name for name in ("python", "pascal", "rust") if name.startswith(typed)]
+            send(id=id, result={"completion": {"values": values}})
+        elif method == "logging/setLevel":
+            sys.stderr.write(f"level {request['params']['level']}\n")
+            sys.stderr.flush()
+            send(id=id, result={})
         elif method == "tools/call":
             send(id=id, result=call(request["params"]))
         elif id is not None:

@@ -14,6 +14,7 @@ from exthost.faces.http_server.access import Access
 from exthost.faces.http_server.listener import listen
 from exthost.faces.http_server.server import serve_app
 from exthost.faces.http_server.token import Token, Tokens
+from exthost.faces.web import endpoints
 from exthost.faces.web.application import build_application
 from exthost.faces.web.endpoints import Endpoints
 from exthost.faces.web.history import MAX_CALLS, MAX_MOVES, POINT_COUNT, History, point_number
@@ -157,3 +158,8 @@ async def test_a_client_that_disconnects_during_its_request_leaves_no_traceback_
         await asyncio.wait([serving])
         await endpoints.sampler.close()
     assert "Traceback" not in caplog.text and "Exception" not in caplog.text
+
+
+def test_the_page_is_smaller_than_150_kilobytes() -> None:
+    static = Path(endpoints.__file__).with_name("static")
+    assert sum(file.stat().st_size for file in static.iterdir()) < 150_000

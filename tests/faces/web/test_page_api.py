@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from exthost.extension.lifecycle import TABLE, State
-from tests.faces.cli.cli_process import RUN_SECONDS, exthost, run_json, run_process
+from tests.faces.cli.cli_process import RUN_SECONDS, run_exthost, run_json, run_process
 from tests.faces.web.page_process import PLUGINS, Page, page, showcase_config
 from tests.faces.web.showcase import ATTACK
 
@@ -169,16 +168,6 @@ async def test_the_api_returns_the_tools_and_permissions_of_an_extension(running
     assert about["permissions"]["granted"] is None
     assert "network" in about["permissions"]["in_force"]
     assert [move["state"] for move in about["moves"]][-3:] == ["ready", "starting", "admitted"]
-
-
-async def test_the_life_cycle_of_the_api_is_that_of_the_host(running: Page) -> None:
-    async with client(running) as http:
-        table = (await http.get("api/host")).json()["lifecycle"]
-    assert table["states"] == [state.value for state in State]
-    moves = {
-        (move["from"], move["to"], event) for move in table["moves"] for event in move["events"]
-    }
-    assert moves == {(row.state.value, row.next.value, row.event.value) for row in TABLE}
 
 
 async def test_a_call_returns_its_progress_and_its_result(running: Page) -> None:
@@ -342,5 +331,5 @@ def test_a_missing_package_and_a_token_file_without_a_service_are_errors(
     )
     result = run_process("run", "--web", "0", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
     assert result.returncode == 3 and "pip install 'exthost[web]'" in result.stderr
-    result = exthost(tmp_path, "run", "--token-file", "t")
+    result = run_exthost(tmp_path, "run", "--token-file", "t")
     assert result.returncode == 2 and "X1366" in result.stderr

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.cli_process import exthost, run_json
+from tests.faces.cli.cli_process import run_exthost, run_json
 from tests.faces.web.browser import Browser, chromium, find_program
 from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 from tests.faces.web.showcase import ATTACK
@@ -59,12 +59,11 @@ def test_the_page_shows_a_crash_and_the_recovery(desktop: Desktop) -> None:
     assert "token" not in browser.evaluate("location.href"), "the token is removed from the address"
     browser.click(".ext[data-id=fragile]")
     browser.click(".tabs [data-tab=life]")
-    browser.wait_for("document.querySelector('.life-state.lit')?.dataset.state === 'ready'")
+    browser.wait_for_text("ready", ".moves")
     (row,) = run_json(folder, "status", "fragile")["extensions"]
     os.kill(row["pids"][0], signal.SIGKILL)
     browser.wait_for_text("1 crash", ".facts")
     browser.wait_for(f"{state_expression('fragile')} === 'ready'")
-    browser.wait_for("document.querySelector('.life-state.lit')?.dataset.state === 'ready'")
     browser.wait_for("document.querySelector('.moves')?.innerText.includes('backoff')")
 
 
@@ -129,7 +128,7 @@ def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
         browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
         assert browser.evaluate("document.querySelectorAll('.question').length") == 0
         with ThreadPoolExecutor(1) as pool:
-            call = pool.submit(exthost, tmp_path, "call", "ext_showcase_echo", "text=from afar")
+            call = pool.submit(run_exthost, tmp_path, "call", "ext_showcase_echo", "text=from afar")
             browser.wait_for_text("from afar", "#questions .question")
             browser.click("#questions .agree")
             assert call.result().returncode == 0

@@ -14,9 +14,9 @@ from exthost.errors import NotFound, Refused
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.web import page_questions
 from exthost.faces.web.page_questions import PageQuestions
-from tests.extensions.harness import until
-from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.cli_process import exthost
+from tests.extensions.harness import wait_until
+from tests.extensions.synaps_tree import write_plugin
+from tests.faces.cli.cli_process import run_exthost
 from tests.faces.web.page_process import Page, page, showcase_config
 from tests.faces.web.test_page_api import call, client, events
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("questions")
     asks = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
     hooks = [{"hook": "before_tool_call", "tool": "ext_showcase_chart"}]
-    plugin(folder / "plugins" / "guard", asks, hooks=hooks)
+    write_plugin(folder / "plugins" / "guard", asks, hooks=hooks)
     discovery = f'[discovery]\nsearch_paths = ["{folder / "plugins"}"]\n'
     audit = f'[audit]\npath = "{folder / "audit.jsonl"}"\n'
     showcase_config(folder, RULE, HIDDEN, discovery, audit)
@@ -127,7 +127,7 @@ async def test_an_answer_needs_the_token(running: Page) -> None:
 async def test_no_answer_in_time_is_a_no(running: Page, folder: Path) -> None:
     async with asked(running, "a", timeout=0.3) as question:
         end = await question.end()
-        assert end["error"]["code"] == "X1842" and "no answer came" in end["error"]["message"]
+        assert end["error"]["code"] == "X1842" and "no answer arrived" in end["error"]["message"]
         assert (await question.answer(True)).status_code == 404
     assert outcomes(folder)[-1] == "unanswered"
 
@@ -145,11 +145,11 @@ async def test_every_open_page_is_asked_about_a_caller_that_cannot_be_asked(
     running: Page, folder: Path
 ) -> None:
     words = ("call", "ext_showcase_echo", "text=hi")
-    refused = await asyncio.to_thread(exthost, folder, *words)
+    refused = await asyncio.to_thread(run_exthost, folder, *words)
     assert refused.returncode == 4 and "no page is open" in refused.stderr
     async with shared(running) as (http, first), shared(running) as (_, second):
         for agreed in (True, False):
-            calling = asyncio.ensure_future(asyncio.to_thread(exthost, folder, *words))
+            calling = asyncio.ensure_future(asyncio.to_thread(run_exthost, folder, *words))
             ([question], same) = [(await anext(each))["questions"] for each in (first, second)]
             assert same == [question] and question["arguments"] == '{"text":"hi"}'
             body = {"question": question["question"], "agreed": agreed}
@@ -187,7 +187,7 @@ async def test_a_question_ends_with_its_call() -> None:
 
     question = {"extension": "", "message": "?", "hook": "rules", "event": {}, "seconds": 1.0}
     asking = asyncio.ensure_future(questions.ask(question, send))
-    await until(lambda: bool(sent))
+    await wait_until(lambda: bool(sent))
     asking.cancel()
     with pytest.raises(NotFound):
         questions.answer(sent[0]["question"], True)

@@ -23,8 +23,8 @@ from exthost.host.control.attached_host import AttachedHost
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.protocol import encode_event, encode_success
 from exthost.host.host import Host
-from tests.extensions.harness import HOSTILE, until
-from tests.extensions.roder import entry as roder_entry
+from tests.extensions.harness import HOSTILE, wait_until
+from tests.extensions.roder import config_entry as roder_entry
 from tests.host.test_hooks import guard
 from tests.host.test_host import TEXT
 from tests.toys import stepper
@@ -164,20 +164,20 @@ async def test_many_calls_run_together_and_a_cancelled_call_ends_alone(tmp_path:
         unanswered = [
             asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)
         ]
-        await until(lambda: host["h"].stats.in_flight == 3)
+        await wait_until(lambda: host["h"].stats.in_flight == 3)
         answers = await asyncio.gather(*(attached["h"].call("echo", n) for n in range(20)))
         assert answers == list(range(20))
         unanswered[1].cancel()
-        await until(lambda: host["h"].stats.in_flight == 2)
+        await wait_until(lambda: host["h"].stats.in_flight == 2)
         await attached["h"].call("release")
         assert (await unanswered[0], await unanswered[2]) == (0, 2)
         # Closing ends the calls in flight of this client; the host continues.
         last_call = asyncio.ensure_future(attached["h"].call("keep"))
-        await until(lambda: host["h"].stats.in_flight == 1)
+        await wait_until(lambda: host["h"].stats.in_flight == 1)
         await attached.close()
         with pytest.raises(errors.ExtensionGone):
             await last_call
-        await until(lambda: host["h"].stats.in_flight == 0)
+        await wait_until(lambda: host["h"].stats.in_flight == 0)
         assert await host["h"].call("echo", 1) == 1
         with pytest.raises(errors.UsageError):
             await attached["h"].call("echo")
@@ -241,7 +241,7 @@ async def test_a_request_that_is_too_large_is_reported_before_it_is_sent(
 ) -> None:
     async with open_host_and_attach(tmp_path) as (host, attached):
         unanswered = asyncio.ensure_future(attached["h"].call("keep", 1))
-        await until(lambda: host["h"].stats.in_flight == 1)
+        await wait_until(lambda: host["h"].stats.in_flight == 1)
         with monkeypatch.context() as patch:
             patch.setattr(protocol, "REQUEST_BYTES", 10_000)
             with pytest.raises(errors.UsageError, match="over the limit") as caught:
@@ -308,7 +308,7 @@ async def test_errors_after_the_end_of_the_host_advise_to_attach_again(
 ) -> None:
     async with open_host_and_attach(tmp_path) as (host, attached):
         unanswered = asyncio.ensure_future(attached["h"].call("keep"))
-        await until(lambda: host["h"].stats.in_flight == 1)
+        await wait_until(lambda: host["h"].stats.in_flight == 1)
         await host.close()
         with pytest.raises(errors.ExtensionGone):
             await unanswered

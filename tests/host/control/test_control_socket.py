@@ -29,7 +29,7 @@ from exthost.host.host import Host
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
 from exthost.wire.framing import Skipped
-from tests.extensions.harness import HOSTILE, until
+from tests.extensions.harness import HOSTILE, wait_until
 from tests.host.test_host import config, entry
 from tests.toys import stepper
 
@@ -330,7 +330,7 @@ async def test_a_client_that_does_not_read_loses_only_its_own_calls(
         for number in range(2, 10):
             message = json.dumps(call_request(number, "h", "echo", "x" * 2**20)).encode() + b"\n"
             not_reading.writer.write(message)
-        await until(lambda: len(control._clients) == 1)
+        await wait_until(lambda: len(control._clients) == 1)
         other.writer.write(json.dumps(call_request(2, "h", "release")).encode() + b"\n")
         replies = [await other.next() for _ in range(2)]
         assert {reply["id"]: reply["ok"]["raw"] for reply in replies}[1] == "other"

@@ -23,8 +23,8 @@ from exthost.host.control.call_requests import CallPerformer
 from exthost.host.control.client import HostClient, connect_to_host
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.host import Host
-from tests.extensions.harness import failing, until
-from tests.extensions.synaps_tree import plugin
+from tests.extensions.harness import error_of, wait_until
+from tests.extensions.synaps_tree import write_plugin
 from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
@@ -48,9 +48,9 @@ asyncio.run(main())
 
 def write_guarded_config(folder: Path) -> Path:
     """Write a config of a tool, and of a guard that requests a person for each call."""
-    plugin(folder / "plugins" / "tools", {"heard": str(folder / "heard")})
+    write_plugin(folder / "plugins" / "tools", {"heard": str(folder / "heard")})
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
-    plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
+    write_plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
     return write_config(folder, {"discovery": {"search_paths": [str(folder / "plugins")]}})
 
 
@@ -119,7 +119,7 @@ async def test_the_caller_is_asked_instead_of_the_host_and_its_answer_decides(
             name = TOOL if call == client.call_tool else "echo"
             assert (await call(name, {"a": 1})).data == {"a": 1}
         for number in (2, 3, 4):  # only True confirms
-            error = await failing(client.call_tool(TOOL, {"a": number}))
+            error = await error_of(client.call_tool(TOOL, {"a": number}))
             assert isinstance(error, Refused) and error.code == "X0332"
             assert "not confirmed: really?" in error.message and error.extension == "guard"
     assert confirmations[0][:3] == ("guard", "really?", "before_tool_call")
@@ -140,7 +140,7 @@ async def test_the_confirm_of_a_call_has_precedence_over_that_of_the_program(
             assert result.data == {"a": 1}
             extension = caller["tools"]
             assert (await extension.call_tool("echo", {"a": 1}, confirm=lambda _: True)).text
-            error = await failing(caller.call_tool(TOOL, {"a": 1}, confirm=lambda _: False))
+            error = await error_of(caller.call_tool(TOOL, {"a": 1}, confirm=lambda _: False))
             assert "not confirmed" in error.message
 
 
@@ -164,7 +164,7 @@ async def test_the_blocking_client_answers_questions(tmp_path: Path) -> None:
 
     async with Host.from_config(config, control=True, confirm=fail_if_asked):
         assert (await asyncio.to_thread(call, True))["raw"] == {"a": 1}
-        assert "not confirmed" in (await failing(asyncio.to_thread(call, False))).message
+        assert "not confirmed" in (await error_of(asyncio.to_thread(call, False))).message
 
 
 async def test_an_async_confirm_has_the_context_variables_of_its_caller(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_an_async_confirm_has_the_context_variables_of_its_caller(tmp_path
         return user.get() == "me"
 
     async with open_host_and_attach(tmp_path, confirm) as (_, client):
-        assert (await failing(client.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(client.call_tool(TOOL, {"a": 1}))).code == "X0332"
         user.set("me")
         assert (await client.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
@@ -186,7 +186,7 @@ async def test_a_confirm_that_is_not_a_function_is_refused(tmp_path: Path) -> No
     assert caught.value.code == "X1332"
     async with open_host_and_attach(tmp_path, None) as (host, client):
         for caller in (host, client):
-            error = await failing(caller.call_tool(TOOL, {"a": 1}, confirm=wrong))
+            error = await error_of(caller.call_tool(TOOL, {"a": 1}, confirm=wrong))
             assert error.code == "X1332"
 
 
@@ -195,11 +195,11 @@ async def test_a_confirm_that_is_not_a_function_is_refused(tmp_path: Path) -> No
 
 async def test_a_client_that_cannot_answer_is_not_asked(tmp_path: Path) -> None:
     async with open_host_and_attach(tmp_path, None) as (_, client):
-        error = await failing(client.call_tool(TOOL, {"a": 1}))
+        error = await error_of(client.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0354" and "no person to ask" in error.message
         assert "exthost.attach" in error.help and "--yes" in error.help
         # Only `true` declares that a client can answer.
-        assert (await failing(client.ask("call", "tools", call_params(confirm=1)))).code == "X0354"
+        assert (await error_of(client.ask("call", "tools", call_params(confirm=1)))).code == "X0354"
     assert not was_called(tmp_path)
 
 
@@ -216,11 +216,11 @@ async def test_a_call_is_refused_without_an_answer_within_its_time(tmp_path: Pat
 
     async with open_host_and_attach(tmp_path, confirm) as (host, client):
         await asyncio.gather(host["guard"].start(), host["tools"].start())
-        error = await failing(client.call_tool(TOOL, {"a": 1}, timeout=0.2))
+        error = await error_of(client.call_tool(TOOL, {"a": 1}, timeout=0.2))
         assert isinstance(error, Refused) and error.code == "X0354"
-        assert "no answer came within the 0.2 s of the call: really?" in error.message
+        assert "no answer arrived within the 0.2 s of the call: really?" in error.message
         assert "timeout" in error.help
-        await until(lambda: waiting == 0)  # the function was cancelled
+        await wait_until(lambda: waiting == 0)  # the function was cancelled
         assert not was_called(tmp_path)
         assert (await client.call_tool(TOOL, {"a": 1}, confirm=lambda _: True)).data == {"a": 1}
 
@@ -233,7 +233,7 @@ async def test_a_call_is_refused_if_confirm_fails(tmp_path: Path) -> None:
         _,
         client,
     ):
-        error = await failing(client.call_tool(TOOL, {"a": 1}))
+        error = await error_of(client.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0354" and "could not ask (ValueError: no terminal)" in error.message
     assert not was_called(tmp_path)
 
@@ -252,7 +252,7 @@ async def test_the_call_of_a_client_that_is_killed_while_asked_is_not_made(tmp_p
         # A later call is the only call that the tool receives.
         async with exthost.attach(config) as other:
             assert (await other.call_tool(TOOL, {"a": 2})).data == {"a": 2}
-        await until(lambda: host["tools"].stats.in_flight == 0)
+        await wait_until(lambda: host["tools"].stats.in_flight == 0)
     assert (tmp_path / "heard").read_text().count("tool.call") == 1
 
 
@@ -297,7 +297,7 @@ async def test_two_clients_that_are_asked_together_get_their_own_questions(
         exthost.attach(config, confirm=make_confirm("yes")) as agreeing,
         exthost.attach(config, confirm=make_confirm("no")) as refusing,
     ):
-        refused = asyncio.ensure_future(failing(refusing.call_tool(TOOL, {"of": "no"})))
+        refused = asyncio.ensure_future(error_of(refusing.call_tool(TOOL, {"of": "no"})))
         result = await agreeing.call_tool(TOOL, {"of": "yes"})
         assert result.data == {"of": "yes"} and (await refused).code == "X0332"
     assert arguments_by_client == {"yes": [{"of": "yes"}], "no": [{"of": "no"}]}
@@ -342,7 +342,7 @@ async def test_an_answer_applies_only_to_its_question_and_its_client(tmp_path: P
         await wait_until_handled(client)
         assert not call.ended
         client.answer({"question": second, "agreed": "true"})
-        assert (await failing(_await(call))).code == "X0332"
+        assert (await error_of(_await(call))).code == "X0332"
     assert (tmp_path / "heard").read_text().count("tool.call") == 1
 
 
@@ -361,7 +361,7 @@ async def test_an_answer_with_an_error_refuses_the_call_and_the_error_is_cut(
         def answer(event: Mapping[str, Any]) -> None:
             client.answer({"question": event["question"], "agreed": True, **error})
 
-        refused = await failing(client.ask("call", "tools", call_params(), answer))
+        refused = await error_of(client.ask("call", "tools", call_params(), answer))
     assert refused.code == "X0354" and len(refused.message) < 1000
     assert not was_called(tmp_path)
 
@@ -416,7 +416,7 @@ async def test_without_hooks_a_call_with_confirm_runs_without_a_task(
         raise AssertionError("the call was made in a task")
 
     monkeypatch.setattr(CallPerformer, "perform", perform)
-    plugin(tmp_path / "plugins" / "tools")
+    write_plugin(tmp_path / "plugins" / "tools")
     config = write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
     async with (
         Host.from_config(config, control=True) as host,

@@ -5,7 +5,7 @@ import signal
 
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 from tests.faces.cli.cli_process import STDERR_WRITER
 from tests.host.test_host import config, entry
 
@@ -16,11 +16,11 @@ async def test_the_status_of_a_pool_keeps_the_error_of_an_ended_process() -> Non
     report = StatusReport(host)
     async with host:
         extension = host["one"]
-        await until(lambda: extension.stats.processes == 2)
+        await wait_until(lambda: extension.stats.processes == 2)
         row = report.row(extension)
         assert row["last_error"] is None
         os.kill(row["pids"][0], signal.SIGUSR1)
-        await until(lambda: extension.stats.crashes == 1)
+        await wait_until(lambda: extension.stats.crashes == 1)
         last_error = report.row(extension)["last_error"]
         assert extension.state == "ready"
         assert (last_error["code"], last_error["exit"]) == ("X1001", "exited with 3")

@@ -15,7 +15,7 @@ from exthost.dialects.roder.facets import Inference
 from exthost.errors import UsageError
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_extension import SyncExtension
-from tests.extensions.harness import closing, unstarted
+from tests.extensions.harness import closed_at_end, unstarted_extension
 
 
 class Counter:
@@ -58,7 +58,7 @@ def dialect_with_notes() -> Dialect:
 
 
 async def test_a_facet_of_another_dialect_is_found_by_its_class() -> None:
-    async with closing(unstarted(dialect=dialect_with_notes())) as ext:
+    async with closed_at_end(unstarted_extension(dialect=dialect_with_notes())) as ext:
         assert await ext.facet(Notes).add("a", times=2) == ["a", "a"]
         with pytest.raises(UsageError) as caught:
             ext.facet(Inference)
@@ -69,7 +69,9 @@ def test_a_facet_of_another_dialect_has_a_blocking_view() -> None:
     loop_thread = LoopThread()
     try:
         ext = SyncExtension(
-            loop_thread.run_plain(lambda: unstarted(dialect=dialect_with_notes(), shared=True)),
+            loop_thread.run_plain(
+                lambda: unstarted_extension(dialect=dialect_with_notes(), shared=True)
+            ),
             loop_thread,
         )
         try:
@@ -94,7 +96,7 @@ def test_a_built_in_facet_found_by_class_is_the_typed_facet() -> None:
     dialect = replace(DIALECT, facets=MappingProxyType({"inference": Inference}))
     loop_thread = LoopThread()
     try:
-        extension = loop_thread.run_plain(lambda: unstarted(dialect=dialect))
+        extension = loop_thread.run_plain(lambda: unstarted_extension(dialect=dialect))
         ext = SyncExtension(extension, loop_thread)
         assert ext.facet(Inference) is ext.inference
         ext.close()

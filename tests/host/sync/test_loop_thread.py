@@ -16,8 +16,8 @@ import exthost
 from exthost import errors
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_extension import SyncExtension
-from tests.extensions.harness import until
-from tests.extensions.proc import gone
+from tests.extensions.harness import wait_until
+from tests.extensions.proc import is_gone
 from tests.host.test_host import TEXT, config, entry
 
 LOOP_THREAD = "exthost loop"
@@ -55,7 +55,7 @@ def test_an_extension_deleted_without_close_warns_and_its_process_ends(
         gc.collect()
     thread.join(60)
     assert not thread.is_alive()
-    assert gone(pid)
+    assert is_gone(pid)
 
 
 def test_a_host_that_is_open_at_the_end_of_the_program_leaves_no_process() -> None:
@@ -64,7 +64,7 @@ def test_a_host_that_is_open_at_the_end_of_the_program_leaves_no_process() -> No
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert "ResourceWarning" in result.stderr and "without close" in result.stderr
     assert "Traceback" not in result.stderr
-    asyncio.run(until(lambda: gone(int(result.stdout))))
+    asyncio.run(wait_until(lambda: is_gone(int(result.stdout))))
 
 
 @pytest.mark.parametrize(

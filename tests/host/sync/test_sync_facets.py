@@ -22,8 +22,8 @@ from exthost.host.sync.sync_host import SyncHost
 from tests.dialects.test_roder import DELTA, DONE, FINISHED, TICK
 from tests.extensions.clock import Clock
 from tests.extensions.nexo_tree import config as nexo_config
-from tests.extensions.nexo_tree import plugin
-from tests.extensions.roder import entry as roder_entry
+from tests.extensions.nexo_tree import write_plugin
+from tests.extensions.roder import config_entry as roder_entry
 from tests.host.test_hooks import guard
 from tests.host.test_host import config, entry
 
@@ -116,7 +116,7 @@ def test_the_error_for_a_missing_facet_names_the_dialect(tmp_path: Path) -> None
 
 
 def test_tool_calls_run_hooks_and_hooks_can_be_run_alone(tmp_path: Path) -> None:
-    plugin(tmp_path / "tool", "tool")
+    write_plugin(tmp_path / "tool", "tool")
     guard(tmp_path, "g", before_tool_call={"override": {"arguments": {"a": 7}}})
     with SyncHost(nexo_config(tmp_path)) as host:
         assert host.call_tool("ext_tool_echo", {"a": 1}).data == {"a": 7}

@@ -20,13 +20,13 @@ from exthost.extension.extension import Extension
 from exthost.host.sync.blocking_call import BlockingCall
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.session.replies import DELIVER
-from tests.extensions.harness import command
+from tests.extensions.harness import hostile_command
 from tests.host.test_host import FRAGILE, TEXT, config, entry
 from tests.toys import stepper
 
 
 def hostile(**settings: Any) -> dict[str, Any]:
-    program, *args = command()
+    program, *args = hostile_command()
     return {
         "name": "h",
         "source": {"type": "process", "command": program, "args": args},
@@ -221,7 +221,7 @@ def test_sync_connect_runs_an_extension_without_a_host() -> None:
     states: list[str] = []
     bus = exthost.Bus()
     bus.subscribe(exthost.events.StateChanged, lambda change: states.append(change.after))
-    with exthost.sync_connect(command(), name="h", events=bus, dialect="morphir") as ext:
+    with exthost.sync_connect(hostile_command(), name="h", events=bus, dialect="morphir") as ext:
         assert (ext.id, ext.state) == ("h", "ready")
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(lambda n: ext.call("echo", n), range(100))) == list(range(100))

@@ -11,7 +11,7 @@ import exthost
 from exthost import errors
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
-from tests.extensions.harness import until
+from tests.extensions.harness import wait_until
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")
@@ -105,7 +105,7 @@ async def test_a_failure_or_an_exit_is_recorded() -> None:
         host.traffic.subscribe(records.append, "b")
         with pytest.raises(errors.ExthostError):
             await host.call_tool("b:divide", {"a": 1, "b": 0})
-        await until(lambda: any(record.kind in ("failure", "exited") for record in records))
+        await wait_until(lambda: any(record.kind in ("failure", "exited") for record in records))
 
 
 async def test_a_subscriber_that_raises_does_not_affect_calls() -> None:
@@ -145,7 +145,7 @@ async def test_a_secret_of_several_lines_is_hidden_on_stderr_and_in_noise() -> N
     records: list[TraceRecord] = []
     host.traffic.subscribe(records.append)
     async with host:
-        await until(lambda: host["a"].state == "failed")
+        await wait_until(lambda: host["a"].state == "failed")
     assert [record.text for record in records if record.kind == "stderr"] == ["***", "***"]
     assert "first-line" not in repr(records) and "second-line" not in repr(records)
 

@@ -1,4 +1,4 @@
-//! A cigen provider in Rust with prost, in the manner of the plugins in the wild: it shakes hands,
+//! A cigen provider in Rust with prost, in the manner of the plugins in the wild: it completes the handshake,
 //! then expects a PlanRequest and a GenerateRequest in turn until its stdin ends.
 //!
 //! prost's derive stands in for generated code; only the fields used here are named, and the
@@ -110,7 +110,7 @@ fn send<M: Message>(message: &M, output: &mut impl Write) -> io::Result<()> {
 
 fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     let hello: Hello = receive(input)?;
-    eprintln!("core {} speaks protocol {}", hello.core_version, hello.core_protocol);
+    eprintln!("core {} uses protocol {}", hello.core_version, hello.core_protocol);
     let info = PluginInfo {
         name: "provider/rust".into(),
         version: env!("CARGO_PKG_VERSION").into(),

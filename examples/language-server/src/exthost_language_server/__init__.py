@@ -7,6 +7,7 @@ In reading order:
     documents        `ext.documents`: documents that stay open
     blocking_facets  `ext.documents`, blocking
     positions        file names, document items and the results for people
+    conformance      how `exthost check` checks a server
     vectors          what goes over the pipe, as data, each with what it means
 """
 
@@ -31,4 +32,5 @@ PACKAGE = DialectPackage(
     },
     blocking_facets={"documents": "exthost_language_server.blocking_facets:SyncDocuments"},
     vectors="exthost_language_server",
+    conformance="exthost_language_server.conformance:CONFORMANCE",
 )

@@ -46,7 +46,7 @@ def ask(method: Any, params: Any) -> Any:
     return answer["result"]
 
 
-def tell(method: str, **params: Any) -> None:
+def notify(method: str, **params: Any) -> None:
     send({"method": method, "params": params})
 
 
@@ -111,14 +111,14 @@ def export(params: Any) -> Any:
 
     def say(content: Any) -> Any:
         event = {"kind": "text", "content": content}
-        tell("command.output", request_id=request, event=event)
+        notify("command.output", request_id=request, event=event)
 
-    tell("task.start", id="export", label="Exporting", kind="generic")
+    notify("task.start", id="export", label="Exporting", kind="generic")
     steps = int(params["args"][0]) if params["args"] else 4
     for step in range(1, steps + 1):
-        tell("task.update", id="export", current=step, total=steps)
+        notify("task.update", id="export", current=step, total=steps)
     say(f"exported {steps} notes")
-    tell("task.done", id="export")
+    notify("task.done", id="export")
     return {"exported": steps}
 
 

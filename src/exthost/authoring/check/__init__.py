@@ -9,6 +9,7 @@ In reading order:
     findings             the results: findings, outcomes, and the report with its score
     offer_audit          checks the tools that an extension announces: descriptions and schemas
     pipes                a process with raw pipes: bytes, stderr, signals, exit
+    host_memory          the memory and settings that the extension stores during a run
     checked_process      a conversation with a process, with the framing and codec of the dialect
     starter              starts processes as the host does
     ledger               collects the findings of a run

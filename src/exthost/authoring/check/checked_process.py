@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+from exthost.authoring.check.host_memory import HostMemory
 from exthost.authoring.check.pipes import Pipes
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall
@@ -37,7 +38,7 @@ from exthost.session.effects import (
     WriteFrame,
     join_frame,
 )
-from exthost.session.failures import Violated
+from exthost.session.failures import NotUnderstood, Violated, not_understood_error
 from exthost.session.observation import Received
 from exthost.session.replies import ANSWER, GeneratorHandler, ReplyHandler
 from exthost.wire.framing import Broken, Bytes, Item, Skipped
@@ -140,9 +141,15 @@ class CheckedProcess:
     """A started process, and the conversation with it."""
 
     def __init__(
-        self, launch: Launch, spec: Spec, dialect: Dialect, conformance: Conformance
+        self,
+        launch: Launch,
+        spec: Spec,
+        dialect: Dialect,
+        conformance: Conformance,
+        host_memory: HostMemory,
     ) -> None:
-        """Start the process. Raises SpawnFailed."""
+        """Start the process. `host_memory` answers its requests to the host. Raises
+        SpawnFailed."""
         self.dialect = dialect
         self.launch = launch
         self.byte_log = ByteLog()
@@ -150,7 +157,8 @@ class CheckedProcess:
         self.is_broken = False  # whether the output cannot be read any further
         self.splits = False  # whether every message is written in pieces
         self.writes_at_end_only = False  # see `find_unflushed_output`
-        self._host_results = conformance.host_results
+        self._spec = spec
+        self._host_memory = host_memory
         self._result_violations = conformance.result_violations
         self._bytes_received = 0
         self._is_inside_frame = False  # the last output completed no frame
@@ -168,7 +176,7 @@ class CheckedProcess:
         self._numbers: dict[Call, int] = {}  # of the last request of each call, from 1
         self._answered_requests = 0  # the number of the last request that was answered
         self._loop = asyncio.get_running_loop()
-        self._output_came = asyncio.Event()
+        self._output_arrived = asyncio.Event()
         self._changed = asyncio.Event()  # set when a call may have ended or taken a step
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
 
@@ -176,7 +184,7 @@ class CheckedProcess:
 
     def _on_output(self, data: bytes) -> None:
         if not data:
-            self._output_came.set()
+            self._output_arrived.set()
             # Wait for the exit, because its status explains more than the end of the output.
             self._loop.call_later(_EXIT_SECONDS, self._fail_all)
             if self.pipes.has_exited:
@@ -190,7 +198,7 @@ class CheckedProcess:
             return
         for item in self._conversation.framing.feed(data):
             self._receive(item)
-        self._output_came.set()
+        self._output_arrived.set()
         self._changed.set()
 
     def _receive(self, item: Item) -> None:
@@ -215,6 +223,9 @@ class CheckedProcess:
         """Handle a frame that could not be decoded, so that the conversation is over."""
         self.is_broken = True
         cause = effects[0].cause if effects and isinstance(effects[0], End) else None
+        if isinstance(cause, NotUnderstood):
+            error = not_understood_error(cause.exception)
+            self._note([Problem("frame", error.message, bytes(frame), error.help)])
         if not isinstance(cause, Violated):
             return
         violation = cause.violation
@@ -250,7 +261,7 @@ class CheckedProcess:
                     is_operation = isinstance(call.reply_handler, GeneratorHandler)
                     call.reject(error if is_operation else NoAnswer(error.message))
                 case ServeRequest(request):
-                    self._write_answer(self._host_answer(request))
+                    self._write_answer(self._host_memory.answer(request, self._spec, self.dialect))
                 case WriteFrame(frame):
                     self._unwritten.append(join_frame(frame))
                 case SetDeadline(call, seconds):
@@ -264,11 +275,6 @@ class CheckedProcess:
                 case Interrupt(exception):
                     raise exception
         self._changed.set()
-
-    def _host_answer(self, request: Request) -> Answer:
-        if request.method in self._host_results:
-            return Reply(request.id, self._host_results[request.method])
-        return self.dialect.refuse(request)
 
     def _write_answer(self, message: Answer) -> None:
         data = self._conversation.encode(message)
@@ -384,7 +390,7 @@ class CheckedProcess:
 
     # -- operations --------------------------------------------------------------------------
 
-    async def shake_hands(self, steps: Handshake, seconds: float) -> Offer:
+    async def run_handshake(self, steps: Handshake, seconds: float) -> Offer:
         """Run the handshake and return the offer. `seconds` is the time limit of each request.
         Raises NoAnswer, and the errors of the dialect's handshake."""
         offer: Offer = await self._run("the handshake", steps, seconds)
@@ -458,11 +464,11 @@ class CheckedProcess:
     async def find_unflushed_output(self, seconds: float = _LAST_OUTPUT_SECONDS) -> None:
         """Close the stdin of a process that has written nothing, and set `writes_at_end_only` if it
         writes then: it keeps its output in a buffer and does not flush it."""
-        self._output_came.clear()
+        self._output_arrived.clear()
         self.pipes.close_stdin()
         try:
             async with asyncio.timeout(seconds):
-                await self._output_came.wait()
+                await self._output_arrived.wait()
         except TimeoutError:
             return
         self.writes_at_end_only = self.has_written

@@ -48,7 +48,7 @@ _NO_SUCH_METHOD = -32601
 
 _TOOL_ENDED_IT = "the call ended the process: see stderr, and catch exceptions around each call"
 _TOOL_SILENT = (
-    "no reply came: answer every call, with an error if need be; --reply-timeout gives it more time"
+    "no reply arrived: answer every call, with an error if needed; --reply-timeout allows more time"
 )
 
 
@@ -88,6 +88,10 @@ class ConversationChecks:
                 await self._run_one(check)
             except _EndedItself:
                 self._ledger.skip(rule, "the process ended on its own")
+            except ExthostError as error:
+                self._ledger.skip(rule, f"the dialect cannot send it: {error.message}")
+            except Exception as error:  # code of the dialect, which another package may have
+                self._ledger.skip(rule, f"the dialect cannot send it: {error!r}")
         self._ledger.mark_checked("stays-alive")
         if self.process is not None and await self.process.pipes.exits_within(_LAST_SECONDS):
             await self._record_end(self.process)
@@ -226,6 +230,9 @@ class ConversationChecks:
         if self.process is None or process.dialect.closed:
             self._ledger.skip("unknown-method", "the dialect has no way to name a method")
             return
+        if not self._conformance.pings:
+            self._ledger.skip("unknown-method", "the dialect has no rule about such a request")
+            return
         began = time.perf_counter()
         try:
             answer = await process.request(_UNKNOWN, self._seconds)
@@ -242,6 +249,9 @@ class ConversationChecks:
         if not self.offer.tools or process.dialect.closed:
             self._ledger.skip("unknown-tool", "it has no tools")
             return
+        if "unknown-tool" not in self._conformance.refused_calls:
+            self._ledger.skip("unknown-tool", "the host makes no such call")
+            return
         call = ToolCall(UNKNOWN_TOOL, {}, spec=self._starter.spec)
         await self._check_refused_call(process, "unknown-tool", call, "a tool that does not exist")
 
@@ -249,6 +259,9 @@ class ConversationChecks:
         tool = tool_with_required_arguments(self.offer)
         if tool is None:
             self._ledger.skip("bad-arguments", "no tool requires arguments")
+            return
+        if "bad-arguments" not in self._conformance.refused_calls:
+            self._ledger.skip("bad-arguments", "the host makes no such call")
             return
         call = ToolCall(tool.name, {}, tool=tool, spec=self._starter.spec)
         subject = f"{tool.name} without the arguments that it requires"
@@ -355,7 +368,7 @@ class ConversationChecks:
         # An unknown method has no effect, whatever its params. But it is of no use here if the
         # extension has already failed to answer it.
         request = self._ping if self._ledger.has("unknown-method") else _UNKNOWN
-        if request is None or process.dialect.closed:
+        if request is None or process.dialect.closed or not self._conformance.pings:
             self._ledger.skip("large-message", "the dialect has no request for it")
             return
         limit = process.max_message_bytes
@@ -402,7 +415,12 @@ class ConversationChecks:
     async def _check_cancel(self, process: CheckedProcess) -> None:
         make_message = process.dialect.cancel_message
         if make_message is None or self._ping is None:
-            self._ledger.skip("cancel", "the dialect has no message that cancels a call")
+            why = (
+                "message that cancels a call"
+                if make_message is None
+                else "request without an effect"
+            )
+            self._ledger.skip("cancel", f"the dialect has no {why}")
             return
         began = time.perf_counter()
         data, call = process.prepare_request(self._ping)

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from exthost.dialects.rules import Rule
 
+Verdict: TypeAlias = Literal["passes", "passes with warnings", "fails"]
 Status: TypeAlias = Literal["passed", "warning", "fault", "skipped"]
 
 
@@ -98,6 +99,13 @@ class Report:
         return not self.faults
 
     @property
+    def verdict(self) -> Verdict:
+        """The result of the check in a word or three."""
+        if not self.ok:
+            return "fails"
+        return "passes with warnings" if self.findings else "passes"
+
+    @property
     def score(self) -> int:
         """The share of checked rules that were kept, 0 to 100. A rule with a warning counts half.
         An extension that does not get ready scores 0: hardly anything of it was checked."""
@@ -125,6 +133,7 @@ class Report:
         return {
             "extension": self.extension,
             "dialect": self.dialect,
+            "verdict": self.verdict,
             "ok": self.ok,
             "score": self.score,
             "seconds": round(self.seconds, 3),

@@ -8,7 +8,7 @@ from exthost.authoring.check.ledger import Ledger
 from exthost.authoring.check.offer_audit import describe_offer_change
 from exthost.authoring.check.starter import Starter
 from exthost.errors import ExthostError
-from exthost.model.messages import Notification
+from exthost.model.messages import Notification, Request
 from exthost.model.offer import Offer
 from exthost.model.shutdown_steps import CloseStdin, Say, Write
 from exthost.process.exit_status import ExitStatus
@@ -31,13 +31,15 @@ class LifeChecks:
         steps = process.dialect.traits.shutdown_steps
         for step in steps:
             match step:
-                case Say(message, _) if not isinstance(message, Notification):
+                case Say(Request() as message, _):
                     try:
                         await process.request(message, self._seconds)
                     except NoAnswer as silence:
                         if await process.pipes.exits_within(0) is None:
                             self._ledger.add_finding("shutdown", str(silence), process)
                     self._ledger.mark_checked("shutdown", time.perf_counter() - began)
+                case Say(Notification() as message, _):
+                    await _notify(process, message)
                 case Write(data):
                     await _write(process, data)
                 case CloseStdin(wait):
@@ -130,11 +132,13 @@ class LifeChecks:
         """Run the shutdown steps up to the end of the input. Return whether the process exits."""
         for step in process.dialect.traits.shutdown_steps:
             match step:
-                case Say(message, _) if not isinstance(message, Notification):
+                case Say(Request() as message, _):
                     try:
                         await process.request(message, self._seconds)
                     except NoAnswer:
                         pass  # the end of the input follows in any case
+                case Say(Notification() as message, _):
+                    await _notify(process, message)
                 case Write(data):
                     await _write(process, data)
         process.pipes.close_stdin()
@@ -159,7 +163,7 @@ class LifeChecks:
         try:
             process, offer = await self._starter.connect()
         except (NoAnswer, ExthostError) as error:
-            why = f"killed and started again, it does not shake hands: {describe_error(error)}"
+            why = f"after a kill and a restart, the handshake fails: {describe_error(error)}"
             self._ledger.add_finding("restart", why, self._starter.latest)
             self._ledger.skip("signal", "it did not start again")
             return
@@ -179,5 +183,13 @@ async def _write(process: CheckedProcess, data: bytes) -> None:
     """Write bytes. It is not an error if the process has already ended."""
     try:
         await process.write(data)
+    except NoAnswer:
+        pass
+
+
+async def _notify(process: CheckedProcess, message: Notification) -> None:
+    """Send a notification. It is not an error if the process has already ended."""
+    try:
+        await process.notify(message)
     except NoAnswer:
         pass

@@ -47,13 +47,19 @@ def check_manifest(spec: Spec) -> ManifestCheck:
     diagnostics = [
         diagnostic
         for diagnostic in report.diagnostics
-        if diagnostic.path == path and diagnostic.is_mistake
+        if diagnostic.path == path and diagnostic.is_mistake and not _is_supplied(diagnostic)
     ]
     findings = tuple(
         Finding(rule, _message(diagnostic), fix=diagnostic.help)
         for diagnostic in _flatten(diagnostics)
     )
     return ManifestCheck(Outcome(rule, findings, reason="" if findings else path))
+
+
+def _is_supplied(diagnostic: Diagnostic) -> bool:
+    """Return whether only the command is missing. A manifest that a config names needs none, and
+    without a command there would be no extension to check."""
+    return diagnostic.key == "launch" and not diagnostic.line
 
 
 def _flatten(diagnostics: list[Diagnostic]) -> list[Diagnostic]:

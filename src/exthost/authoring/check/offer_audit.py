@@ -1,5 +1,6 @@
 """Checks the tools that an extension announces: their descriptions and schemas. Does no I/O."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from exthost.dialects.conformance import OfferWarning, Problem
@@ -8,6 +9,15 @@ from exthost.model.schema import Checker, schema_problem
 
 # Capabilities that announce nothing by themselves: an extension may have them, but no tools.
 _EMPTY_LABELS = frozenset({"logging", "tools"})
+
+# The characters of a name that every host accepts, models' APIs after a substitution.
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+
+# Parts of the warnings that the dialects give for a tool whose name cannot be used.
+_NAME_WARNINGS = (
+    OfferWarning(" has no name and is ignored", "tool-names", "give each tool a name, as text"),
+    OfferWarning(" twice; the first is used", "tool-names"),
+)
 
 # A part of the line that the SDK writes to stderr for a handler that the dialect cannot announce.
 _NOT_OFFERED = "so not offered: "
@@ -18,11 +28,13 @@ def audit_offer(offer: Offer, known_warnings: Sequence[OfferWarning] = ()) -> li
     announced. `known_warnings` are the warnings that do not concern the tools."""
     problems = []
     for warning in offer.warnings:
-        known = (one for one in known_warnings if one.text in warning)
+        known = (kind for kind in (*known_warnings, *_NAME_WARNINGS) if kind.text in warning)
         _, rule, fix = next(known, OfferWarning("", "tools"))
         if rule:
             problems.append(Problem(rule, warning, fix=fix))
     for tool in offer.tools:
+        if not _NAME.fullmatch(tool.name):
+            problems.append(Problem("tool-names", f"{tool.name!r} is not a name for a tool"))
         if not tool.description.strip():
             problems.append(Problem("tools", f"{tool.name} has no description"))
         problems += _input_problems(tool)

@@ -9,7 +9,9 @@ _MARKS = {"passed": "ok", "warning": "warning", "fault": "FAULT", "skipped": "-"
 
 
 def report_lines(report: Report, *, every: bool = False) -> Iterator[str]:
-    """Yield the lines of a report. With `every` it includes the rules that were not checked."""
+    """Yield the lines of a report: the verdict, each rule, the summary. With `every` it includes
+    the rules that were not checked."""
+    yield escape_message(f"{report.extension} ({report.dialect}) {report.verdict}")
     for outcome in report.outcomes:
         if outcome.status != "skipped" or every:
             yield from outcome_lines(outcome)
@@ -24,7 +26,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def summary_line(report: Report) -> str:
-    """Return the score and the counts in one line."""
+    """Return the verdict, the counts and the score in one line."""
     counts = [f"{report.count('passed')} passed"]
     for status, noun in (("warning", "warning"), ("fault", "fault")):
         if number := report.count(status):  # type: ignore[arg-type]
@@ -32,8 +34,8 @@ def summary_line(report: Report) -> str:
     if skipped := report.count("skipped"):
         counts.append(f"{skipped} not checked")
     return (
-        f"{report.extension} ({report.dialect}): score {report.score} of 100; "
-        f"{', '.join(counts)}; {report.seconds:.1f} s"
+        f"{report.extension} ({report.dialect}) {report.verdict}: {', '.join(counts)}; "
+        f"score {report.score} of 100; {report.seconds:.1f} s"
     )
 
 
@@ -48,7 +50,7 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     yield f"         {finding.message}"
     yield f"         rule:   {finding.rule.text}"
     for piece in finding.exchange:
-        yield f"         {'sent' if piece[0] == '>' else 'came'}:   {piece[2:]}"
+        yield f"         {'sent:' if piece[0] == '>' else 'got:':<7} {piece[2:]}"
     for line in finding.stderr:
         yield f"         stderr: {line}"
     yield f"         fix:    {finding.fix or finding.rule.fix}"

@@ -44,7 +44,7 @@ _JSON_RULES = (
     "json", "utf8", "number", "message-form", "notification-form",
     "reply-id", "reply-id-type", "reply-once", "reply-form", "notification-reply",
 )  # fmt: skip
-_OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")
+_OFFER_RULES = ("offer", "tool-names", "tools", "input-schema", "output-schema")
 
 
 async def run_checks(
@@ -117,7 +117,7 @@ async def _check(
             process, offer = await first.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
             assert first.latest is not None
-            # What the process did by itself: `release_all` ends it.
+            # This is the behaviour of the process by itself: `release_all` ends it.
             pipes = first.latest.pipes
             has_ended = pipes.status is not None or pipes.ended.is_set()
             has_exited = has_ended and not isinstance(error, AnswerTimeout)
@@ -186,8 +186,13 @@ def _explain_handshake(
     """Return why a handshake failed, and what to do; "" for the fix that the rule suggests. A cause
     that stderr names comes first. `has_exited`: the process ended by itself."""
     reason = describe_error(error)
+    problems = [problem for problem, _ in process.problems]
+    rules = dict.fromkeys(problem.rule for problem in problems if problem.rule != "handshake")
+    advice = f"correct the faults reported below for {', '.join(rules)}" if rules else ""
     if isinstance(error, ExthostError):
-        return reason, error.help
+        # A mistake in a message explains more than the refusal that follows from it.
+        own_fixes = (problem.fix for problem in problems if problem.rule == "handshake")
+        return reason, advice or next(own_fixes, "") or error.help
     if process.writes_at_end_only:
         return f"{reason}; it wrote only when its stdin was closed", _DOES_NOT_FLUSH
     stderr = process.pipes.stderr
@@ -198,8 +203,7 @@ def _explain_handshake(
     if stderr and has_exited:
         return reason, _RUN_BY_HAND
     if process.has_written:
-        rules = dict.fromkeys(problem.rule for problem, _ in process.problems)
-        return reason, f"correct the faults reported below for {', '.join(rules)}" if rules else ""
+        return reason, advice
     return reason, _EXITED if has_exited else _WROTE_NOTHING
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from exthost.authoring.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer
+from exthost.authoring.check.host_memory import HostMemory
 from exthost.authoring.check.ledger import Ledger
 from exthost.authoring.check.settings import REPLY_SECONDS
 from exthost.dialects.base import Dialect
@@ -15,6 +16,7 @@ from exthost.launch.admission import Admission
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import admit, make_state_folder, prepare
+from exthost.launch.secret_sources import SecretReading, with_secrets
 from exthost.model.offer import Offer
 from exthost.model.spec import HostEnvRef, Spec
 
@@ -60,6 +62,7 @@ class Starter:
         self._handshake_seconds = min(limit, _START_FACTOR * reply_seconds) if is_short else limit
         self._announce = announce
         self._uses_fallback = False
+        self._host_memory = HostMemory()
         self._processes: list[CheckedProcess] = []
         self._admission: Admission | None = None
         self.latest: CheckedProcess | None = None  # the process that was started last
@@ -75,6 +78,7 @@ class Starter:
             spec, self.dialect, self._conformance, self._environ, self.ledger, self._reply_seconds
         )
         starter._uses_fallback = self._uses_fallback
+        starter._host_memory = self._host_memory
         starter._announce = self._announce
         return starter
 
@@ -92,9 +96,17 @@ class Starter:
             await asyncio.to_thread(probe_machine, self.spec)
         if self._admission is None:
             self._admission = admit(self.spec, self.dialect, self._environ)
-        launch = prepare(self.spec, self.dialect, self._environ, admission=self._admission)
+        secrets = SecretReading(self.spec, self._environ)
+        if secrets.is_needed:
+            await asyncio.to_thread(secrets.run)
+        spec = with_secrets(self.spec, secrets.values)
+        launch = prepare(spec, self.dialect, self._environ, admission=self._admission)
         process = CheckedProcess(
-            make_state_folder(launch), self.spec, self.dialect, self._conformance
+            make_state_folder(launch),
+            self.spec,
+            self.dialect,
+            self._conformance,
+            self._host_memory,
         )
         self._processes.append(process)
         self.latest = process
@@ -108,7 +120,7 @@ class Starter:
         process = await self.start()
         process.splits = splits
         try:
-            return process, await self._shake_hands(process)
+            return process, await self._run_handshake(process)
         except NoAnswer:
             if self.dialect.fallback is None or self._uses_fallback or process.is_alive:
                 raise
@@ -117,9 +129,9 @@ class Starter:
         self._uses_fallback = True
         process = await self.start()
         process.splits = splits
-        return process, await self._shake_hands(process)
+        return process, await self._run_handshake(process)
 
-    async def _shake_hands(self, process: CheckedProcess) -> Offer:
+    async def _run_handshake(self, process: CheckedProcess) -> Offer:
         fallback = self.dialect.fallback if self._uses_fallback else None
         steps = (fallback or self.dialect.handshake)(process.launch.context)
         began = time.perf_counter()
@@ -127,7 +139,7 @@ class Starter:
             _ANNOUNCED_SECONDS, self._announce_wait, process
         )
         try:
-            offer = await process.shake_hands(steps, self._handshake_seconds)
+            offer = await process.run_handshake(steps, self._handshake_seconds)
             self.start_seconds = max(self.start_seconds, time.perf_counter() - began)
             self.has_connected = True
             return offer

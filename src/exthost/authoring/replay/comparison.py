@@ -16,7 +16,7 @@ from exthost.wire import jsontext
 _REQUEST_ID_FIELDS = frozenset({"progressToken", "requestId"})
 
 # JSON fields with the id that the host has for the extension, and with the folder of the extension.
-# Whoever replays a recording chooses both anew.
+# Each replay chooses new values for both.
 _OWN_ID_FIELDS = frozenset({"extension_id", "plugin_id", "extensionId", "pluginId"})
 _OWN_FOLDER_FIELDS = frozenset({"plugin_root"})
 
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
     number    the number of the recorded message in the session, from 1; 0 if no recorded message
               matches
     recorded  a description of the recorded message; "" if no recorded message matches
-    actual    a description of the message or event that came instead; "" if `place` is set
+    actual    a description of the message or event that occurred instead; "" if `place` is set
     place     the values that differ, if both messages have the same kind and method; otherwise None
     """
 

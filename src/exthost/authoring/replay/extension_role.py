@@ -34,7 +34,7 @@ class ExtensionRole:
     """Replays the extension of one script. JSON fields whose name is in `ignored` may differ.
 
     `differences` are the differences between the messages of the host and the recorded ones. The
-    replay goes on after a difference.
+    replay continues after a difference.
     """
 
     def __init__(self, script: Script, ignored: Collection[str] = ()) -> None:

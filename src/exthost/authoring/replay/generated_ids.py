@@ -1,4 +1,4 @@
-"""Maps recorded ids to actual ones, for ids that a program generates anew in each session.
+"""Maps recorded ids to actual ones, for ids that a program generates in each session.
 
 An example is the UUID of a thread or a task. If a recorded message and the actual message that
 matches it have UUIDs in the same field, the actual UUID corresponds to the recorded one from then

@@ -82,7 +82,7 @@ class HostRole:
 
     def unexpected(self, actual: str) -> Difference:
         """Return the difference between the next recorded message of the extension and an event
-        that came instead. `actual` describes the event, such as the end of the program."""
+        that occurred instead. `actual` describes the event, such as the end of the program."""
         for index in range(self._advance(), len(self._records)):
             record = self._records[index]
             if not self._done[index] and record.direction == "received":

@@ -164,7 +164,7 @@ def deaf(port: ReplyPort, id: Id | None, command: Command) -> None:
 
 
 def die(port: ReplyPort, id: Id | None, command: Command) -> None:
-    write(b"dying, as I was told\n", 2)
+    write(b"exiting, as requested\n", 2)
     os._exit(command.get("code", 3))
 
 

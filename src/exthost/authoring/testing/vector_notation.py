@@ -19,7 +19,7 @@ MESSAGE_TYPES: dict[str, type[Any]] = {
     for type_ in (messages.Request, messages.Reply, messages.Failure, messages.Notification)
 }
 
-# What framings and codecs return or raise for bytes that are not a message.
+# The values and exceptions of framings and codecs for bytes that are not a message.
 GARBAGE_TYPES = {type_.__name__ for type_ in (messages.Noise, Skipped, Broken, ProtocolViolation)}
 
 

@@ -21,7 +21,7 @@ def find_open_files(config: Config) -> list[Diagnostic]:
     that others can write."""
     reasons = {path: reason for path in _paths(config) if (reason := _find_reason(path))}
     if config.folder in reasons:
-        reasons.pop(config.origin, None)  # who can write the folder can replace the config
+        reasons.pop(config.origin, None)  # a user who can write the folder can replace the config
         reasons.pop(f"{config.folder}/{LOCK_NAME}", None)
     return [
         Diagnostic(
@@ -58,5 +58,5 @@ def _find_reason(path: str) -> str:
     if status.st_uid not in (0, os.geteuid()):
         return f"user {status.st_uid} owns it"
     # In a folder with the sticky bit, such as /tmp, users cannot replace the files of others. It is
-    # reported all the same, since everybody can put new files into it.
-    return "everybody can write it" if status.st_mode & stat.S_IWOTH else ""
+    # reported too, since every user can create files in it.
+    return "every user can write it" if status.st_mode & stat.S_IWOTH else ""

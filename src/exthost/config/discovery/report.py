@@ -111,8 +111,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedManifest:
-    """A manifest that cannot be used. What its hooks would judge is refused, unless the operator
-    has disabled its extension, ignores its folder or removes it.
+    """A manifest that cannot be used. Calls that its hooks would judge are refused, unless the
+    operator has disabled its extension, ignores its folder or removes it.
 
     diagnostic  its errors
     path, folder, home, root_index, dialect

@@ -57,7 +57,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "generate": "Plan, then the files as fragments",
     "detect": "The technologies that it finds in a repository",
     "validate": "The mistakes in fragments",
-    "preflight": "Whether a job need run",
+    "preflight": "Whether a job needs to run",
 }
 
 _CAPABILITY = re.compile(r"[^\s:]+:\S+")
@@ -80,7 +80,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
     if info["protocol"] != PROTOCOL:
         raise HandshakeFailed(
             "X0520",
-            f"it speaks protocol {info['protocol']}, and this host speaks {PROTOCOL}",
+            f"it uses protocol {info['protocol']}, and this host uses {PROTOCOL}",
             help="use a version of the plugin for protocol 1; 0 means that it names none",
         )
     if not info["name"].strip():

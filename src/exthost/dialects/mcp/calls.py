@@ -250,7 +250,8 @@ def _request_final_result(method: str, request: dict[str, Any], response: steps.
     if type(result) is dict and result.get("resultType") == "input_required":
         raise ProtocolViolation(
             "X0662",
-            f"{method} was answered with a question {INPUT_ROUNDS} times, or with an empty one",
+            f"{method} was answered with requests for input {INPUT_ROUNDS} times, "
+            "or with an empty request",
             help="the server must return a result, or name the input that it needs",
             evidence=make_evidence(result),
         )
@@ -262,7 +263,7 @@ def _ask_host(method: str, question: Any) -> Any:
     if not text_or_empty(request.get("method")):
         raise ProtocolViolation(
             "X0662",
-            f"{method} was answered with a question that names no method",
+            f"{method} was answered with a request for input without a method",
             help='each of inputRequests is {"method": …, "params": …}',
             evidence=make_evidence(question),
         )

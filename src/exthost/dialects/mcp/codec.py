@@ -55,7 +55,7 @@ class McpCodec(JsonRpc):
         return to_json({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def _add_meta(self, method: str, params: Any, id: Id) -> Any:
-        """Return the params with `_meta` added. What the caller set in `_meta` takes precedence."""
+        """Return the params with `_meta` added. Values from the caller take precedence."""
         envelope = self._envelope
         if method == "initialize":  # discovery has failed: this is the older era
             self._set_envelope(None)

@@ -28,7 +28,11 @@ def read_mcp_servers(
     `origin` is the path of the config. `folder` is the one from which relative paths start.
     """
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table by name, and is {describe_type(value)}")
+        place.add_problem(
+            WRONG_VALUE,
+            f"must be a table by name, and is {describe_type(value)}",
+            'write {"mcpServers": {"NAME": {"command": "…"}}}',
+        )
         return ()
     entries = (_read_server(key, item, place, origin, folder) for key, item in value.items())
     return tuple(entry for entry in entries if entry is not None)

@@ -11,6 +11,7 @@ from exthost.dialects.mcp.result_audit import audit_result
 from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
+    refused_calls=frozenset({"unknown-tool", "bad-arguments"}),
     rules=read_rules("exthost.dialects.mcp"),
     # Servers with a handshake have `ping`; stateless servers do not.
     pings=(Request("ping", None), Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
@@ -22,7 +23,6 @@ CONFORMANCE = Conformance(
         OfferWarning(NO_CAPABILITIES, ""),  # `audit_result` reports it
         OfferWarning(f" {SAME_PAGE} after ", "last-page"),
         OfferWarning(f" {ENDLESS} after ", "last-page"),
-        OfferWarning(" has no name and is ignored", "tools", "give each tool a name, as text"),
     ),
     empty_fix=(
         'list its features in `capabilities` of its first reply, such as {"tools": {}}: '

@@ -215,7 +215,7 @@ def _finish_initialize(context: HandshakeContext, response: Received) -> Any:
     if type(answer) is not dict or type(answer.get("protocolVersion")) is not str:
         raise HandshakeFailed(
             "X0561",
-            "its reply to `initialize` is not one of an MCP server: it names no protocolVersion",
+            "its reply to `initialize` is not a reply of an MCP server: it has no protocolVersion",
             help="check the command; for another dialect use --dialect or `dialect = …`",
             evidence=calls.make_evidence(answer),
         )
@@ -234,7 +234,7 @@ def _not_stateless_error(response: Received) -> HandshakeFailed:
     )
     return HandshakeFailed(
         "X0563",
-        'it does not speak the stateless era of MCP, which options.era = "stateless" requires',
+        'it does not support the stateless era of MCP, which options.era = "stateless" requires',
         help='set options.era to "auto" or "handshake"',
         evidence=evidence,
         permanent=True,
@@ -246,8 +246,8 @@ def _unknown_revision_error(revisions: list[Any]) -> HandshakeFailed:
     offered = ", ".join(str(revision)[:40] for revision in revisions[:8])
     return HandshakeFailed(
         "X0560",
-        f"it speaks MCP of {offered}, which is not known here",
-        help=f"known are {known}: update the server, or exthost",
+        f"it uses MCP revision {offered}, which this host does not support",
+        help=f"it supports {known}: update the server, or exthost",
         permanent=True,
     )
 

@@ -128,7 +128,7 @@ def _read_tool_filters(item: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _find_switched_off(document: dict[str, Any]) -> Callable[[str], bool]:
-    """Return a function that tells whether the user has switched a server off by a setting beside
+    """Return a function that says whether the user has disabled a server by a setting beside
     the servers."""
     off = _names(document, *_DISABLED_SERVERS)
     on = _names(document, *_ENABLED_SERVERS)

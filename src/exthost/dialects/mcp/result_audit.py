@@ -49,6 +49,12 @@ def audit_result(method: str, result: Any, earlier: Collection[str]) -> Iterator
         return
     has_handshake = "initialize" in earlier
     if method == "initialize":
+        if not isinstance(result.get("protocolVersion"), str):
+            why = f"protocolVersion {_describe(result, 'protocolVersion')} and must be text"
+            fix = (
+                'add "protocolVersion" to the result of `initialize`: that of the request, if known'
+            )
+            yield Problem("handshake", f"in its reply to initialize {why}", fix=fix)
         yield from _audit_server_info(result)
         yield from _audit_capabilities(method, result)
     elif method == "server/discover" and isinstance(result.get("supportedVersions"), list):
@@ -121,7 +127,7 @@ def _audit_block(block: Any) -> Iterator[tuple[str, str]]:
         return
     type_name = block.get("type")
     if not isinstance(type_name, str) or type_name not in _TEXT_MEMBERS:
-        yield f"type {_describe(block, 'type')}, which is none that MCP has", _BLOCK_FIX
+        yield f"type {_describe(block, 'type')}, which is not a type of MCP", _BLOCK_FIX
         return
     for name in _TEXT_MEMBERS[type_name]:
         if not isinstance(block.get(name), str):

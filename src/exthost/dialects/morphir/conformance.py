@@ -19,6 +19,7 @@ def _audit_notification(message: Mapping[str, Any], _: Collection[Id]) -> Iterat
 
 
 CONFORMANCE = Conformance(
+    refused_calls=frozenset({"unknown-tool", "bad-arguments"}),
     rules=read_rules("exthost.dialects.morphir"),
     pings=(Request("capabilities", None), Request("health_check", None)),
     has_version=False,

@@ -3,7 +3,7 @@
 The host sends requests: `{"id", "method", "params"}`, always with params. The extension sends
 replies, `{"id", "result"}` or `{"id", "error": "text"}`, and notifications, `{"method", "params"}`;
 the protocol defines one notification, `log`. The host sends no notifications. An extension sends no
-requests: a request that arrives is ignored as noise. Therefore a program that only repeats its
+requests: a request that arrives is ignored. Therefore a program that only repeats its
 input, such as `cat`, cannot complete the handshake.
 """
 

@@ -8,7 +8,7 @@ PEER = HostilePeer(
     answer_handshake=fixed_answers(
         {
             "initialize": None,
-            "capabilities": [{"name": "do", "description": "whatever it is told"}],
+            "capabilities": [{"name": "do", "description": "does what the arguments request"}],
         }
     ),
     last_request="capabilities",

@@ -15,6 +15,8 @@ from exthost.dialects.nexo.hooks import HOOKS
 from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
+    # Programs of this dialect rely on the host, which checks arguments before a call.
+    refused_calls=frozenset({"unknown-tool"}),
     rules=read_rules("exthost.dialects.nexo"),
     pings=(Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
     audit_notification=audit_by_readers(DIALECT.notifications),
@@ -28,6 +30,7 @@ _UNKNOWN_HOOK = OfferWarning(
 )
 
 SECOND_CONTRACT = Conformance(
+    refused_calls=CONFORMANCE.refused_calls,
     rules={**CONFORMANCE.rules, **read_rules("exthost.dialects.nexo", "second_contract")},
     pings=(Request(UNKNOWN_METHOD, {}),),
     # The comparison of the manifest with the handshake reports the tool.

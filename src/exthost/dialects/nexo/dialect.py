@@ -50,6 +50,13 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
         raise _handshake_error("it is not an object", result)
     if second_contract.is_reply(result):
         raise second_contract.other_contract_error()
+    if "protocolVersion" in result and "serverInfo" in result:
+        raise HandshakeFailed(
+            "X0506",
+            "it answers `initialize` as a server of MCP does, and you chose nexo",
+            help='choose --dialect mcp, or dialect = "mcp" in the config',
+            permanent=True,
+        )
     warnings: list[str] = []
     tools = _parse_tools(result.get("tools"), warnings)
     hooks = _parse_hooks(result.get("hooks"), warnings)

@@ -5,7 +5,7 @@ the extension answers with its own manifest and its tools, then `plugin.configur
 and `tool.invoke`, `outbound_tool.invoke` and `hook.on_hook`; `shutdown` ends it. The extension may
 send `memory.recall` and `llm.complete`, which the program that embeds the host handles.
 
-What the extension announces is compared with its manifest: its id must be the same, and a tool that
+The announced offer is compared with the manifest: the id must be the same, and a tool that
 the manifest does not list fails the handshake. The names of tools begin with the id and are
 registered unchanged.
 

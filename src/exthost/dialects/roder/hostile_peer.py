@@ -21,7 +21,7 @@ id = "hostile-tools"
 
 [[provides.tools]]
 name = "do"
-description = "whatever it is told"
+description = "does what the arguments request"
 parameters = { type = "object" }
 """
 

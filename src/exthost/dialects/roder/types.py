@@ -112,7 +112,7 @@ class TurnFailed(Payload):
 
 @dataclass(frozen=True, slots=True)
 class SubagentStatus(Payload):
-    """What a subagent is doing."""
+    """The current activity of a subagent."""
 
     status: str
     detail: Any = None

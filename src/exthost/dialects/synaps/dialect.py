@@ -38,8 +38,8 @@ from exthost.model.spec import Limits, Restart, Spec
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.headers import Headers
 
-# Request ids are unsigned 64-bit integers, below this limit. A message with another id is noise: it
-# is logged and ignored.
+# Request ids are unsigned 64-bit integers, below this limit. A message with another id is not
+# valid: it is logged and ignored.
 _ID_LIMIT = 2**64
 
 # With "0", events of tools and messages have no session id, as in the first hosts of the protocol.
@@ -204,7 +204,7 @@ DIALECT = SynapsDialect(
     framing=Headers,
     codec=_codec,
     handshake=_handshake,
-    # call_tool is not a generator, which could not be sent again (the trait `retry`), and not a
+    # call_tool is not a generator, which could not be sent again (the trait `retry`), nor a
     # `OneRequest`, whose errors name the method instead of the tool.
     operations={
         "call_tool": OneRequestOrMore(_make_tool_request, None),

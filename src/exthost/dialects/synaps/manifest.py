@@ -153,7 +153,7 @@ class DeferredTool(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
-    """What a host that starts the plugin late would know about it without a start."""
+    """The information about a plugin for a host that starts it late."""
 
     tools: tuple[DeferredTool, ...] = ()
     providers: tuple[str, ...] = ()

@@ -91,7 +91,7 @@ def make_offer(
         spoken = " or ".join(map(str, accepted))
         raise HandshakeFailed(
             "X0551",
-            f"it speaks protocol {protocol}, and this host speaks {spoken}"
+            f"it uses protocol {protocol}, and this host uses {spoken}"
             + ("" if manifest is None else ", as its manifest says"),
             help="use a version of the plugin for the protocol named",
         )

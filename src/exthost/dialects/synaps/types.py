@@ -216,7 +216,7 @@ def widget_upsert(params: Any) -> Meaning:
     meaning = _read_notice("widget.upsert", Widget, fields)
     if isinstance(meaning, DialectEvent) and meaning.payload.position not in WIDGET_POSITIONS:
         position = meaning.payload.position[:40]
-        return Unusable(f"widget.upsert notices with the unknown position {position!r}")
+        return Unusable(f"widget.upsert notifications with the unknown position {position!r}")
     return meaning
 
 
@@ -224,7 +224,7 @@ def _read_notice(method: str, payload_class: type[Any], params: Any) -> Meaning:
     try:
         return DialectEvent(method, convert(params, payload_class))
     except WrongValue:
-        return Unusable(f"{method} notices that could not be read")
+        return Unusable(f"{method} notifications that could not be read")
 
 
 widget_dismiss = partial(_read_notice, "widget.dismiss", WidgetDismissed)
@@ -252,7 +252,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a plugin reports about itself."""
+    """The information that a plugin reports about itself."""
 
     build: Build | None = None
     capabilities: tuple[Mapping[str, Any], ...] = ()

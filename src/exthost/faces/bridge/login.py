@@ -2,7 +2,7 @@
 
 `log_in` opens a browser, and waits until the server redirects it to a port of this machine; there
 is a time limit. The tokens are kept in a file. `stored_login` uses them, and refreshes them. It
-never opens a browser: a bridge runs in the background, where nobody would see it.
+never opens a browser: a bridge runs in the background, where no person would see it.
 """
 
 import asyncio

@@ -27,6 +27,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     colour               colours text for a terminal; key_reader: reads single keys from it
     text_width           the columns that a text takes on a terminal
     source_watch         `dev`: finds the source files that have changed
+    own_sdk              `inspect`, `check`, `dev`, `pack`: lends a program the SDK of exthost
     optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`;
                          config_lock: one edit at a time
@@ -34,9 +35,13 @@ longer to import than everything that the help needs. What verbs share, in readi
     security_findings    `doctor --security`: what is weak in a config
     first_use            asks about new extensions; says how the lock applies
     lock_edit            `lock`, `approve`, `verify`: writes the lock, and shows what changed
+    doctor_fix           `doctor --fix`: installs an AppArmor profile for bubblewrap
+    known_policy         `add`, `mcp`: proposes the permissions of servers that exthost knows
+    learn_run            `learn`: one run of an extension with some calls, and how they ended
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
     python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`
+    chosen_names         the names that such a verb is given, or --all
     client_host          the process of a host that was started in the background for its clients
     client_service       the MCP clients that have joined a host, and how long it stays
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
@@ -96,6 +101,9 @@ def _main(arguments: list[str]) -> int:
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
     verb, rest = arguments[0], arguments[1:]
+    if os.name == "nt":  # before the modules that need Unix are imported
+        sys.stderr.write("error: exthost does not run on Windows: install and run it in WSL2\n")
+        return USAGE
     # First, and for every verb: an extension of a running host could read a client of that host.
     from exthost.process.host_protection import harden
 

@@ -8,6 +8,8 @@
 The version of a package is pinned. What it needs is asked on the terminal, or given by --set. A
 secret becomes a reference to a variable of the host, and is never asked for.
 
+For servers that exthost knows, tested `permissions` are shown; --policy writes them.
+
 The config is created if it does not exist. A running host uses the extension after
 `exthost reload`.
 """
@@ -31,6 +33,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
+from exthost.faces.cli.known_policy import add_policy_option, apply_policy
 from exthost.faces.cli.lock_edit import record_extension
 from exthost.faces.cli.package_inputs import InputValues
 from exthost.faces.cli.package_sources import read_package
@@ -55,6 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dialect", metavar="D", help="the dialect that it speaks (default: morphir)"
     )
+    add_policy_option(parser)
     parser.add_argument("--lazy", action="store_true", help="start it at its first use")
     add_config_option(parser)
 
@@ -68,9 +72,14 @@ def run(args: Args) -> int:
             "which program?" if args.name else "which name?",
             help="exthost add NAME --dialect D -- COMMAND ARGS…",
         )
+    if "--dialect" in args.command and not args.dialect:
+        say(
+            f"{args.name}: --dialect after -- is an argument of the program: if it is meant for "
+            "exthost, remove the entry and write it before --"
+        )
     check_dialect_option(args)
     path = Path(config_path(args))
-    entry = _make_entry(args)
+    entry = apply_policy(args, args.name, _make_entry(args), args.command, path)
     with lock_config(path):
         _add(path, args.name, entry)
     _show(args, args.name, path, ())
@@ -96,6 +105,9 @@ def _add_package(args: Args) -> int:
     name = args.name or package.name
     entry = {"name": name, **package.entry, **({"start": "lazy"} if args.lazy else {})}
     path = Path(config_path(args))
+    source = entry.get("source", {})
+    command = [source["command"], *source.get("args", ())] if "command" in source else []
+    entry = apply_policy(args, name, entry, command, path)
     with lock_config(path):
         if package.bundle is not None:
             package.bundle.unpack()

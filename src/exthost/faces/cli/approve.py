@@ -1,7 +1,7 @@
 """Show what differs from `exthost.lock`, the worst first, ask, and record the present state.
 
-A change of a text is shown by its words. What a text hides is flagged: invisible characters, HTML
-comments, terminal codes, very long lines, and the names of other tools. Without a NAME all
+A change of a text is shown by its words. Hidden parts of a text are flagged: invisible characters,
+HTML comments, terminal codes, very long lines, and the names of other tools. Without a NAME all
 extensions are compared. --yes agrees without asking, for scripts.
 """
 
@@ -103,7 +103,7 @@ def run(args: Args) -> int:
 def _changed_error(id: str) -> Refused:
     return Refused(
         "X1830",
-        f"the record of {id!r} was changed by somebody else meanwhile",
+        f"the record of {id!r} was changed by another process in the meantime",
         extension=id,
         help="nothing was written: run exthost approve again",
     )
@@ -124,7 +124,7 @@ def _ask(args: Args, differing: Sequence[Comparison]) -> bool:
 
 
 def _record(audit_path: str | None, differing: Sequence[Comparison]) -> None:
-    """Write to the audit who approved which changes."""
+    """Record in the audit which user approved which changes."""
     if audit_path is None:
         return
     for item in differing:

@@ -12,10 +12,12 @@ The first handshake may take as long as in a host; if it takes more than 3 s, st
 waits for. A --reply-timeout below 10s shortens it, too.
 PYTHONUNBUFFERED is not passed on from the shell, because it hides that a program does not flush its
 output; -e PYTHONUNBUFFERED=1 sets it.
+The first line is the verdict: passes, passes with warnings, or fails.
 The exit code is 0 if there is no fault, 1 if there is one, and 2 if nothing could be checked.
 """
 
 import argparse
+import logging
 import os
 from pathlib import Path
 
@@ -43,6 +45,7 @@ from exthost.faces.cli.common import (
     write_help,
 )
 from exthost.faces.cli.dialect_options import add_dialect_options, apply_dialect_options
+from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.start_note import delayed_note
 from exthost.faces.cli.started_extension import detect_dialect
 from exthost.faces.cli.target_specs import check_dialect_option, find_unlocked_spec
@@ -124,7 +127,8 @@ def run(args: CheckArgs) -> int:
     assert args.timeout is not None
     args.start_seconds = min(args.timeout, SEARCH_SECONDS)
     settings = Settings(seconds=args.timeout, reply_seconds=args.reply_timeout, calls=calls)
-    return run_async(_check(args, spec, settings))
+    with lend_sdk(spec) as spec:
+        return run_async(_check(args, spec, settings))
 
 
 async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
@@ -137,8 +141,17 @@ async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
         with delayed_note(note, DETECTION_NOTE_SECONDS):
             spec = await detect_dialect(args, spec)
     manifest_findings = check_manifest(spec)
+    if not args.verbose:
+        # A finding names the exception. Its traceback is for the author of the dialect.
+        logging.getLogger("exthost.session").addFilter(_drop_traceback)
     report = await run_checks(spec, dict(os.environ), settings, announce=say)
     return _write_report(args, manifest_findings.add_to(report))
+
+
+def _drop_traceback(record: logging.LogRecord) -> bool:
+    """Remove the traceback from a record of the log, as a filter of a logger."""
+    record.exc_info = None
+    return True
 
 
 def _write_report(args: CheckArgs, report: Report) -> int:

@@ -177,7 +177,7 @@ class ClientService:
         )
         opening = self._opening()
         if opening is not None and not (self._replies.is_empty or loading.done()):
-            # What the host offers is known when it is open.
+            # The offer of the host is known when it is open.
             await asyncio.wait([opening, loading], return_when="FIRST_COMPLETED")
             first_replies.may_answer = opening.done() and not loading.done()
         client.use_first_replies(first_replies)

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from exthost.errors import ExthostError, UsageError
@@ -17,6 +17,13 @@ from exthost.faces.cli.text_width import pad, text_width, truncate
 from exthost.process.stderr_tail import is_note
 
 DEFAULT_CONFIG = "exthost.toml"
+
+
+# How many names an error lists.
+_MAX_LISTED_NAMES = 10
+
+# A longer argument of a command is cut in messages. It is longer than most paths.
+_MAX_ARGUMENT_CHARS = 400
 
 
 class Args(argparse.Namespace):
@@ -36,6 +43,8 @@ class Args(argparse.Namespace):
     sandbox: str | None = None
     lifetime: str | None = None
     name: str
+    names: list[str]
+    all: bool = False
     timeout: float | None
     failed_attempts: tuple[tuple[str, str], ...] = ()
     start_seconds: float | None = None
@@ -82,9 +91,10 @@ def add_dialect_option(parser: argparse.ArgumentParser) -> None:
 def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox",
-        choices=("strict", "best-effort", "off"),
+        choices=("strict", "best-effort", "landlock", "off"),
         help="strict: no network and only its own files, unless its permissions grant more; "
-        "best-effort: the restrictions that this machine supports; off: no sandbox",
+        "best-effort: the restrictions that this machine supports; landlock: a weaker sandbox that "
+        "needs no namespaces; off: no sandbox",
     )
     parser.add_argument(
         "--lifetime",
@@ -266,7 +276,7 @@ def say_labelled(label: str, style: str, text: str) -> None:
 
 
 def _write_stderr(text: str) -> None:
-    """Write to stderr. If it cannot be written, the verb goes on without messages."""
+    """Write to stderr. If it cannot be written, the verb continues without messages."""
     try:
         sys.stderr.write(text)
     except OSError:
@@ -299,6 +309,14 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def list_names(names: Iterable[str]) -> str:
+    """Return the first names, separated by commas, and how many there are if that is not all."""
+    all_names = list(names)
+    shown = ", ".join(all_names[:_MAX_LISTED_NAMES])
+    rest = len(all_names) - _MAX_LISTED_NAMES
+    return f"{shown}, … ({len(all_names)} in all)" if rest > 0 else shown
+
+
 def one_line(text: str) -> str:
     """Return the text as one line, with control characters escaped."""
     return escape_controls(text if text.isprintable() else " ".join(text.split()))
@@ -326,7 +344,8 @@ def format_error_details(error: ExthostError) -> list[str]:
     lines = []
     if evidence.argv:
         folder = f"  (in {evidence.cwd})" if evidence.cwd else ""
-        lines.append(f"  ran:    {' '.join(evidence.argv)}{folder}")
+        command = " ".join(map(_shorten_argument, evidence.argv))
+        lines.append(f"  ran:    {command}{folder}")
     if evidence.exit:
         lines.append(f"  exit:   {evidence.exit}")
     if evidence.bytes:
@@ -338,6 +357,12 @@ def format_error_details(error: ExthostError) -> list[str]:
     if error.help:
         lines.append(f"  help:   {error.help}")
     return [*lines, f"  more:   exthost explain {error.code}"]
+
+
+def _shorten_argument(argument: str) -> str:
+    if len(argument) <= _MAX_ARGUMENT_CHARS:
+        return argument
+    return f"{argument[:_MAX_ARGUMENT_CHARS]}… ({len(argument)} characters)"
 
 
 def _say_excerpt(error: ExthostError) -> None:

@@ -1,8 +1,8 @@
-"""Asks whoever sits at the terminal whether a call may be made, for `exthost call`.
+"""Asks the person at the terminal whether a call may be made, for `exthost call`.
 
 No question is asked if stderr is not a terminal: a program reads the output of the verb then. The
 question is written to the controlling terminal, and the answer is read from it, so that stdin and
-stdout may be pipes. What was typed before the question is not an answer to it.
+stdout may be pipes. Text that was typed before the question is ignored.
 """
 
 import os
@@ -44,26 +44,26 @@ def _ask_on_terminal(confirmation: Confirmation, seconds: float | None = None) -
     try:
         fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        raise _nobody_to_ask_error(f"/dev/tty cannot be opened: {error.strerror}") from None
+        raise _no_person_error(f"/dev/tty cannot be opened: {error.strerror}") from None
     try:
         # The kernel would stop a process in the background that reads from the terminal.
         if os.tcgetpgrp(fd) != os.getpgrp():
-            raise _nobody_to_ask_error("this process is in the background")
+            raise _no_person_error("this process is in the background")
         sys.stderr.flush()
         termios.tcflush(fd, termios.TCIFLUSH)
         os.write(fd, question_text(confirmation).encode("utf-8", "backslashreplace"))
         if not select.select([fd], [], [], seconds)[0]:
             os.write(fd, b"\n")
-            raise _nobody_to_ask_error(f"no answer came within {seconds:g} s")
+            raise _no_person_error(f"no answer arrived within {seconds:g} s")
         answer = os.read(fd, 1024).decode("utf-8", "replace")
     except (OSError, termios.error) as error:
-        raise _nobody_to_ask_error(f"the terminal cannot be used: {error}") from None
+        raise _no_person_error(f"the terminal cannot be used: {error}") from None
     finally:
         os.close(fd)
     return answer.strip().lower() in ("y", "yes")
 
 
-def _nobody_to_ask_error(why: str) -> Refused:
+def _no_person_error(why: str) -> Refused:
     help = "call it from a shell in the foreground of a terminal, or agree with --yes"
     return Refused("X0354", why, help=help)
 

@@ -1,13 +1,18 @@
-"""Implements the subcommands `start`, `stop` and `restart`: each sends one request to a running
-host."""
+"""Implements the subcommands `start`, `stop` and `restart`: each sends a request for each extension
+to a running host."""
 
 import argparse
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from exthost.errors import ExthostError
+from exthost.faces.cli.chosen_names import add_names_options, required_names
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
     add_timeout_option,
     config_path,
+    print_error,
     show_json,
     show_result,
 )
@@ -18,27 +23,58 @@ from exthost.host.control.protocol import ControlRequest
 # limits.stop (5 s), which bound what the host does.
 WAIT_SECONDS = 120.0
 
+# How many requests are sent at once. The host starts as many processes at the same time.
+_MAX_CONCURRENT = 8
+
 
 def add_control_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the name of the extension")
+    add_names_options(parser)
     add_timeout_option(parser)
     add_config_option(parser)
 
 
 def run_control_verb(args: Args, verb: str) -> int:
-    """Send the request `verb`, wait until the host has done it, and print the new state of the
-    extension. Return the exit code."""
+    """Send the request `verb` for each name, wait until the host has done it, and print the new
+    state of the extensions. If it fails for one of them, the others are done all the same; return
+    the exit code of the first failure."""
+    names = required_names(args, verb)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    status = ask(config_path(args), ControlRequest(verb, args.name), timeout=timeout)
-    if args.json:
-        show_json(status)
-    else:
-        pids = "".join(f", process {pid}" for pid in status["pids"])
-        show_result(f"{status['id']}: {status['state']}{pids}")
-        if verb == "restart":
-            # Imported lazily: it reads the config, and the module for that takes longer to import
-            # than everything else here.
-            from exthost.faces.cli.unapplied_settings import say_unapplied_settings
 
-            say_unapplied_settings(args, args.name)
-    return 0
+    def send(name: str) -> dict[str, Any] | ExthostError:
+        try:
+            row: dict[str, Any] = ask(
+                config_path(args), ControlRequest(verb, name), timeout=timeout
+            )
+        except ExthostError as error:
+            return error
+        return row
+
+    with ThreadPoolExecutor(_MAX_CONCURRENT) as pool:
+        outcomes = list(pool.map(send, names))
+    if args.json:
+        items = [
+            {"error": outcome.as_dict()} if isinstance(outcome, ExthostError) else outcome
+            for outcome in outcomes
+        ]
+        show_json(items[0] if len(args.names) == 1 else items)
+    else:
+        for outcome in outcomes:
+            _show(outcome)
+    if verb == "restart" and not args.json:
+        # Imported lazily: it reads the config, and the module for that takes longer to import than
+        # everything else here.
+        from exthost.faces.cli.unapplied_settings import say_unapplied_settings
+
+        for name, outcome in zip(names, outcomes, strict=True):
+            if not isinstance(outcome, ExthostError):
+                say_unapplied_settings(args, name)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, ExthostError)]
+    return failures[0].exit_code if failures else 0
+
+
+def _show(outcome: dict[str, Any] | ExthostError) -> None:
+    if isinstance(outcome, ExthostError):
+        print_error(outcome, wants_json=False)
+        return
+    pids = "".join(f", process {pid}" for pid in outcome["pids"])
+    show_result(f"{outcome['id']}: {outcome['state']}{pids}")

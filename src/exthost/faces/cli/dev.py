@@ -7,6 +7,9 @@ source file is saved, the extension is restarted and the last call is repeated.
 Keys: c calls a tool (NAME k=v …), Enter repeats the last call, r restarts, t lists the tools,
 q or Ctrl-C ends. --call makes a first call: --call shout, or --call 'shout {"text": "hi"}'.
 If the program fails, it is started again when a file is saved.
+--build CMD runs this command in the folder of the sources before each start. The default for a
+program of Go beside its go.mod is `go build`, for one of Rust in `target` `cargo build`. If the
+build fails, its output is shown and the old program is not called. --build "" builds nothing.
 """
 
 import argparse
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.config import Config
-from exthost.errors import ExthostError, UsageError
+from exthost.errors import ExthostError, UsageError, escape_controls
 from exthost.faces.cli.call import read_arguments
 from exthost.faces.cli.check import parse_call
 from exthost.faces.cli.common import (
@@ -38,6 +41,7 @@ from exthost.faces.cli.common import (
     show_text,
 )
 from exthost.faces.cli.key_reader import KeyReader
+from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
 from exthost.faces.cli.started_extension import detect_dialect, with_start_limit
 from exthost.faces.cli.target_specs import find_unlocked_spec
@@ -46,11 +50,14 @@ from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.call_requests import own_tool_name
 from exthost.host.host import Host
 from exthost.model.spec import Spec
+from exthost.process.build_command import BuildCommand, find_build_command
 from exthost.session.trace.record import TraceRecord
 
 # The time between two checks for changed files. A change is reported only when the next check finds
 # no more, so that an editor that saves several files causes one restart.
 POLL_SECONDS = 0.25
+
+_PYTHONPATH = "PYTHONPATH"
 
 
 class DevArgs(Args):
@@ -58,10 +65,12 @@ class DevArgs(Args):
 
     call   the first call, as `NAME` or `NAME JSON`; None for none
     watch  additional files and folders to watch
+    build  the command of a shell that builds the program; None for the default of its language
     """
 
     call: str | None
     watch: list[str]
+    build: str | None
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +82,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a file or folder to watch as well; may be repeated",
+    )
+    parser.add_argument(
+        "--build", metavar="CMD", help="build the program with this command before each start"
     )
     add_start_timeout_option(parser)
     add_launch_options(parser)
@@ -86,7 +98,8 @@ def run(args: DevArgs) -> int:
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost dev TARGET, or -- COMMAND …")
     first_call = None if args.call is None else parse_call(args.call)
-    return run_async(_develop(args, spec, first_call))
+    with lend_sdk(spec) as lent:
+        return run_async(_develop(args, lent, first_call))
 
 
 async def _develop(args: DevArgs, spec: Spec, first_call: tuple[str, Any] | None) -> int:
@@ -123,8 +136,13 @@ class DevLoop:
         self._last_call = last_call
         folder = None if args.command else _source_folder(spec)
         self._paths = [*watched_paths(folder, spec.argv), *map(Path, args.watch)]
+        self._build = _find_build(args, spec, folder)
+        if self._build is not None:
+            # Otherwise each build would be a change of the watched program.
+            self._paths = [path for path in self._paths if path != Path(spec.argv[0])]
         self._stamps = read_stamps(self._paths)
         self._is_loaded = False
+        self._is_built = True
 
     async def run(self, keys: "_Keys") -> None:
         """Run until the user presses q or Ctrl-D."""
@@ -175,6 +193,10 @@ class DevLoop:
 
     async def _restart(self) -> None:
         start_time = time.perf_counter()
+        self._is_built = await self._run_build()
+        if not self._is_built:
+            say("the build failed: waiting for a change")
+            return
         try:
             await self._start()
         except ExthostError as error:
@@ -185,6 +207,34 @@ class DevLoop:
         say(f"{self._spec.id} is ready, after {duration_ms:.0f} ms")
         await self._repeat()
 
+    async def _run_build(self) -> bool:
+        """Build the program, and show what the build prints. Return whether it succeeded."""
+        if self._build is None:
+            return True
+        argv, folder = self._build
+        say(f"building: {shlex.join(argv) if len(argv) != 3 else argv[2]}")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+        except OSError as error:
+            say(f"  {argv[0]}: {error.strerror}")
+            return False
+        try:
+            output, _ = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        for line in output.decode("utf-8", "backslashreplace").splitlines():
+            say(escape_controls(f"  {line}"))
+        # What the build wrote is not a change of the sources.
+        self._stamps = await asyncio.to_thread(read_stamps, self._paths)
+        return process.returncode == 0
+
     async def _start(self) -> None:
         """Start or restart the extension. Its manifest or config entry is read again first."""
         spec = self._spec
@@ -192,6 +242,9 @@ class DevLoop:
             target_spec = find_unlocked_spec(self._args, self._args.target)
             assert target_spec is not None
             spec = with_start_limit(self._args, target_spec)
+            if _PYTHONPATH in self._spec.env:  # of `lend_sdk`
+                path = self._spec.env[_PYTHONPATH]
+                spec = replace(spec, env={_PYTHONPATH: path, **spec.env})
         if not self._is_loaded:
             await self._host.load(replace(spec, start="lazy"))
             self._is_loaded = True
@@ -222,6 +275,9 @@ class DevLoop:
         """Make the last call again, if there was one."""
         if self._last_call is None or not self._is_loaded:
             return
+        if not self._is_built:
+            say("the program is not the one of these sources: the build failed")
+            return
         name, arguments = self._last_call
         extension = self._host[self._spec.id]
         try:
@@ -232,6 +288,14 @@ class DevLoop:
             return
         failed = " (an error)" if result.is_error else ""
         show_text(f"{name} {json_text(arguments)} ->{failed} {result.text}")
+
+
+def _find_build(args: DevArgs, spec: Spec, folder: str | None) -> BuildCommand | None:
+    """Return the command that builds the program; None if there is none."""
+    if args.build is not None:
+        place = Path(folder or spec.cwd or ".")
+        return BuildCommand(("sh", "-c", args.build), place) if args.build else None
+    return find_build_command(Path(spec.cwd or ".", spec.argv[0])) if spec.argv else None
 
 
 def _check_pairs(pairs: Sequence[str]) -> list[str]:

@@ -19,11 +19,16 @@ def add_all_option(parser: argparse.ArgumentParser) -> None:
 def select_diagnostics(
     diagnostics: Iterable[Diagnostic], *, include_all: bool
 ) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics: of each manifest only the first, or with `include_all` also the
-    further ones, which are in `Diagnostic.more`."""
-    if not include_all:
-        return tuple(diagnostics)
-    return tuple(diagnostic for first in diagnostics for diagnostic in (first, *first.more))
+    """Return the diagnostics: of each manifest the first and misspelt keys, which may be its cause,
+    or with `include_all` also the further ones, which are in `Diagnostic.more`."""
+    return tuple(
+        diagnostic
+        for first in diagnostics
+        for diagnostic in (first, *first.more)
+        if include_all
+        or diagnostic is first
+        or "did you mean" in diagnostic.message + diagnostic.help
+    )
 
 
 def diagnostic_as_dict(diagnostic: Diagnostic) -> dict[str, Any]:

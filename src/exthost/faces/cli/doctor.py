@@ -3,7 +3,7 @@ programs and environment variables, each with a fix. --runtime also starts each 
 reports its timings and differences from its manifest. The exit code is that of the first error.
 
 --security lists what is weak in the config instead: extensions without a sandbox or a lock, wide
-grants, secrets in plain text, guards that fail open, files that everybody can write."""
+grants, secrets in plain text, guards that fail open, files that every user can write."""
 
 import argparse
 import asyncio
@@ -33,6 +33,7 @@ from exthost.faces.cli.common import (
     show_result,
 )
 from exthost.faces.cli.diagnostic_lines import add_all_option, select_diagnostics
+from exthost.faces.cli.doctor_fix import fix_machine
 from exthost.faces.cli.extension_summary import (
     describe_sandbox,
     describe_secrets,
@@ -47,7 +48,8 @@ from exthost.faces.cli.security_findings import find_weaknesses
 from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
 from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
-from exthost.launch import sandbox_probe
+from exthost.host.control.description import schema_warnings
+from exthost.launch import apparmor, sandbox_probe
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
@@ -64,8 +66,8 @@ _MAX_CONCURRENT_STARTS = 4
 # Kind of dropped input (messages that the host discarded) → what the extension's author can do.
 _FIXES_FOR_DROPPED = {
     "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
-    "late or repeated replies": "answer each request once, under its own id",
-    "replies to no question": "answer each request once, under its own id",
+    "late or repeated replies": "answer each request once, with its own id",
+    "replies without a request": "answer each request once, with its own id",
     "errors that name no request": "name the id of the request in each error; the log has the text",
     "messages over the size limit": "send less at a time, or raise limits.max_message",
 }
@@ -94,11 +96,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--runtime", action="store_true", help="start each, and report timings")
     parser.add_argument("--security", action="store_true", help="list what is weak in the config")
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="print the AppArmor profile that lets bubblewrap make sandboxes; as root, install it",
+    )
     add_config_option(parser)
     add_all_option(parser)
 
 
 def run(args: Args) -> int:
+    if args.fix:
+        return fix_machine(args)
     if args.security:
         return _show_weaknesses(args)
     if args.target is not None:
@@ -204,11 +213,13 @@ def probe_machine() -> dict[str, Any]:
     support = sandbox_probe.find_sandbox_support()
     tree, _ = sandbox_probe.probe_pid_namespace(support)
     strict = sandbox_probe.probe_strict(support)
+    landlock = sandbox_probe.probe_landlock(support)
     base = cgroups.find_base()
     return {
         "bwrap": support.bwrap,
         "tree": _probe_as_dict(tree),
         "strict": _probe_as_dict(strict),
+        "landlock": _probe_as_dict(landlock),
         "cgroup": {
             **_probe_as_dict(base.result),
             "path": base.folder,
@@ -229,7 +240,12 @@ def _machine_findings() -> list[DoctorFinding]:
         findings.append(DoctorFinding("warning", "", "", message, probes["tree"]["fix"]))
     if not probes["strict"]["works"]:
         message = f"no permissions can be enforced here: {probes['strict']['why']}"
-        findings.append(DoctorFinding("warning", "", "", message, probes["strict"]["fix"]))
+        fix = probes["strict"]["fix"]
+        if apparmor.is_restricted():
+            fix = "exthost doctor --fix prints and installs an AppArmor profile that allows them"
+        if probes["landlock"]["works"]:
+            fix += '; or sandbox = "landlock", which is weaker'
+        findings.append(DoctorFinding("warning", "", "", message, fix))
     return findings
 
 
@@ -366,6 +382,12 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
             findings = [
                 DoctorFinding("warning", spec.id, spec.origin, text)
                 for text in extension.offer.warnings
+            ]
+            findings += [
+                DoctorFinding(
+                    "warning", spec.id, spec.origin, text, "correct the schema in the extension"
+                )
+                for text in schema_warnings(extension)
             ]
             if not spec.declared_tools:  # those of a manifest are compared without a start
                 findings += _unused_pattern_findings(spec, extension.offer.tools)

@@ -1,19 +1,49 @@
 """Finds the line of a config or manifest that has a mistake, and the place to mark with carets.
 
-A value may be a secret, so its letters and digits are replaced by dots, except for text that the
-error message quotes anyway. The file is read again to get the line; if that fails, no excerpt is
+A value may be a secret, so its letters and digits are replaced by dots. Two kinds of values are
+shown: text that the error message quotes anyway, and short values of settings such as limits and
+names, which hold no secrets. The file is read again to get the line; if that fails, no excerpt is
 printed.
 """
 
 import re
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from exthost.errors import Evidence, escape_controls
+from exthost.model.spec import Breaker, Limits, Restart
 
 # A longer line is cut. A minified file, for example, has all of its text in one line.
 _MAX_LINE_CHARS = 160
+
+# The settings whose values are shown: limits, policies, names and choices. A value of `env`,
+# `headers`, `options` or a command line is not one of them.
+_SHOWN_KEYS = frozenset(
+    {
+        *(field.name for settings in (Limits, Restart, Breaker) for field in fields(settings)),
+        *("restart", "limits", "breaker", "retry", "dialect", "start", "sandbox", "lifetime"),
+        *(
+            "enabled",
+            "min",
+            "max",
+            "per_node",
+            "network",
+            "permissions",
+            "max_memory",
+            "type",
+            "do",
+        ),
+        *("strategy", "linger", "first_list", "mode", "lock", "new", "on_failure", "on_weaker"),
+    }
+)
+
+# Tables whose values belong to the user. Nothing in them is shown, whatever its key is.
+_PRIVATE_TABLES = frozenset({"env", "headers", "options", "config", "args", "inputs"})
+
+# A longer word is not shown: it may be a secret in the wrong place.
+_MAX_SHOWN_CHARS = 16
 
 _QUOTED = re.compile(r"'([^']+)'")
 _COLUMN = re.compile(r"\bcolumn (\d+)")
@@ -35,10 +65,12 @@ class Excerpt(NamedTuple):
 def find_excerpt(evidence: Evidence, message: str) -> Excerpt | None:
     """Return an excerpt of the line that `evidence` names, or None if it names no line or the line
     cannot be read. `message` is the error message, which may quote values and name a column."""
-    line = _read_line(evidence.path, evidence.line)
+    line, header = _read_line(evidence.path, evidence.line)
     if line is None:
         return None
-    masked = _restore_quoted(_mask_values(line), line, message)
+    tables = {*re.findall(r"\w+", evidence.key), *re.findall(r"\w+", header)}
+    shown_keys = _SHOWN_KEYS if not tables & _PRIVATE_TABLES else frozenset[str]()
+    masked = _restore_quoted(_mask_values(line, shown_keys), line, message)
     column = _COLUMN.search(message)
     if column is not None:
         position = min(int(column[1]) - 1, len(masked))  # columns count from 1; a line may be cut
@@ -59,30 +91,38 @@ def _restore_quoted(masked: str, line: str, message: str) -> str:
     return masked
 
 
-def _read_line(path: str, number: int) -> str | None:
+def _read_line(path: str, number: int) -> tuple[str | None, str]:
+    """Return the line of this number, and the last header of a table above it."""
+    header = ""
     if not path or not number:
-        return None
+        return None, header
     try:
         with Path(path).open(encoding="utf-8", errors="replace") as file:
-            lines = list(islice(file, number - 1, number))
+            for above in islice(file, number - 1):
+                if above.lstrip().startswith("["):
+                    header = above
+            line = next(file, "")
     except (OSError, ValueError):
-        return None
-    if not lines or not lines[0].strip():
-        return None
-    return escape_controls(lines[0].rstrip("\r\n").expandtabs(1))[:_MAX_LINE_CHARS]
+        return None, header
+    if not line.strip():
+        return None, header
+    return escape_controls(line.rstrip("\r\n").expandtabs(1))[:_MAX_LINE_CHARS], header
 
 
-def _mask_values(line: str) -> str:
-    """Return the line with a dot for each letter and digit of its values. Keys, brackets and
-    quotation marks are kept. A line without a key is a value, unless it is a table header or a
-    comment.
+def _mask_values(line: str, shown_keys: frozenset[str]) -> str:
+    """Return the line with a dot for each letter and digit of its values, except those of
+    `shown_keys`. Keys, brackets and quotation marks are kept. A line without a key is a value,
+    unless it is a table header or a comment.
     """
     if line.lstrip().startswith(("[", "#")) and "=" not in line:
         return line
     if "=" not in line and ":" not in line:
         return re.sub(r"\w", "·", line)
     key, sign, value = _split_at_first_sign(line)
-    return key + sign + _mask_except_inner_keys(value)
+    name = key.strip().strip("\"'").rpartition(".")[2]
+    if any(part in _PRIVATE_TABLES for part in re.findall(r"\w+", key)):
+        shown_keys = frozenset()
+    return key + sign + _mask_except_inner_keys(name, value, shown_keys)
 
 
 def _split_at_first_sign(line: str) -> tuple[str, str, str]:
@@ -91,9 +131,18 @@ def _split_at_first_sign(line: str) -> tuple[str, str, str]:
     return line[:position], line[position], line[position + 1 :]
 
 
-def _mask_except_inner_keys(value: str) -> str:
+def _mask_except_inner_keys(key: str, value: str, shown_keys: frozenset[str]) -> str:
     """Return a masked value, with the keys of inline tables kept."""
     parts = re.split(r"([\w-]+\s*=(?!=))", value)
-    return "".join(
-        part if index % 2 else re.sub(r"\w", "·", part) for index, part in enumerate(parts)
-    )
+    masked = []
+    for index, part in enumerate(parts):
+        if index % 2:
+            key = part.rstrip("= \t")
+            if key in _PRIVATE_TABLES:  # and all that follows it on the line
+                shown_keys = frozenset()
+            masked.append(part)
+            continue
+        longest = max(map(len, re.findall(r"[\w-]+", part)), default=0)
+        is_shown = key in shown_keys and longest <= _MAX_SHOWN_CHARS
+        masked.append(part if is_shown else re.sub(r"\w", "·", part))
+    return "".join(masked)

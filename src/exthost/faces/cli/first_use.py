@@ -11,13 +11,14 @@ from exthost.config.lock_file import LOCK_NAME
 from exthost.faces.cli.common import Args, plural, say
 from exthost.faces.cli.lock_edit import record_extension
 from exthost.faces.cli.terminal_question import ask_on_terminal
+from exthost.launch.network_grant import describe_network
 from exthost.model.spec import Spec
 
 
 def ask_about_new(args: Args, config: Config, target: str | None = None) -> None:
     """Show each new extension of the config, or the one that `target` names, and ask whether to
     start it. A yes is remembered; if there is a lock, its record is written. Without a terminal
-    nobody is asked, and the extension stays refused."""
+    no person is asked, and the extension stays refused."""
     if config.trust.new != "ask":
         return
     for spec in find_extensions(config).specs:
@@ -52,9 +53,9 @@ def _show(spec: Spec) -> None:
     if spec.permissions is None or spec.sandbox == "off":
         say("  it has no sandbox: it can do what you can do")
     else:
-        network = "with network" if spec.permissions.network else "without network"
+        network = describe_network(spec.permissions.network)
         grants = ", ".join(spec.permissions.filesystem) or "none"
-        say(f"  in a sandbox {network}; granted paths: {grants}")
+        say(f"  in a sandbox; network {network}; granted paths: {grants}")
 
 
 def say_lock(config: Config) -> None:

@@ -2,8 +2,8 @@
 
 The copy has nothing of the original but the contents, the names, the links and the execute bits. It
 has no set-user-ID bits, since the copy of a program of another user belongs to this user, and no
-extended attributes. The umask decides who else may read and write it. No link of the copy leads
-out of it, so that a change of the original does not change the installed copy.
+extended attributes. The umask decides which other users can read and write it. No link of the copy
+leads out of it, so that a change of the original does not change the installed copy.
 
 The size of a copy is limited. A file, a folder or a link counts as one block at least, so that the
 limit is also one of their number.
@@ -27,7 +27,7 @@ _MAX_DEPTH = 100
 # The largest folder that is copied by default.
 MAX_COPY_BYTES = 2**30
 
-# What a file takes at least on most file systems.
+# The minimum size of a file on most file systems.
 _BLOCK_BYTES = 4096
 
 _CHUNK_BYTES = 1024 * 1024

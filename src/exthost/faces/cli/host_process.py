@@ -146,7 +146,10 @@ class HostProcess:
         from exthost.faces.http_server.metrics import Metrics
         from exthost.faces.http_server.probes import Probes
 
-        return Probes(self._requests, Metrics(self.host))
+        def states() -> list[str]:
+            return [str(extension.state) for extension in self.host.extensions]
+
+        return Probes(self._requests, Metrics(self.host), states)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -259,6 +262,7 @@ class HostProcess:
             self.display.say(f"error[{error.code}]: not reloaded: {error.message}")
             self._notifier.ready(f"not reloaded: {error.message}")
             return
+        self._requests.note_reload(outcome)
         failed = [error.as_dict() for error in outcome.failed]
         summary = f"reloaded: {reload_summary(outcome._asdict() | {'failed': failed})}"
         self.display.say(summary)
@@ -358,12 +362,12 @@ def reload_summary(outcome: Mapping[str, Any]) -> str:
         for kind in ("added", "changed", "removed")
         if outcome[kind]
     ]
-    changes = "; ".join(changes_by_kind) or "nothing changed"
     failed_ids = [error["extension"] for error in outcome["failed"]]
     unchanged_ids = [id for id in failed_ids if id not in outcome["added"]]
-    if not unchanged_ids:
-        return changes
-    return f"{changes}; kept the old one of {', '.join(unchanged_ids)}"
+    if unchanged_ids:  # first, because it needs the attention of the operator
+        failure = f"the new version of {', '.join(unchanged_ids)} failed, and the old one is kept"
+        changes_by_kind.insert(0, failure)
+    return "; ".join(changes_by_kind) or "nothing changed"
 
 
 def _has_controlling_terminal() -> bool:

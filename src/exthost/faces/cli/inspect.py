@@ -33,13 +33,15 @@ from exthost.faces.cli.extension_summary import (
     missing_sandbox_warning,
 )
 from exthost.faces.cli.first_use import ask_about_new
+from exthost.faces.cli.learn import add_learn_options, learn
+from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.running_host import (
     add_standalone_option,
     is_path_unknown_to_host,
     running_host,
 )
 from exthost.faces.cli.started_extension import start_extension
-from exthost.faces.cli.target_specs import find_spec, has_config
+from exthost.faces.cli.target_specs import find_spec, find_unlocked_spec, has_config
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.description import describe_extension
 from exthost.host.control.protocol import ControlRequest
@@ -56,9 +58,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_launch_options(parser)
     add_standalone_option(parser)
     add_trace_option(parser)
+    parser.add_argument(
+        "--learn", action="store_true", help="propose its permissions, as exthost learn does"
+    )
+    add_learn_options(parser)
 
 
 def run(args: Args) -> int:
+    if args.learn:
+        return _learn(args)
     with running_host(args) as host:
         if host is not None and args.target is not None:
             try:
@@ -77,7 +85,17 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "which extension?", help="exthost inspect NAME, or -- COMMAND ARGS…"
         )
-    return run_async(_inspect(args, spec))
+    with lend_sdk(spec) as spec:
+        return run_async(_inspect(args, spec))
+
+
+def _learn(args: Args) -> int:
+    spec = find_unlocked_spec(args, args.target)
+    if spec is None:
+        raise UsageError(
+            "X1316", "which extension?", help="exthost inspect --learn -- COMMAND ARGS…"
+        )
+    return learn(args, spec)
 
 
 async def _inspect(args: Args, spec: Spec) -> int:
@@ -106,7 +124,7 @@ def _print_text(report: dict[str, Any]) -> None:
     if phrases:
         say(escape_controls(f"  it {' and '.join(phrases)}"))
     timings = report["timings_ms"]
-    say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
+    say(f"  spawned in {timings['spawn']:.1f} ms, handshake in {timings['handshake']:.1f} ms")
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
@@ -133,6 +151,8 @@ def _print_text(report: dict[str, Any]) -> None:
         say("  read-only in its writable folders:")
         for line in closed:
             say(escape_controls(f"    {line}"))
+    for line in report["sandbox"].get("weaker", ()):
+        say(f"  weaker than a strict sandbox: {line}")
     if warning := missing_sandbox_warning(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:

@@ -31,7 +31,7 @@ BUSY_SECONDS = 0.2
 IDLE_SECONDS = 1.0
 
 # The maximum number of lines of extensions in one frame. rich takes about 0.1 ms for each line, and
-# nobody reads faster.
+# no person reads faster.
 MAX_LINES = 40
 
 _COLOURS = {

@@ -1,22 +1,30 @@
-"""Show what an extension of `exthost run` wrote to stderr and to its log, even after it has
-ended."""
+"""Show what extensions of `exthost run` wrote to stderr and to their logs, even after they have
+ended.
+
+Without a name, or with several, the lines are in the order of their times, each after the name of
+its extension. --since takes a duration such as 10m, or a time such as 2026-01-31T12:00:00Z.
+"""
 
 import argparse
 import os
+import re
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from exthost.errors import NotFound
+from exthost.faces.cli.chosen_names import add_names_options, check_names
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
     config_path,
     escape_controls,
     parse_count,
+    parse_time_limit,
     say,
     show_json,
 )
@@ -24,16 +32,20 @@ from exthost.faces.cli.target_specs import read_extensions
 from exthost.host.control.socket_path import config_key
 from exthost.host.extension_logs import rotated_path
 from exthost.model.names import nearest
+from exthost.process.private_folders import free_bytes
 from exthost.process.state_dirs import log_file
 
 DEFAULT_LINES = 200
+
+# The levels of lines, the least serious first.
+LEVELS = ("debug", "info", "warning", "error", "critical")
 
 # How often --follow checks for new lines. A check takes microseconds.
 _POLL_SECONDS = 0.2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the name of the extension")
+    add_names_options(parser, without="all that have a log")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
         "-n",
@@ -43,21 +55,114 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how many of the last lines (default: {DEFAULT_LINES}; 0: none)",
     )
+    parser.add_argument(
+        "--since", type=_parse_since, metavar="T", help="only lines after this time"
+    )
+    parser.add_argument(
+        "--level", choices=LEVELS, help="only lines of this level and of more serious ones"
+    )
+    parser.add_argument(
+        "--grep", type=_parse_pattern, metavar="REGEX", help="only lines that match, in any case"
+    )
     add_config_option(parser)
 
 
 def run(args: Args) -> int:
-    file = Path(log_file(os.environ, config_key(config_path(args)), args.name))
-    if not file.exists() and not rotated_path(file).exists():
-        _check_name(args)
-        say(f"{args.name} has written nothing yet; its log will be {file}")
-    with closing(_LogReader(file)) as reader:
-        for line in reader.read_last(args.lines):
-            _show(args, line)
-        if args.follow:
-            for line in reader.follow():
-                _show(args, line)
+    check_names(args)
+    folder = Path(log_file(os.environ, config_key(config_path(args)), "x")).parent
+    names = list(dict.fromkeys(args.names)) or _find_names(folder)
+    for name in args.names:
+        file = _find_log(args, name)
+        if not file.exists() and not rotated_path(file).exists():
+            _check_name(args, name)
+            say(f"{name} has written nothing yet; its log will be {file}")
+    if not names:
+        say(f"no extension has written anything yet; the logs will be in {folder}")
+    if free_bytes(folder) == 0:
+        say(f"warning: the disk of {folder} is full: newer lines are lost; free some space")
+    log_filter = LogFilter(args.since, args.level, args.grep)
+    with ExitStack() as stack:
+        readers = {
+            name: stack.enter_context(closing(_LogReader(_find_log(args, name)))) for name in names
+        }
+        lines = [
+            (line, name)
+            for name, reader in readers.items()
+            for line in log_filter.select(reader.read_last(None))
+        ]
+        lines.sort(key=lambda item: item[0].partition(b" ")[0])  # the time, which sorts as text
+        show_name = len(args.names) != 1
+        for line, name in lines[len(lines) - args.lines :] if args.lines < len(lines) else lines:
+            _show(args, name, line, show_name=show_name)
+        while args.follow:
+            for name, reader in readers.items():
+                for line in log_filter.select(reader.read_new()):
+                    _show(args, name, line, show_name=show_name)
+            time.sleep(_POLL_SECONDS)
+            if not args.names:
+                for name in _find_names(folder):
+                    if name not in readers:
+                        new_reader = _LogReader(_find_log(args, name))
+                        readers[name] = stack.enter_context(closing(new_reader))
     return 0
+
+
+class LogFilter:
+    """Selects lines of a log by time, level and text. A line that has no known level, as in a
+    damaged file, is selected."""
+
+    def __init__(
+        self,
+        since: str | None = None,
+        level: str | None = None,
+        grep: re.Pattern[str] | None = None,
+    ) -> None:
+        self._since = since.encode() if since is not None else b""
+        self._levels = set(LEVELS[: LEVELS.index(level)]) if level is not None else set[str]()
+        self._grep = grep
+
+    def select(self, lines: Iterable[bytes]) -> list[bytes]:
+        """Return the lines that are wanted."""
+        return [line for line in lines if self._is_wanted(line)]
+
+    def _is_wanted(self, line: bytes) -> bool:
+        if self._since and line[: len(self._since)] < self._since:
+            return False
+        level = line.split(b" ", 2)[1:2]
+        if level and level[0].decode("utf-8", "replace") in self._levels:
+            return False
+        return self._grep is None or self._grep.search(line.decode("utf-8", "replace")) is not None
+
+
+def _parse_since(text: str) -> str:
+    """Return a duration or a time as the text of a time in a log. Raises ArgumentTypeError."""
+    if text[:1].isdigit() and "-" not in text:
+        moment = datetime.now(UTC) - timedelta(seconds=parse_time_limit(text))
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is neither a duration such as 10m nor a time such as 2026-01-31T12:00"
+            ) from None
+        moment = moment.astimezone(UTC)  # a time without a zone is local time
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
+
+
+def _parse_pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
+
+
+def _find_log(args: Args, name: str) -> Path:
+    return Path(log_file(os.environ, config_key(config_path(args)), name))
+
+
+def _find_names(folder: Path) -> list[str]:
+    """Return the extensions of the logs in a folder. A file is named after the id."""
+    return sorted({path.name.partition(".log")[0] for path in folder.glob("*.log*")})
 
 
 def last_lines(config: str, name: str, count: int) -> list[str]:
@@ -67,29 +172,30 @@ def last_lines(config: str, name: str, count: int) -> list[str]:
         return [line.decode("utf-8", "replace") for line in reader.read_last(count)]
 
 
-def _check_name(args: Args) -> None:
+def _check_name(args: Args, name: str) -> None:
     """Raise NotFound if the config has no extension of this name. A missing log alone is not an
     error, because an extension that has written nothing has no log."""
     names = [spec.id for spec in read_extensions(args).specs]
-    if args.name not in names:
-        suggestion = nearest(args.name, names)
+    if name not in names:
+        suggestion = nearest(name, names)
         raise NotFound(
             "X1276",
-            f"there is no extension {args.name!r}, and no log of one",
+            f"there is no extension {name!r}, and no log of one",
             help=f"did you mean {suggestion!r}?"
             if suggestion
             else "exthost list shows the extensions",
         )
 
 
-def _show(args: Args, line: bytes) -> None:
+def _show(args: Args, name: str, line: bytes, *, show_name: bool) -> None:
     text = line.decode("utf-8", "replace")
     if not args.json:
-        print(escape_controls(text), flush=True)
+        prefix = f"{name}: " if show_name else ""
+        print(escape_controls(prefix + text), flush=True)
         return
     # A line has four fields. Fields that are missing, as in a damaged line, become "".
     time_text, level, source, message = (*text.split(" ", 3), "", "", "")[:4]
-    row: dict[str, Any] = {"time": time_text, "extension": args.name}
+    row: dict[str, Any] = {"time": time_text, "extension": name}
     show_json(row | {"level": level, "source": source, "text": message})
 
 
@@ -101,8 +207,8 @@ class _LogReader:
         self._file: BinaryIO | None = None
         self._partial_line = b""
 
-    def read_last(self, count: int) -> list[bytes]:
-        """Return the last `count` lines. `follow` continues after them."""
+    def read_last(self, count: int | None) -> list[bytes]:
+        """Return the last `count` lines (None: all). `read_new` continues after them."""
         last_lines: deque[bytes] = deque(maxlen=count)
         try:
             # The text after the last newline is not a complete line.
@@ -112,16 +218,15 @@ class _LogReader:
         last_lines.extend(self._read_new_lines())
         return list(last_lines)
 
-    def follow(self) -> Iterator[bytes]:
-        """Yield new lines as they are written, without end."""
-        while True:
-            # Checked before reading, so that no line of the old file is missed.
-            is_rotated = self._is_rotated()
-            yield from self._read_new_lines()
-            if is_rotated:  # these were the last lines of the old file
-                self.close()
-                continue
-            time.sleep(_POLL_SECONDS)
+    def read_new(self) -> list[bytes]:
+        """Return the lines that were written since the last read."""
+        # Checked before reading, so that no line of the old file is missed.
+        is_rotated = self._is_rotated()
+        lines = self._read_new_lines()
+        if is_rotated:  # these were the last lines of the old file
+            self.close()
+            lines += self._read_new_lines()
+        return lines
 
     def close(self) -> None:
         if self._file is not None:

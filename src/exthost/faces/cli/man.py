@@ -17,7 +17,7 @@ _EXIT_CODES = (
     ("2", "Wrong usage, something that was named does not exist, or arguments that do not fit."),
     ("3", "A config or manifest is invalid."),
     ("4", "Refused: a requirement, a permission, the sandbox or a pin forbids it."),
-    ("5", "An extension did not start or shake hands."),
+    ("5", "An extension did not start or complete the handshake."),
     ("6", "A call timed out."),
     ("7", "A process died or broke the protocol, or its breaker is open."),
     ("130", "Ctrl-C."),

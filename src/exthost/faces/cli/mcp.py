@@ -14,6 +14,7 @@ config refers to variables of the host, unless --with-secrets is given.
 import argparse
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
+from exthost.faces.cli.known_policy import add_policy_option, apply_policy
 from exthost.faces.cli.server_files import FoundServers, find_servers, read_servers
 from exthost.faces.cli.server_import import ImportDecision, Verdict, plan_import
 from exthost.model.names import nearest
@@ -58,6 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-secrets", action="store_true", help="copy the values of secrets into the config"
     )
+    add_policy_option(parser)
     add_config_option(parser)
 
 
@@ -73,6 +76,7 @@ def run(args: Args) -> int:
         config = parse_config(path, text.encode())
         folder = path.absolute().parent
         plan = plan_import(servers, config.specs, folder, with_secrets=args.with_secrets)
+        plan = [_with_policy(args, verdict, path) for verdict in plan]
         new_servers = [verdict for verdict in plan if verdict.state is ImportDecision.NEW]
         if args.write and new_servers:
             tables = {verdict.name: verdict.table for verdict in new_servers}
@@ -83,6 +87,14 @@ def run(args: Args) -> int:
     if args.write and new_servers:
         suggest_reload(args)
     return 0
+
+
+def _with_policy(args: Args, verdict: Verdict, path: Path) -> Verdict:
+    """Return a new server with the permissions that exthost has for it, as `apply_policy` does."""
+    if verdict.state is not ImportDecision.NEW or "command" not in verdict.table:
+        return verdict
+    command = [verdict.table["command"], *verdict.table.get("args", ())]
+    return replace(verdict, table=apply_policy(args, verdict.name, verdict.table, command, path))
 
 
 def _find_servers(args: Args) -> FoundServers:

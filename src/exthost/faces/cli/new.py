@@ -2,11 +2,13 @@
 
 import argparse
 import shlex
+from pathlib import Path
 
-from exthost.authoring.sdk.dialects import dialect_names
-from exthost.authoring.sdk.errors import SdkUsageError
-from exthost.authoring.sdk.languages import LANGUAGES
-from exthost.authoring.sdk.scaffold import TEMPLATES, create
+from exthost_sdk.dialects import dialect_names
+from exthost_sdk.errors import SdkUsageError
+from exthost_sdk.languages import LANGUAGES
+from exthost_sdk.scaffold import TEMPLATES, create
+
 from exthost.errors import UsageError
 from exthost.faces.cli.common import Args, say, show_json, write_help
 
@@ -55,5 +57,9 @@ def run(args: NewArgs) -> int:
         return 0
     for path in paths:
         print(path)
-    say(f"try it: exthost inspect {shlex.quote(args.name)}; its README explains the rest")
+    name = shlex.quote(args.name)
+    if args.lang in LANGUAGES and (build := LANGUAGES[args.lang].build):
+        project = Path(args.name).resolve().name
+        say(f"build it: (cd {name} && {build.format(name=project)})")
+    say(f"try it: exthost inspect {name}; its README explains the rest")
     return 0

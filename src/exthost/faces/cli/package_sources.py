@@ -1,10 +1,10 @@
 """Makes an entry of the config from a package: a server.json of the MCP registry, an MCP bundle, or
 the name of a package of npm or PyPI.
 
-What the package says is not trusted. Names and versions must have the form of their registry, so
-that none of them is an option of npx or uvx. A package runs as a list of words, never by a shell,
-and the options of its runner are not taken from it, because they could run something else. The
-version is pinned.
+The metadata of the package is not trusted. Names and versions must have the form of their registry,
+so that none of them is an option of npx or uvx. A package runs as a list of words, never by a
+shell, and the options of its runner are not taken from it, because they could run something else.
+The version is pinned.
 """
 
 import json

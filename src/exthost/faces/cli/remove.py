@@ -13,6 +13,7 @@ from exthost.errors import NotFound
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
+    list_names,
     require_config_path,
     show_json,
     show_result,
@@ -52,7 +53,8 @@ def _remove(path: Path, name: str) -> None:
             f"the config has no entry {name!r}",
             help=f"did you mean {suggestion!r}?"
             if suggestion
-            else "an extension that was found by discovery: exthost disable NAME",
+            else f"its entries are {list_names(names) or 'none'}; exthost disable NAME is for "
+            "one that discovery found",
         )
     remaining_specs = [spec for spec in config.specs if spec.id != name]
     write_config(path, remove_entry_in_toml(read_config_text(path), name), remaining_specs, name)

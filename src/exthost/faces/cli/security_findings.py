@@ -10,11 +10,11 @@ from typing import NamedTuple
 from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.locked_specs import read_lock_state
 from exthost.config.lock_file import LOCK_NAME
-from exthost.launch.bridge import is_remote
+from exthost.launch.bridge import is_remote, server_host
 from exthost.launch.locked_code import mask_url_secrets
 from exthost.model.documents.remote_server import keys_of_variables
 from exthost.model.names import variable_name
-from exthost.model.spec import HostEnvRef, Spec
+from exthost.model.spec import Spec, ValueReference
 from exthost.process.environment import looks_secret
 
 # The code of the diagnostic for a config that others can write.
@@ -95,9 +95,10 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
     elif spec.permissions is None:
         message = "it has no sandbox: it can do what you can do"
-        line = "permissions = { network = true }" if is_remote(spec) else "permissions = {}"
+        is_unknown = is_remote(spec) and not server_host(spec)
+        line = "permissions = { network = true }" if is_unknown else "permissions = {}"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, line))
-    elif spec.sandbox == "best-effort":
+    elif spec.sandbox in ("best-effort", "landlock"):
         message = "its sandbox may be weaker than its permissions say"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
 
@@ -121,9 +122,11 @@ def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakn
             continue
         narrow = _place(configured, spec, 'permissions.filesystem = ["./data"]')
         yield Weakness("grant", spec.id, message, narrow)
-    if permissions.network and any(entry.endswith(":rw") for entry in permissions.filesystem):
+    if permissions.network is True and any(
+        entry.endswith(":rw") for entry in permissions.filesystem
+    ):
         message = "it can read and write granted files, and send them anywhere (network = true)"
-        fix = _place(configured, spec, "permissions.network = false")
+        fix = _place(configured, spec, 'permissions.network = ["api.example.com:443"]')
         yield Weakness("grant", spec.id, message, fix)
 
 
@@ -132,7 +135,7 @@ def _find_secrets(spec: Spec) -> Iterator[Weakness]:
         yield from _find_remote_secrets(spec)
         return
     for name, value in spec.env.items():
-        if looks_secret(name) and value and not isinstance(value, HostEnvRef):
+        if looks_secret(name) and value and not isinstance(value, ValueReference):
             message = f"the value of {name} is in plain text in {spec.origin or 'the config'}"
             yield Weakness("secret", spec.id, message, f'env.{name} = {{ from = "{name}" }}')
     for word in spec.argv[1:]:
@@ -151,7 +154,7 @@ def _find_remote_secrets(spec: Spec) -> Iterator[Weakness]:
         value = spec.env.get(variable)
         name = key.removeprefix("headers.").replace("-", "_")
         is_secret = name.lower() in ("token", "authorization") or looks_secret(name)
-        if is_secret and value and not isinstance(value, HostEnvRef):
+        if is_secret and value and not isinstance(value, ValueReference):
             keys.append(key)
     for key in keys:
         message = f"the value of {key} is in plain text in {spec.origin or 'the config'}"
@@ -176,7 +179,7 @@ def _find_code(spec: Spec) -> Iterator[Weakness]:
         path = os.path.join(spec.cwd or "", word)  # noqa: PTH118
         for place in (path, os.path.dirname(os.path.realpath(path))):  # noqa: PTH120
             if _is_world_writable(place):
-                message = f"everybody on this machine can write {place}, which it runs"
+                message = f"every user of this machine can write {place}, which it runs"
                 yield Weakness("file", spec.id, message, f"chmod o-w {shlex.quote(place)}")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exthost.faces.cli.top_layout import order_rows
+from exthost.faces.cli.top_layout import DEFAULT_ORDER, ORDERS, order_rows
 
 # By key: how many rows the selection moves.
 _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
@@ -11,7 +11,8 @@ _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
 
 class TableSelection:
     """The filter and the selection of one table. Arrow keys select, `/` begins a filter, Enter ends
-    typing the filter, and Esc clears it. `id` is the id of the selected extension ("" for none),
+    typing the filter, Esc clears it, and `o` chooses the next order of the rows, whose name is
+    `order`. `id` is the id of the selected extension ("" for none),
     `pattern` is the text of the filter ("" for none), and `is_typing` is True while the filter is
     being typed."""
 
@@ -19,10 +20,11 @@ class TableSelection:
         self.id = ""
         self.pattern = ""
         self.is_typing = False
+        self.order = DEFAULT_ORDER
 
     def filter_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return the rows that match the filter, failed extensions first."""
-        return order_rows(rows, self.pattern)
+        """Return the rows that match the filter, in the chosen order."""
+        return order_rows(rows, self.pattern, self.order)
 
     def find_index(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Return the index of the selected extension in these rows. An extension stays selected
@@ -45,6 +47,9 @@ class TableSelection:
             self.is_typing, self.pattern = True, ""
         elif key == "escape":
             self.pattern = ""
+        elif key == "o":
+            names = list(ORDERS)
+            self.order = names[(names.index(self.order) + 1) % len(names)]
         else:
             return False
         return True

@@ -23,7 +23,7 @@ from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects import find
 from exthost.errors import ConfigError, NotFound, UsageError
-from exthost.faces.cli.common import DEFAULT_CONFIG, Args, require_config_path
+from exthost.faces.cli.common import DEFAULT_CONFIG, Args, list_names, require_config_path
 from exthost.host.connection import command_id
 from exthost.model.names import nearest
 from exthost.model.spec import DEFAULT_DIALECT, Permissions, Spec
@@ -183,7 +183,7 @@ def with_launch_flags(args: Args, spec: Spec) -> Spec:
         spec = replace(spec, cwd=str(folder.absolute()), own_cwd=True)
     if args.env:
         spec = replace(spec, env={**spec.env, **dict(args.env)})
-    if args.sandbox == "strict" and permissions is None:
+    if args.sandbox in ("strict", "landlock") and permissions is None:
         permissions = Permissions()
     return replace(
         spec,
@@ -221,12 +221,13 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
     if path_exists(target):
         return spec_at(Path(target))
     suggestion = nearest(target, names)
+    known = f"the extensions here are {list_names(names)}; " if names else ""
     raise NotFound(
         "X1206",
         f"{target!r} is neither an extension in the config nor a folder or manifest",
         help=f"did you mean {suggestion!r}?"
         if suggestion
-        else "give a name, a path, or a command after --",
+        else f"{known}give a name, a path, or a command after --",
     )
 
 

@@ -42,13 +42,17 @@ class Terminal:
         signal.signal(signal.SIGTERM, self._sigterm_handler)
 
     @contextmanager
-    def suspended(self) -> Iterator[None]:
-        """Leave raw mode and the alternate screen inside a `with` block, so that another program
-        can use the terminal."""
+    def shows_output(self) -> Iterator[None]:
+        """Leave the alternate screen inside a `with` block, so that another program can print to
+        the terminal. Keys are not echoed, and are still read with `read_keys`."""
         self.__exit__()
+        mode = termios.tcgetattr(self._in_fd)
+        mode[3] &= ~(termios.ICANON | termios.ECHO)
+        termios.tcsetattr(self._in_fd, termios.TCSANOW, mode)
         try:
             yield
         finally:
+            termios.tcsetattr(self._in_fd, termios.TCSANOW, self._saved_mode)
             self.__enter__()
 
     def size(self) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """Asks a question at the terminal, for verbs that need a yes of a person.
 
-Nobody is asked if stderr is not a terminal. The question is written to the controlling terminal and
-the answer is read from it, so that stdin and stdout may be pipes. What was typed before the
-question is not an answer to it.
+No question is asked if stderr is not a terminal. The question is written to the controlling
+terminal and the answer is read from it, so that stdin and stdout may be pipes. Text that was
+typed before the question is ignored.
 """
 
 import os

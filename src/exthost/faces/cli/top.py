@@ -1,12 +1,14 @@
 """Show the extensions of a running host, live: calls a second, durations, resources, failures.
 
 Failed extensions come first. Keys: ↑ ↓ (or k, j) and PgUp, PgDn select · r restarts · s stops ·
-l shows its log, t its messages (Ctrl-C comes back) · / filters by id, state or dialect, Enter ends
-the filter, Esc clears it · q leaves. Ctrl-C leaves, too, with the exit code 130.
+l shows its log, t its messages (q, Esc or Ctrl-C comes back) · / filters by id, state or dialect,
+Enter ends the filter, Esc clears it · o sorts by another column · ? shows the keys · q leaves.
+Ctrl-C leaves, too, with the exit code 130.
 
 P50 and P99 are durations of the last calls, measured while somebody watches; ERR counts calls that
-failed, FLY those in flight and waiting; CPU and memory are those of the whole process tree. Without
-a terminal, or with --json, one sample is printed.
+failed, FLY those in flight and waiting; CPU and memory are those of the whole process tree. PID and
+UP, the time since its start, are shown if the terminal has 100 columns. Without a terminal, or with
+--json, one sample is printed.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from exthost.faces.cli.common import Args, add_config_option, config_path, say, 
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.faces.cli.table_selection import TableSelection
 from exthost.faces.cli.terminal import Terminal
-from exthost.faces.cli.top_layout import arrange, order_rows, table_lines
+from exthost.faces.cli.top_layout import DEFAULT_ORDER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
 from exthost.host.control.client import HostClient, ask
 from exthost.host.control.protocol import ControlRequest
@@ -37,8 +39,27 @@ SAMPLE_SECONDS = 1.0
 # The time limit of a restart or a stop. The host completes it even after the limit.
 VERB_SECONDS = 120.0
 
+# The keys that end a view of a log or of messages, and how often the view is checked for its end.
+_LEAVE_KEYS = frozenset({"q", "escape", "ctrl-c", ""})
+_VIEW_POLL_SECONDS = 0.2
+
 SAMPLE_REQUEST = ControlRequest("status", params={"measure": True})
-KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · q quit"
+KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · o sort · ? · q quit"
+
+HELP = (
+    "Keys of exthost top",
+    "",
+    "  ↑ ↓, k j         select an extension; PgUp and PgDn move by ten",
+    "  r                restart it: PID and UP show the new process",
+    "  s                stop it",
+    "  l                its log, as it is written; q or Esc comes back",
+    "  t                its messages, as they are sent; q or Esc comes back",
+    "  /                filter by id, state or dialect; Enter ends it, Esc clears it",
+    "  o                sort by state, id, calls/s, P99, errors, CPU, memory, uptime",
+    "  q                leave",
+    "",
+    "Any key comes back to the table.",
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +108,7 @@ class _LiveTop:
         self._clients = 0
         self._selection = TableSelection()
         self._note = ""
+        self._shows_help = False
 
     def run(self) -> None:
         """Show the table and handle keys until the user leaves."""
@@ -111,6 +133,10 @@ class _LiveTop:
 
     def _draw(self) -> None:
         width, height = self._terminal.size()
+        if self._shows_help:
+            text = [line[:width] for line in HELP]
+            self._terminal.draw([*text, *[""] * (height - len(text))][:height])
+            return
         selection = self._selection
         rows = selection.filter_rows(self._rows)
         index = selection.find_index(rows)
@@ -121,6 +147,7 @@ class _LiveTop:
         headline = f"exthost top · process {self._host['pid']} · {counts} extensions"
         headline += f" · {trouble_count} in trouble" if trouble_count else ""
         headline += f" · {self._clients} clients" if self._clients else ""
+        headline += f" · by {selection.order}" if selection.order != DEFAULT_ORDER else ""
         # Three lines are not part of the table: the headline, the detail and the keys.
         table = arrange(rows, width, max(2, height - 3), index)
         lines = [headline[:width], *table.lines]
@@ -138,6 +165,12 @@ class _LiveTop:
     def _handle_key(self, key: str) -> bool:
         """Handle a key. Return False for a key that ends the display. Raises KeyboardInterrupt for
         Ctrl-C."""
+        if self._shows_help:
+            self._shows_help = False
+            return True
+        if key == "?" and not self._selection.is_typing:
+            self._shows_help = True
+            return True
         if self._selection.handle_key(key, self._rows):
             # A note about a restart or stop stays visible while a filter is typed or cleared.
             if not self._selection.is_typing and key != "escape":
@@ -168,14 +201,18 @@ class _LiveTop:
         threading.Thread(target=send, daemon=True).start()
 
     def _run_verb(self, verb: list[str], name: str) -> None:
-        """Run another verb in the terminal until Ctrl-C."""
+        """Run another verb in the terminal until q, Esc or Ctrl-C is pressed, or it ends."""
         command = [*PYTHON_COMMAND, *verb, name, "--config", config_path(self._args)]
         # Ctrl-C is to end the other program only. A handler that does nothing is not inherited by
         # it, as SIG_IGN would be.
         previous_handler = signal.signal(signal.SIGINT, lambda *_: None)
         try:
-            with self._terminal.suspended():
-                print(f"{' '.join(verb)} {name}: Ctrl-C comes back", flush=True)
-                subprocess.run(command, check=False)
+            with self._terminal.shows_output():
+                print(f"{' '.join(verb)} {name}: q comes back", flush=True)
+                with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+                    while process.poll() is None:
+                        if _LEAVE_KEYS & set(self._terminal.read_keys(_VIEW_POLL_SECONDS)):
+                            process.send_signal(signal.SIGINT)
+                            break
         finally:
             signal.signal(signal.SIGINT, previous_handler)

@@ -4,10 +4,11 @@ Failed extensions come first. No line is wider than the terminal. The last colum
 is cut at the right margin; `top` shows the whole error of the selected extension below the table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exthost.errors import escape_controls
+from exthost.faces.cli.status import format_duration
 from exthost.faces.cli.text_width import pad, text_width, truncate
 
 # The title of a column, its width, and whether it is a number.
@@ -23,6 +24,10 @@ COLUMNS = (
     ("CPU%", 4, True),
     ("MEM", 5, True),
 )
+# Further columns, if the terminal is wide enough.
+_PROCESS_COLUMNS = (("PID", 7, True), ("UP", 6, True))
+_PROCESS_COLUMNS_WIDTH = 100
+
 # A further column, if the config has a lock.
 _LOCK_COLUMN = ("LOCK", 11, False)
 HEADER = ("ID", *(title for title, _, _ in COLUMNS), "LAST ERROR")
@@ -43,15 +48,37 @@ class ArrangedTable(NamedTuple):
     rows: tuple[Mapping[str, Any], ...]
 
 
-def order_rows(rows: Sequence[Mapping[str, Any]], pattern: str = "") -> list[Mapping[str, Any]]:
-    """Return the rows whose id, state or dialect contains the pattern, failed extensions first."""
+def _by_number(key: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda row: -(row.get(key) or 0)
+
+
+# The orders of rows, by name: a function that returns the sort key of a row. Numbers are sorted
+# from the largest.
+ORDERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "state": lambda row: _STATE_ORDER.get(row["state"], 9),
+    "id": lambda row: row["id"].lower(),
+    "calls/s": _by_number("rate"),
+    "P99": _by_number("p99_ms"),
+    "errors": _by_number("failed"),
+    "CPU": _by_number("cpu_percent"),
+    "memory": _by_number("memory_bytes"),
+    "uptime": _by_number("uptime"),
+}
+DEFAULT_ORDER = "state"
+
+
+def order_rows(
+    rows: Sequence[Mapping[str, Any]], pattern: str = "", order: str = DEFAULT_ORDER
+) -> list[Mapping[str, Any]]:
+    """Return the rows whose id, state or dialect contains the pattern, in this order: by default
+    failed extensions first."""
     needle = pattern.lower()
     matching_rows = [
         row
         for row in rows
         if not needle or any(needle in str(row[key]).lower() for key in ("id", "state", "dialect"))
     ]
-    return sorted(matching_rows, key=lambda row: _STATE_ORDER.get(row["state"], 9))
+    return sorted(matching_rows, key=ORDERS[order])
 
 
 def arrange(
@@ -77,7 +104,12 @@ def arrange(
 def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Return the header and one line for each row."""
     has_lock = any(row.get("lock") for row in rows)
-    columns = (*COLUMNS, _LOCK_COLUMN) if has_lock else COLUMNS
+    has_process = width >= _PROCESS_COLUMNS_WIDTH
+    columns = (
+        *COLUMNS,
+        *(_PROCESS_COLUMNS if has_process else ()),
+        *((_LOCK_COLUMN,) if has_lock else ()),
+    )
     fixed_width = sum(column_width + 1 for _, column_width, _ in columns)
     longest_id = max((text_width(str(row["id"])) for row in rows), default=_MIN_ID_WIDTH)
     id_width = max(
@@ -87,8 +119,10 @@ def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     lines = [_format_line(header, columns, id_width, width)]
     for row in rows:
         cells = row_cells(row)
+        process = _process_cells(row) if has_process else ()
         lock = (str(row.get("lock") or "-"),) if has_lock else ()
-        lines.append(_format_line((*cells[:-1], *lock, cells[-1]), columns, id_width, width))
+        all_cells = (*cells[:-1], *process, *lock, cells[-1])
+        lines.append(_format_line(all_cells, columns, id_width, width))
     return lines
 
 
@@ -121,6 +155,13 @@ def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         _format_bytes(row.get("memory_bytes")),
         escape_controls(" ".join(error["message"].split())) if error else "-",
     )
+
+
+def _process_cells(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the pid of the newest process, and the time since the extension was ready."""
+    pids = row.get("pids") or ()
+    uptime = row.get("uptime")
+    return str(pids[-1]) if pids else "-", format_duration(uptime) if uptime else "-"
 
 
 def _format_count(number: int | None) -> str:

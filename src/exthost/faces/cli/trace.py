@@ -1,6 +1,6 @@
 """Every message between a running host and its extensions, as it comes, until Ctrl-C.
 
-What extensions write to stderr, their processes and their states are shown between the messages.
+The stderr, processes and states of extensions are shown between the messages.
 Secrets are hidden. With --json each is one line with a JSON object. With --save they are written to
 a file, whose last line is whole after Ctrl-C; the exit code is then 0, and 130 without --save.
 `exthost replay FILE` plays it again. To record a session from its beginning, restart the

@@ -5,14 +5,18 @@
   systemctl daemon-reload && systemctl enable --now exthost
 
 The unit has its own cgroup, so that the kernel can limit the memory and processes of each
-extension. Restrictions of the service (ProtectSystem= and others) apply to every extension. The
-unit has the PATH of this shell, so that it finds the same commands.
+extension. The restrictions of the service apply to every extension, too, so the unit has those that
+the sandboxes of extensions leave possible; comments in it name the others. The unit has the PATH of
+this shell, so that it finds the same commands. Run the verbs that control the host as its user:
+
+  sudo -u USER exthost status --config /etc/exthost.toml
 """
 
 import argparse
 import os
 import pwd
 import shutil
+import stat
 import sys
 from pathlib import Path
 
@@ -25,6 +29,30 @@ from exthost.faces.cli.web_service import add_web_options
 # The time that systemd gives the host until all extensions are ready, and until all have drained.
 START_SECONDS = 300
 STOP_SECONDS = 90
+
+
+# The restrictions that every unit can have. Extensions inherit them.
+_HARDENING = (
+    "# These hold for the host and for every extension.",
+    "RestrictSUIDSGID=yes",
+    "LockPersonality=yes",
+    "RestrictRealtime=yes",
+    "ProtectClock=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectHostname=yes",
+    "SystemCallArchitectures=native",
+    "KeyringMode=private",
+    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+    "# Not set, because the sandboxes of extensions need what these take away:",
+    "# RestrictNamespaces, SystemCallFilter, PrivateUsers (each sandbox is a namespace),",
+    "# ProtectProc, ProcSubset, ProtectKernelTunables (a sandbox mounts a new /proc),",
+    "# CapabilityBoundingSet (a host of root gives each extension a user of its own),",
+    "# ProtectControlGroups (the host makes a cgroup for each extension),",
+    "# MemoryDenyWriteExecute (Node and other runtimes compile at run time).",
+    "# Not set, because extensions may need the files: ProtectSystem, ProtectHome, PrivateTmp,",
+    "# PrivateDevices. Set them in a drop-in (systemctl edit) if yours do not.",
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -110,12 +138,23 @@ def unit_text(command: list[str], *, config: str, user: str, path: str) -> str:
         "Delegate=yes",
         "OOMPolicy=continue",
         "UMask=0077",
+        *_HARDENING,
+        *_no_new_privileges(),
         "",
         "[Install]",
         f"WantedBy={'multi-user.target' if user else 'default.target'}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _no_new_privileges() -> list[str]:
+    """Return the line that forbids programs to gain privileges, which a bubblewrap that is setuid
+    would need."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is not None and Path(bwrap).stat().st_mode & stat.S_ISUID:
+        return ["# NoNewPrivileges is not set, because bubblewrap is setuid here."]
+    return ["NoNewPrivileges=yes"]
 
 
 def _program() -> list[str]:

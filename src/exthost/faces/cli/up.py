@@ -1,7 +1,8 @@
 """Start a host, as `exthost run` does; with -d in the background.
 
-With -d it returns when each extension is ready or has failed. The messages of the host itself are
-written to a file beside the logs of its extensions; `exthost status`, `logs` and `down` work on it.
+With -d it returns when each extension is ready or has failed. If one has failed, the exit code is
+5, and the host keeps running. The messages of the host itself are written to a file beside the logs
+of its extensions; `exthost status`, `logs` and `down` work on it.
 """
 
 import argparse
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from exthost.config.discovery.configfile import read_config
-from exthost.errors import ExthostError, NotFound, Refused, UsageError
+from exthost.errors import ExthostError, NotFound, Refused, SpawnFailed, UsageError
 from exthost.faces.cli import run as run_module
-from exthost.faces.cli.common import Args, require_config_path, say, show_json
+from exthost.faces.cli.common import Args, list_names, require_config_path, say, show_json
 from exthost.faces.cli.mcp_service import http_arguments
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.host.control.address import make_private_folder
@@ -23,6 +24,7 @@ from exthost.host.control.client import HELLO_SECONDS, ask
 from exthost.host.control.host_lock import lock_holder
 from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.socket_path import config_key
+from exthost.process.private_folders import free_bytes
 from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
@@ -85,7 +87,26 @@ def run(args: Args) -> int:
         show_json(host)
     else:
         print(f"host: process {host['pid']}")
-    return 0
+    if free_bytes(output.parent) == 0:
+        say(
+            f"warning: the disk of {output.parent} is full: the messages of the host, and the logs "
+            "of its extensions, are lost; free some space"
+        )
+    return _report_failed(path)
+
+
+def _report_failed(path: str) -> int:
+    """Name the extensions that have failed. Return the exit code."""
+    rows = ask(path, ControlRequest("status"), timeout=HELLO_SECONDS)["extensions"]
+    failed = [row["id"] for row in rows if row["state"] in ("failed", "refused")]
+    if not failed:
+        return 0
+    verb = "has" if len(failed) == 1 else "have"
+    say(
+        f"{list_names(failed)} {verb} failed, and the host keeps running: exthost status shows "
+        "why, exthost down ends it"
+    )
+    return SpawnFailed.exit_code
 
 
 def _is_served(path: str) -> bool:

@@ -20,6 +20,15 @@ from exthost.process.own_process import deleted_working_folder
 # The beginning of argparse's message about missing arguments.
 _REQUIRED = "the following arguments are required: "
 
+# Words of similar programs, and the verb that does the same here.
+_USUAL_WORDS = {
+    "ps": "status", "ls": "list", "version": "--version", "log": "logs", "tail": "logs -f",
+    "kill": "stop", "exec": "call", "serve": "gateway", "rm": "remove", "delete": "remove",
+    "update": "reload", "config": "validate", "test": "check", "init": "new", "create": "new",
+    "search": "tools", "show": "info", "describe": "inspect", "get": "status", "halt": "down",
+    "daemon": "up -d", "help": "--help", "health": "doctor", "monitor": "top",
+}  # fmt: skip
+
 _LEAVE_FOLDER = "change to a folder that exists: cd ~"
 
 
@@ -150,7 +159,7 @@ def make_verb_parser(verb: str) -> tuple[Any, _Parser]:
 
 def report_unknown_verb(verb: str, arguments: Sequence[str]) -> int:
     """Report an unknown verb; return the exit code."""
-    near = nearest(verb, VERBS)
+    near = _USUAL_WORDS.get(verb) or nearest(verb, VERBS)
     hint = f"did you mean {near}?" if near else "see exthost --help"
     error = UsageError("X1316", f"there is no verb {verb!r}", help=hint)
     print_error(error, "--json" in arguments)

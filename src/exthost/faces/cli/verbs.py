@@ -46,12 +46,14 @@ VERB_GROUPS = {
         "new": "create a new extension: program, manifest, test and README",
         "dev": "restart an extension on every save, show its messages, repeat the last call",
         "check": "check an extension against the rules of its dialect, and show how to fix faults",
+        "pack": "write the bundle and the registry entry of an MCP server",
         "replay": "replay a recorded session, in place of the extension or of the host",
     },
     "trust": {
         "info": "show everything known about an extension, without starting it",
         "validate": "check manifests and the config; show file, line and key of each mistake",
         "rules": "show which rule of the config decides about a tool call",
+        "learn": "propose the smallest permissions of an extension, by observing it",
         "lock": "record the code, permissions and tools of each extension in exthost.lock",
         "approve": "show what differs from exthost.lock, ask, and record it",
         "verify": "check that nothing differs from exthost.lock, for CI",
@@ -62,7 +64,7 @@ VERB_GROUPS = {
 VERBS = {verb: summary for group in VERB_GROUPS.values() for verb, summary in group.items()}
 
 # The verbs that take a command after `--` in place of an extension.
-COMMAND_VERBS = frozenset({"add", "call", "check", "dev", "inspect", "replay", "tools"})
+COMMAND_VERBS = frozenset({"add", "call", "check", "dev", "inspect", "learn", "replay", "tools"})
 
 # What `exthost help` shows.
 COMMON_VERBS = (

@@ -19,8 +19,8 @@ from exthost.model.spec import Spec
 def find_protected_paths(args: Args) -> tuple[str, ...]:
     """Return the real paths of the config, of the folders that it searches for extensions, and of
     the programs and packages of its extensions. Without a config, return the folders that are
-    searched by default. Raises the error of a config that cannot be read, because then nobody knows
-    what must not be written."""
+    searched by default. Raises the error of a config that cannot be read, because then it is
+    unknown what must not be written."""
     paths = [os.path.realpath(config_path(args))]
     settings: DiscoverySettings | None = DiscoverySettings()
     if has_config(args):

@@ -15,7 +15,8 @@ from exthost.wire import jsontext
 
 _METHOD: Final = "elicitation/create"
 
-# A person can read about so many characters of arguments. The message says how many are missing.
+# The number of characters of arguments that a person can read. The message says how many are
+# missing.
 _MAX_ARGUMENT_CHARS: Final = 4000
 
 

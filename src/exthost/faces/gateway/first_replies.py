@@ -3,7 +3,7 @@
 Importing the `mcp` package takes longer than the start of a host. So a host that was started for a
 client answers the handshake and the first list of tools from a file, before the package is
 imported. The package then handles the same lines; its replies to them are compared with those that
-were sent, and not sent again. If the list of tools differs, the client is notified.
+were sent, and are not sent again. If the list of tools differs, the client is notified.
 
 The file is used only if the host offers the same as when the file was written: the same tools, and
 the same capabilities and instructions of its MCP servers, in the same versions of exthost and the
@@ -214,7 +214,7 @@ def compute_fingerprint(host: Host) -> str:
 
 
 def _file_state(path: str | None) -> list[Any]:
-    """Return values that differ after a package was installed anew."""
+    """Return values that differ after a package was installed again."""
     try:
         status = os.stat(path or "")  # noqa: PTH116
     except OSError:

@@ -97,7 +97,7 @@ class RelayConnection(LineConnection):
                 self.abort()
                 return
             if self._is_finishing:
-                continue  # it is after the last line that the relay was told of
+                continue  # it is after the last line that was reported to the relay
             self._last_number = number
             if self._first_replies is not None and not is_cut:
                 self._answer_first(self._first_replies, number, text)
@@ -131,7 +131,7 @@ class RelayConnection(LineConnection):
         self._change.set()
 
     def finish(self) -> None:
-        """Read no more lines, because the host ends, and tell the relay which was the last."""
+        """Read no more lines, because the host ends, and report the last one to the relay."""
         if not self._is_finishing:
             self._is_finishing = True
             self.pause_reading()

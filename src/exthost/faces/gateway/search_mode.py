@@ -107,7 +107,7 @@ def search_result(tools: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def instructions(extensions: Iterable[Extension]) -> str:
-    """Return what a model is told first: one line for each extension that has tools."""
+    """Return the first text for a model: one line for each extension that has tools."""
     lines = [
         f"Find tools with {SEARCH}, and call them with {CALL}. There are tools of:",
         *(_line(extension) for extension in extensions if extension.internals.serves),

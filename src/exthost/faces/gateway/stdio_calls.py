@@ -68,7 +68,7 @@ class StdioCalls:
     def __init__(self, answer_call: AnswerCall, stream: ClientStream) -> None:
         self._answer_call = answer_call
         self.stream = stream
-        # Calls run in it, because a line is read in the context of nobody.
+        # Calls run in it, because a line is read without the context of a caller.
         self._context = copy_context()
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.

@@ -1,10 +1,12 @@
-"""Answers `/healthz` and `/metrics`, on the ports of the web page and of the MCP gateway.
+"""Answers `/healthz`, `/readyz` and `/metrics`, on the ports of the web page and the gateway.
 
-`/healthz` needs no token. It reveals only the status: `ok` with 200, or `starting` or `ending` with
-503. `/metrics` needs the token, because it contains the names of extensions.
+`/healthz` and `/readyz` need no token. They reveal only a status. `/healthz` is about the host:
+`ok` with 200, or `starting` or `ending` with 503. `/readyz` is about its extensions, too: it is
+`degraded`, with 503, while one has failed, is refused, waits for a restart, or has an open circuit
+breaker. `/metrics` needs the token, because it contains the names of extensions.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Protocol, TypeAlias
 
 from exthost.faces.http_server.access import UNAUTHORIZED, Access
@@ -17,7 +19,13 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEALTH_PATH = "/healthz"
+READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
+
+_PATHS = frozenset({HEALTH_PATH, READY_PATH, METRICS_PATH})
+
+# The states of an extension in which it takes no calls, and does not recover at once.
+_NOT_READY = frozenset({"failed", "refused", "open", "backoff"})
 
 
 class HostPhase(Protocol):
@@ -34,16 +42,20 @@ class HostPhase(Protocol):
 class Probes:
     """Answers the requests of programs that monitor the host."""
 
-    def __init__(self, phase: HostPhase, metrics: Metrics) -> None:
+    def __init__(
+        self, phase: HostPhase, metrics: Metrics, states: Callable[[], Iterable[str]] = tuple
+    ) -> None:
+        """`states` returns the states of all extensions."""
         self._phase = phase
         self._metrics = metrics
+        self._states = states
 
     def wrap(self, app: App, access: Access) -> App:
-        """Return an ASGI application that answers the two paths, and passes all other requests to
+        """Return an ASGI application that answers these paths, and passes all other requests to
         `app`."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http" or scope["path"] not in (HEALTH_PATH, METRICS_PATH):
+            if scope["type"] != "http" or scope["path"] not in _PATHS:
                 await app(scope, receive, send)
             else:
                 await send_response(send, *self._answer(scope, access))
@@ -61,6 +73,8 @@ class Probes:
             return 405, "text/plain", b"only GET"
         if scope["path"] == HEALTH_PATH:
             return self._health()
+        if scope["path"] == READY_PATH:
+            return self._readiness()
         if not access.has_token(headers):
             return UNAUTHORIZED, "text/plain", b"send the token as Authorization: Bearer TOKEN"
         try:
@@ -71,9 +85,17 @@ class Probes:
 
     def _health(self) -> tuple[int, str, bytes]:
         phase = self._phase
-        status = "ending" if phase.ending else "ok" if phase.opened else "starting"
-        body = jsontext.encode({"status": status})
-        return 200 if status == "ok" else 503, "application/json", body
+        return _respond("ending" if phase.ending else "ok" if phase.opened else "starting")
+
+    def _readiness(self) -> tuple[int, str, bytes]:
+        if self._phase.ending or not self._phase.opened:
+            return self._health()
+        return _respond("degraded" if _NOT_READY & set(self._states()) else "ok")
+
+
+def _respond(status: str) -> tuple[int, str, bytes]:
+    body = jsontext.encode({"status": status})
+    return 200 if status == "ok" else 503, "application/json", body
 
 
 def decode_headers(scope: Scope) -> Mapping[str, str]:

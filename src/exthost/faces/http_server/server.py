@@ -84,7 +84,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_made(transport)
         self._start_timer(h11.IDLE, HEADER_SECONDS)
         self.arriving[self] = self.loop.call_later(ARRIVAL_SECONDS, self._count)
-        while self.arriving and len(self.arriving) + len(self.limit) > self.limit.most:
+        while self.arriving and len(self.arriving) + len(self.limit) > self.limit.max_connections:
             next(iter(self.arriving))._count()
 
     def _count(self) -> None:
@@ -97,12 +97,12 @@ class LimitedProtocol(H11Protocol):
         if closed is not None:
             closed.transport.abort()
         if self._has_spoken:
-            self.limit.heard(self)
+            self.limit.mark_active(self)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_authenticated:
             self._has_spoken = True
-            self.limit.heard(self)
+            self.limit.mark_active(self)
         super().data_received(data)
         if not self._is_authenticated and self.scope is not None:
             self._is_authenticated = self.has_token(probes.decode_headers(dict(self.scope)))
@@ -152,9 +152,9 @@ def _max_connections() -> int:
 
 
 def _make_limit() -> ConnectionLimit[LimitedProtocol]:
-    most = _max_connections()
-    strangers = max(2, most // _STRANGERS_PART)
-    return ConnectionLimit(most, strangers, max(1, strangers // _PEER_PART))
+    max_connections = _max_connections()
+    max_strangers = max(2, max_connections // _STRANGERS_PART)
+    return ConnectionLimit(max_connections, max_strangers, max(1, max_strangers // _PEER_PART))
 
 
 async def serve_app(

@@ -8,7 +8,7 @@ order:
 
     command        decides whether this client joins a host, starts one, or gets one of its own
     host_link      finds the socket of the host, and joins it
-    line_relay     moves the lines, and goes on with the next host when one has ended
+    line_relay     moves the lines, and continues with the next host when one has ended
     client_lines   the lines of the client that the next host needs, and those without an answer
 
 On the socket a line of the client is preceded by its number and a tab: `17<TAB>{…}`; `17!<TAB>…` is

@@ -71,7 +71,7 @@ def connect(config: str) -> "tuple[socket | None, str]":
             raise Unjoinable(f"the socket {path} is one of another user")
         if is_sandboxed(connected):
             connected.close()
-            raise Unjoinable(f"at the socket {path} is a sandboxed process, and not a host")
+            raise Unjoinable(f"at the socket {path} is a sandboxed process instead of a host")
         return connected, ""
     return None, note
 

@@ -10,6 +10,7 @@ In reading order:
     call_events        a call made by the page, as a stream of events
     page_questions     the questions to a person about calls
     row_sampler        the state of all extensions, as a stream of changes
+    resource_usage     the processor time and memory of extensions over time
     page_traffic       the messages of extensions, as a stream of bounded batches
     history            the last states and calls of each extension
     extension_details  one extension: its tools, permissions and process

@@ -64,16 +64,19 @@ def build_application(endpoints: Endpoints, access: Access, login: Login) -> ASG
     }
 
     async def show_page(request: Request) -> Response:
-        answer = login.log_in_by_token(request.query_params.get("token", ""))
+        token = request.query_params.get("token", "")
+        answer = login.log_in_by_token(token)
         if answer is not None:
             return answer
+        if token:
+            return _respond_wrong_token(files)
         if login.may_load(request):
             return _respond_file(files, "index.html")
         return _respond_file(files, "login.html", UNAUTHORIZED)
 
     async def log_in(request: Request) -> Response:
         answer = await login.log_in_by_form(request)
-        return answer or _respond_file(files, "login.html", UNAUTHORIZED)
+        return answer or _respond_wrong_token(files)
 
     async def show_file(request: Request) -> Response:
         name = request.path_params["name"]
@@ -125,6 +128,12 @@ def _add_checks(app: ASGIApp, access: Access) -> ASGIApp:
         await app(scope, receive, send_with_headers)
 
     return answer
+
+
+def _respond_wrong_token(files: dict[str, bytes]) -> Response:
+    """Return the login form, which says that the token was wrong."""
+    page = files["login.html"].replace(b'id="wrong" hidden', b'id="wrong"')
+    return Response(page, UNAUTHORIZED, media_type="text/html")
 
 
 def _respond_file(files: dict[str, bytes], name: str, status: int = 200) -> Response:

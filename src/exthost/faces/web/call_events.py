@@ -65,7 +65,10 @@ async def call_events(
             yield event
         try:
             reply = await call
-            last_event = {"kind": "result", "result": _read_answer(host, request.name, reply)}
+            result = _read_answer(host, request.name, reply)
+            if "method" in request.params:  # the page reads the reply of a method itself
+                result["raw"] = reply["raw"]
+            last_event = {"kind": "result", "result": result}
         except ExthostError as error:
             last_event = {"kind": "error", "error": error_as_data(error)}
         yield {

@@ -4,9 +4,10 @@ Each method answers one path. Starting, stopping, reloading and calling are requ
 socket (`control.requests`). `application` has checked the token before.
 """
 
+import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +19,7 @@ from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.faces.http_server.trace_context import trace_context
 from exthost.faces.web.call_events import call_events
 from exthost.faces.web.event_stream import EventStreamResponse, OpenStreams
-from exthost.faces.web.extension_details import describe, describe_lifecycle
+from exthost.faces.web.extension_details import describe
 from exthost.faces.web.history import History
 from exthost.faces.web.page_questions import PageQuestions
 from exthost.faces.web.page_traffic import Recorder, follow_traffic, records_of_call, whole_record
@@ -31,6 +32,7 @@ from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import rotated_path
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
+from exthost.session.trace.trace_format import LineMaker
 from exthost.wire import jsontext
 
 Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
@@ -62,6 +64,7 @@ class Endpoints:
             "/api/events": ("GET", self._stream_rows),
             "/api/extension": ("GET", self._describe_extension),
             "/api/log": ("GET", self._read_log),
+            "/api/trace": ("GET", self._export_trace),
             "/api/watch": ("GET", self._record_messages),
             "/api/traffic": ("GET", self._stream_traffic),
             "/api/frame": ("GET", self._read_record),
@@ -97,7 +100,7 @@ class Endpoints:
 
     async def _describe_host(self, _: HttpRequest) -> Response:
         host = await self._requests.perform(protocol.ControlRequest("hello"), _NoEvents())
-        return _respond_json({"host": host, "lifecycle": describe_lifecycle()})
+        return _respond_json({"host": host})
 
     async def _stream_rows(self, _: HttpRequest) -> Response:
         return EventStreamResponse(self.sampler.follow(), self.streams)
@@ -108,10 +111,25 @@ class Endpoints:
         return _respond_json(describe(extension, self._report, self.history))
 
     async def _read_log(self, request: HttpRequest) -> Response:
-        extension = self._host[request.query_params.get("name", "")]
-        return _respond_json(
-            {"lines": read_tail(log_file(os.environ, self._config_key, extension.id))}
-        )
+        name = request.query_params.get("name", "")
+        names = [self._host[name].id] if name else [each.id for each in self._host.extensions]
+        # In a thread, because a host may have many logs.
+        lines = await asyncio.to_thread(read_tails, self._find_log, names)
+        return _respond_json({"lines": lines})
+
+    def _find_log(self, name: str) -> str:
+        return log_file(os.environ, self._config_key, name)
+
+    async def _export_trace(self, request: HttpRequest) -> Response:
+        """Return the recorded messages of an extension, or of all, as a file for `exthost
+        replay`."""
+        name = request.query_params.get("name", "")
+        buffer = self.recorder.find(self._host[name].id if name else "")
+        if buffer is None:
+            raise _invalid_request_error("nothing was recorded: a page records what it shows")
+        lines = LineMaker(self._host.traffic.dialects)
+        body = b"".join(lines.lines(record) for record in buffer.after(buffer.start))
+        return Response(body, media_type="application/jsonl")
 
     # -- traffic -----------------------------------------------------------------------------
 
@@ -265,6 +283,14 @@ def read_tail(path: str) -> list[dict[str, str]]:
     rotated = _read_end(rotated_path(file), TAIL_BYTES - len(current))
     lines = (rotated + current).decode("utf-8", "replace").split("\n")[:-1]
     return [_parse_line(line)._asdict() for line in lines[-MAX_LINES:]]
+
+
+def read_tails(find_log: Callable[[str], str], names: Sequence[str]) -> list[dict[str, str]]:
+    """Return the last lines of the logs of these extensions, each with its extension, in the order
+    of their times."""
+    lines = [{"extension": name, **line} for name in names for line in read_tail(find_log(name))]
+    lines.sort(key=lambda line: line["time"])
+    return lines[-MAX_LINES * 10 :]
 
 
 def _read_end(file: Path, limit: int) -> bytes:

@@ -10,9 +10,9 @@ from typing import Any
 
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from exthost.extension.lifecycle import INITIAL_STATE, TABLE, State
 from exthost.faces.web.history import History, as_rows
 from exthost.faces.web.page_values import error_as_data
+from exthost.host.control.description import describe_settings
 from exthost.host.control.lock_state import describe_quarantine
 from exthost.host.control.status_report import StatusReport
 
@@ -35,6 +35,8 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
         "hooks": list(offer.hooks or spec.declared_hooks),
         "warnings": list(offer.warnings),
         "streams": sorted(extension.dialect.streams),
+        "extra": _to_data(offer.extra),
+        "settings": describe_settings(extension) | {"digests": None},
         "tools": [
             {
                 "name": tool.name,
@@ -85,21 +87,6 @@ def describe_permissions(extension: Extension) -> dict[str, Any]:
         "sandbox": spec.sandbox,
         "in_force": in_force,
         "variables": variables,
-    }
-
-
-def describe_lifecycle() -> dict[str, Any]:
-    """Return the life-cycle table: the states, and the transitions (`moves`) between them."""
-    moves: dict[tuple[str, str], list[str]] = {}
-    for row in TABLE:
-        moves.setdefault((row.state.value, row.next.value), []).append(row.event.value)
-    return {
-        "first": INITIAL_STATE.value,
-        "states": [state.value for state in State],
-        "moves": [
-            {"from": before, "to": after, "events": events}
-            for (before, after), events in moves.items()
-        ],
     }
 
 

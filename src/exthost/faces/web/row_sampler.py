@@ -13,7 +13,8 @@ from typing import Any
 from exthost.events import StateChanged
 from exthost.extension.extension import Extension
 from exthost.faces.web.history import POINT_SECONDS, History, point_number
-from exthost.host.control.status_report import StatusReport
+from exthost.faces.web.resource_usage import ResourceUsage
+from exthost.host.control.status_report import StatusReport, local_pids
 from exthost.host.host import Host
 
 # The time between samples, which is longer if there are more than MANY_EXTENSIONS.
@@ -45,6 +46,7 @@ class RowSampler:
         self._list_clients = list_clients
         self._report = report
         self._history = history
+        self._usage = ResourceUsage()
         self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
         # Removed extensions, each with the number of the sample in which it was missing first.
         self._removed: dict[str, int] = {}
@@ -85,6 +87,7 @@ class RowSampler:
 
     async def _stop(self) -> None:
         task, self._task = self._task, None
+        self._usage.clear()
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -143,4 +146,5 @@ class RowSampler:
         row["points"] = points
         row["rate"] = round(sum(calls for calls, _ in recent) / _RATE_POINTS / POINT_SECONDS, 1)
         row["since"] = history.moves[-1].time if history.moves else None
+        row |= self._usage.measure(extension.id, local_pids(row), time.monotonic())
         return row

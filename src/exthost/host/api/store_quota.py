@@ -8,7 +8,7 @@ fixed amount for each record.
 
 import sqlite3
 
-# What a row needs in addition to its text, for numbers and indexes.
+# The size of a row in addition to its text, for numbers and indexes.
 _ROW_BYTES = 64
 
 _TABLE = """CREATE TABLE IF NOT EXISTS usage (

@@ -18,6 +18,7 @@ from exthost.launch.limits import resolve_limits
 from exthost.model.names import prefixed_description
 from exthost.model.offer import RegisteredTool
 from exthost.model.rules import CallRule, find_rule
+from exthost.model.schema import Checker
 from exthost.model.spec import Limits, Restart, Spec
 
 
@@ -49,7 +50,7 @@ def describe_extension(
         ],
         "hooks": list(offer.hooks),
         "extra": dict(offer.extra),
-        "warnings": list(offer.warnings),
+        "warnings": [*offer.warnings, *schema_warnings(extension)],
         "lock": lock_state(extension),
         "quarantined": describe_quarantine(extension),
         "timings_ms": dict(extension.stats.timings_ms),
@@ -65,10 +66,21 @@ def describe_extension(
     }
 
 
+def schema_warnings(extension: Extension) -> list[str]:
+    """Return a warning for each tool whose input schema is invalid or not used."""
+    checkers = {tool.name: Checker.of(tool.input_schema) for tool in extension.tools.values()}
+    return [
+        f"{name}: {checker.warning}"
+        for name, checker in checkers.items()
+        if checker is not None and checker.warning
+    ]
+
+
 # The settings of an extension that change in a running host only when it reloads its config.
 _RELOADED_SETTINGS = (
     "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
-    "permissions", "sandbox", "retry", "start", "lifetime", "dialect", "tools",
+    "permissions", "sandbox", "retry", "start", "start_method", "isolation",
+    "lifetime", "dialect", "tools",
 )  # fmt: skip
 
 

@@ -59,14 +59,22 @@ class Measurements:
         processes that they started are included. `node_usage` is what its processes on other nodes
         use. The percentiles are None if no call was measured yet."""
         durations = sorted(self._seconds.get(extension, ()))
-        clocks = descendants(*pids)
-        seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9 + node_usage[0]
+        cpu_seconds, memory_bytes = measure_processes(pids)
         return {
             "p50_ms": percentile(durations, 0.5),
             "p99_ms": percentile(durations, 0.99),
-            "cpu_seconds": round(seconds + sum(map(reaped_seconds, clocks)), 3),
-            "memory_bytes": sum(memory_use(pid).total for pid in clocks) + node_usage[1],
+            "cpu_seconds": round(cpu_seconds + node_usage[0], 3),
+            "memory_bytes": memory_bytes + node_usage[1],
         }
+
+
+def measure_processes(pids: Sequence[int]) -> tuple[float, int]:
+    """Return the processor time in seconds and the memory in bytes of these processes, and of those
+    that they started."""
+    clocks = descendants(*pids)
+    seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9
+    cpu_seconds = round(seconds + sum(map(reaped_seconds, clocks)), 3)
+    return cpu_seconds, sum(memory_use(pid).total for pid in clocks)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:

@@ -57,7 +57,7 @@ def confirm_by_client(ask: AskClient, time_limit: Callable[[], float]) -> Confir
         except TimeoutError:
             raise Refused(
                 "X0354",
-                f"no answer came within the {limit:g} s of the call",
+                f"no answer arrived within the {limit:g} s of the call",
                 help="answer sooner, or give the call more time: timeout=…, --timeout",
             ) from None
         if "error" in answer:

@@ -30,7 +30,7 @@ from exthost.host.control.description import (
 )
 from exthost.host.control.measurements import Measurements
 from exthost.host.control.protocol import ControlRequest
-from exthost.host.control.served_host import ServedHost
+from exthost.host.control.served_host import ReloadOutcome, ServedHost
 from exthost.host.control.status_report import StatusReport, local_pids
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
@@ -193,12 +193,18 @@ class RequestPerformer:
 
     async def _reload(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         outcome = await self._host.reload()
+        self.note_reload(outcome)
         return {
             "added": outcome.added,
             "changed": outcome.changed,
             "removed": outcome.removed,
             "failed": [error.as_dict() for error in outcome.failed],
         }
+
+    def note_reload(self, outcome: ReloadOutcome) -> None:
+        """Show the errors of replacements that a reload did not take over in the status."""
+        kept = [error for error in outcome.failed if error.extension not in outcome.added]
+        self._report.note_failed_replacements(kept)
 
     async def _inspect(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         extension = await self._host[request.name].start()

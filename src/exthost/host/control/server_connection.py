@@ -285,7 +285,8 @@ class ServerConnection(LineConnection):
 
     def _start_task(self, request: ControlRequest, error: ExthostError | None = None) -> None:
         """Start a task that performs the request, or that only replies with `error`."""
-        # While output waits, the timer is the one for a client that does not read, and goes on.
+        # While output waits, the timer is the one for a client that does not read, and keeps
+        # running.
         if self._drained is None:
             self._cancel_timer()
         self._may_stay_idle = self._may_stay_idle or bool(request.params.get("stay"))

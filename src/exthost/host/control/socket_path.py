@@ -68,7 +68,7 @@ def lock_folder() -> str:
 
 
 def is_own_folder(folder: "str | os.PathLike[str]") -> bool:
-    """Return whether the path is a folder, and not a symlink, that this user owns."""
+    """Return whether the path is a folder (not a symlink) that this user owns."""
     try:
         status = os.lstat(folder)
     except OSError:

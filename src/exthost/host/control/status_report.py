@@ -7,7 +7,7 @@ need to know why the extension had failed.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from exthost.errors import ExthostError
@@ -59,6 +59,14 @@ class StatusReport:
                 last_error = _error_cells(cause, now)
         self._last_errors[change.extension] = last_error
 
+    def note_failed_replacements(self, errors: Iterable[ExthostError]) -> None:
+        """Make the errors of a reload the last errors of extensions that keep their old version.
+        Their state does not change, so no event reports these errors."""
+        for error in errors:
+            cells = _error_cells(error, time.time())
+            cells["message"] = f"its new version was not taken over: {error.message}"
+            self._last_errors[error.extension] = cells
+
     def _last_error(self, extension: Extension) -> dict[str, Any] | None:
         """Return the last error of an extension. A pool that loses one of its processes stays
         ready, so that there is no change of state."""
@@ -98,6 +106,7 @@ class StatusReport:
             "quarantined": list(extension.quarantined),
             "last_error": self._last_error(extension),
             "stats": stats_as_data(stats),
+            "start_method": extension.internals.describe_start_method(),
         }
 
 

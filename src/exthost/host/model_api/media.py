@@ -1,8 +1,8 @@
 """The content of a tool result as texts and media, for models that take images or sounds. Pure.
 
 An API answers a whole request with an error if one image in it is not valid. An extension may send
-any text as base64 and any media type, so both are checked here. What is not valid, or is not taken,
-becomes a note in brackets, such as `[image: image/svg+xml]`.
+any text as base64 and any media type, so both are checked here. A block that is not valid or not
+accepted becomes a note in brackets, such as `[image: image/svg+xml]`.
 """
 
 import base64

@@ -47,7 +47,8 @@ _SOUND_FORMATS: Final = {
 }
 _FILE_TYPES: Final = IMAGE_TYPES | {"application/pdf"}
 
-# What most models of each API take. A chat model takes sounds only if it was made for them.
+# The media types that most models of each API accept. A chat model takes sounds only if it was made
+# for them.
 _LIMITS: Final[dict[Api, MediaLimits]] = {
     "chat": MediaLimits(("image",), IMAGE_TYPES | _SOUND_FORMATS.keys(), 20_000_000),
     "responses": MediaLimits(("image", "document"), _FILE_TYPES, 20_000_000),

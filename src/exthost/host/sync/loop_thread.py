@@ -171,7 +171,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop, futures: "set[Future[Any]]") -> N
             is_stopped = True
         except BaseException as error:
             kind = type(error).__name__
-            _log.exception("a callback raised %s on the host's loop, which goes on", kind)
+            _log.exception("a callback raised %s on the host's loop, which continues", kind)
     loop.close()
     for future in tuple(futures):
         _fail(future)

@@ -3,8 +3,8 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX[,RESOURCE,SOFT,HARD]...
- *        PROGRAM [ARGUMENT]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY,HOLD,UNDER,OWNER,JOIN
+ *        [,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
  *          file means that the host is gone or wants the program killed. 0 if there is no
@@ -14,13 +14,23 @@
  * MAKE     1: make the namespace, with its own /proc, and wait outside until it has ended;
  *          0: another program made it, and this is its first process;
  *          2: only reset signals, and execute the program with all descriptors open. Bubblewrap
- *          needs that under a host that ignores SIGCHLD: it would wait forever for its child.
+ *          needs that under a host that ignores SIGCHLD: it would wait forever for its child;
+ *          3: only enter UNDER, and execute the program there with all descriptors open.
  * GROUP    cgroup.procs of the program's own cgroup, opened by the host, or 0. The program enters
  *          it before it is executed; this process stays outside.
  * PATHS    a file with a list of paths, or 0: "MAJOR,MINOR,INODE,PATH" for each, with a zero byte
  *          at its end. If another file is at one of them, the program is not executed, and STATUS
  *          gets -ESTALE. The mounts are made by now, so nobody outside can replace what is there.
  * PID_MAX  pids outside are smaller than this. See start_with_pid.
+ * PROXY    a Unix socket to the proxy of the network, or 0. A socket that listens on the loopback
+ *          address of this network namespace is sent over it, before the program is executed.
+ * HOLD     1: keep the namespace when the program has ended, because others are below it.
+ * UNDER    a pidfd of the first process of a template's namespace, or 0. The namespace of this
+ *          program is made below that one, so that processes of the template can join it.
+ * OWNER    the user namespace that owns the PID namespace of UNDER, or 0 if the first process of
+ *          UNDER is in it. Bubblewrap may have put that process into one below it.
+ * JOIN     a socket to a process that was forked from the template, or 0. That process joins the
+ *          namespace and becomes the program. If it does not, the program is executed here.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
  * and 1 open, which would hide that the program closed one.
  *
@@ -31,6 +41,7 @@
 #include <linux/close_range.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
+#include <linux/in.h>
 #include <linux/mount.h>
 #include <linux/poll.h>
 #include <linux/prctl.h>
@@ -38,6 +49,7 @@
 #include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
+#include <linux/socket.h>
 #include <linux/stat.h>
 #include <linux/wait.h>
 
@@ -84,8 +96,23 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, FIXED };
-enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
+/* The port of the proxy: that of most HTTP proxies. `strict.PROXY_PORT` has the same number. */
+#define PROXY_PORT 3128
+/* How many connections wait to be accepted; the kernel has a lower limit. */
+#define PROXY_BACKLOG 4096
+/* Not in the headers of the kernel for programs. */
+#define SOCKET_FAMILY 2
+#define SOCKET_STREAM 1
+#define SOCKET_LEVEL 1
+#define SEND_DESCRIPTORS 1
+/* How long a process of the template may take to join. Forking takes milliseconds. */
+#define JOIN_SECONDS 5
+
+enum {
+    CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, PROXY, HOLD, UNDER,
+    OWNER, JOIN, FIXED
+};
+enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE, ENTER };
 
 /* What the kernel calls struct sigaction; all zero is the default action. */
 struct action {
@@ -161,15 +188,79 @@ static long keep(const char *file, word id)
     return put(file, text, length);
 }
 
+/* Waits for a process with all descriptors closed, so that this process does not hide that the
+ * program closed one. Exits as that process did. */
+static void wait_outside(long first)
+{
+    int status = 0;
+    if (call(__NR_close_range, 0, ~0u, 0, 0, 0) < 0)
+        for (word fd = 0; fd < 1024; fd++)
+            call(__NR_close, fd, 0, 0, 0, 0);
+    while (call(__NR_wait4, (word)first, (word)&status, 0, 0, 0) == -EINTR)
+        ;
+    end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+}
+
+/* Mounts a /proc with the pids of this namespace. Later mounts outside are visible inside, and not
+ * the other way round. */
+static void mount_proc(void)
+{
+    long refused;
+    if ((refused = call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_SLAVE, 0)) < 0
+        || (refused = call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
+                           MS_NOSUID | MS_NODEV | MS_NOEXEC, 0)) < 0)
+        fail("no /proc could be had in a namespace", refused);
+}
+
+/* Enters the namespaces of a template: its user namespace, if it is another one, and its PID
+ * namespace, in which only new processes can be. Returns in such a process. With `proc`, that has a
+ * /proc with the pids of the namespace, which only its owner can mount. If the template has ended,
+ * nothing is entered: then nobody joins, and the program is executed. Returns whether another user
+ * namespace was entered. */
+static int enter_template(word under, word owner, int proc)
+{
+    int is_other_user = 1;
+    long refused;
+    if (owner) {
+        if ((refused = call(__NR_setns, owner, CLONE_NEWUSER, 0, 0, 0)) == 0)
+            refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
+    } else {
+        refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
+        if (refused == -EINVAL) { /* the user namespace is that of this process */
+            refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
+            is_other_user = 0;
+        }
+    }
+    if (refused < 0)
+        return 0;
+    long first = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
+    if (first < 0)
+        fail("no process could be started", first);
+    if (first > 0)
+        wait_outside(first);
+    call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    /* Who enters a user namespace cannot be traced any more, and who joins must be able to. */
+    call(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+    if (proc && call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) == 0)
+        mount_proc();
+    if (owner && (refused = call(__NR_setns, under, CLONE_NEWUSER, 0, 0, 0)) < 0)
+        fail("the namespace of the template could not be entered", refused);
+    call(__NR_close, under, 0, 0, 0, 0);
+    if (owner)
+        call(__NR_close, owner, 0, 0, 0, 0);
+    return is_other_user;
+}
+
 /* Returns in the first process of a new PID namespace: the pid of the process outside, which only
- * waits for it, with all descriptors closed, so that it does not hide that the program closed
- * one. */
-static word make_namespace(void)
+ * waits for it. */
+static word make_namespace(word under)
 {
     word outside = (word)call(__NR_getpid, 0, 0, 0, 0, 0);
+    /* Who joins from the template's user namespace has rights only in one below it. */
+    int needs_user = under && enter_template(under, 0, 0);
     word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
     word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
-    word flags = CLONE_NEWPID | CLONE_NEWNS;
+    word flags = CLONE_NEWPID | CLONE_NEWNS | (needs_user ? CLONE_NEWUSER : 0);
     long first = call(__NR_clone, SIGCHLD | flags, 0, 0, 0, 0);
     if (first == -EPERM) {
         flags |= CLONE_NEWUSER;
@@ -177,15 +268,8 @@ static word make_namespace(void)
     }
     if (first < 0)
         fail("no PID namespace could be made", first);
-    if (first > 0) {
-        int status = 0;
-        if (call(__NR_close_range, 0, ~0u, 0, 0, 0) < 0)
-            for (word fd = 0; fd < 1024; fd++)
-                call(__NR_close, fd, 0, 0, 0, 0);
-        while (call(__NR_wait4, (word)first, (word)&status, 0, 0, 0) == -EINTR)
-            ;
-        end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
-    }
+    if (first > 0)
+        wait_outside(first);
     /* The parent is the process above, which has one thread. */
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     long refused = 0;
@@ -196,11 +280,7 @@ static word make_namespace(void)
             fail("no user could be kept in a namespace", refused);
     }
     call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    /* Later mounts outside are visible inside, and not the other way round. */
-    if ((refused = call(__NR_mount, 0, (word)"/", 0, MS_REC | MS_SLAVE, 0)) < 0
-        || (refused = call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
-                           MS_NOSUID | MS_NODEV | MS_NOEXEC, 0)) < 0)
-        fail("no /proc could be had in a namespace", refused);
+    mount_proc();
     return outside;
 }
 
@@ -291,6 +371,42 @@ static word moved(word fd, word status_fd)
     return (word)copy;
 }
 
+/* The message of one byte with a descriptor, as the kernel reads it. */
+struct descriptor_message {
+    word name, name_length, data, data_count, control, control_length, flags;
+};
+struct descriptor_control {
+    word length;
+    int level, type, descriptor, padding;
+};
+
+static void open_proxy(word channel, word status_fd)
+{
+    struct sockaddr_in address;
+    char *raw = (char *)&address;
+    for (word i = 0; i < sizeof address; i++)
+        raw[i] = 0;
+    address.sin_family = SOCKET_FAMILY;
+    address.sin_port = (unsigned short)(PROXY_PORT >> 8 | (PROXY_PORT & 0xff) << 8);
+    address.sin_addr.s_addr = 0x0100007f;
+    long listener = call(__NR_socket, SOCKET_FAMILY, SOCKET_STREAM | O_CLOEXEC, 0, 0, 0);
+    if (listener < 0)
+        fail_start(status_fd, listener);
+    long refused = call(__NR_bind, (word)listener, (word)&address, sizeof address, 0, 0);
+    if (refused < 0 || (refused = call(__NR_listen, (word)listener, PROXY_BACKLOG, 0, 0, 0)) < 0)
+        fail_start(status_fd, refused);
+    char byte = 0;
+    word data[2] = {(word)&byte, 1};
+    struct descriptor_control control = {
+        sizeof control - sizeof control.padding, SOCKET_LEVEL, SEND_DESCRIPTORS, (int)listener, 0};
+    struct descriptor_message message = {0, 0, (word)data, 1, (word)&control, sizeof control, 0};
+    if ((refused = call(__NR_sendmsg, channel, (word)&message, 0, 0, 0)) < 0)
+        fail_start(status_fd, refused);
+    /* The message now holds the listening socket. When the host closes its end, it is closed. */
+    call(__NR_close, (word)listener, 0, 0, 0, 0);
+    call(__NR_close, channel, 0, 0, 0, 0);
+}
+
 static void become(word *fixed, char *limits, char **program, char **environment, word mask)
 {
     call(__NR_setsid, 0, 0, 0, 0, 0);
@@ -321,18 +437,39 @@ static void become(word *fixed, char *limits, char **program, char **environment
     end(127);
 }
 
+/* Lets a process of the template become the program. Returns its pid; 0 if nobody joins in time,
+ * or if the other end says so. The process waits for the answer, so there is one program. */
+static word adopt(word join, word control)
+{
+    char ready = 1;
+    int program = 0;
+    struct pollfd seen[2] = {{(int)join, POLLIN, 0}, {(int)control, 0, 0}};
+    struct __kernel_timespec limit = {JOIN_SECONDS, 0};
+    call(__NR_write, join, (word)&ready, 1, 0, 0);
+    call(__NR_ppoll, (word)seen, 2, (word)&limit, 0, SIGNAL_SET_BYTES);
+    if (seen[1].revents)
+        end(137);
+    if (!seen[0].revents
+        || call(__NR_read, join, (word)&program, sizeof program, 0, 0) != sizeof program
+        || program < 0 || call(__NR_write, join, (word)&ready, 1, 0, 0) != 1)
+        program = 0;
+    call(__NR_close, join, 0, 0, 0, 0);
+    return (word)program;
+}
+
 static void pass_on(word control, word program)
 {
     unsigned char signals[64];
     long count = call(__NR_read, control, (word)signals, sizeof signals, 0, 0);
     if (count <= 0)
         end(137);
-    for (long i = 0; i < count; i++)
+    for (long i = 0; program && i < count; i++)
         if (call(__NR_kill, -program, signals[i], 0, 0, 0) < 0)
             call(__NR_kill, program, signals[i], 0, 0, 0); /* it has no process group yet */
 }
 
-static void reap_children(word status_fd, word program)
+/* Returns the pid of the program; 0 if it has ended and the namespace is kept. */
+static word reap_children(word status_fd, word program, word hold)
 {
     int status;
     long pid;
@@ -344,8 +481,11 @@ static void reap_children(word status_fd, word program)
             tell(status_fd, status);
             tell(status_fd, (int)(seconds * 1000 + micros / 1000));
             tell(status_fd, (int)program);
-            end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+            if (!hold)
+                end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
+            program = 0;
         }
+    return program;
 }
 
 __attribute__((used)) void run(word *stack)
@@ -363,25 +503,35 @@ __attribute__((used)) void run(word *stack)
     /* A host may have inherited SIGCHLD ignored. Then no exit would ever be reported here. */
     struct action action = {0, 0, 0, 0};
     call(__NR_rt_sigaction, SIGCHLD, (word)&action, 0, SIGNAL_SET_BYTES, 0);
-    if (fixed[MAKE] == ONLY_EXECUTE) {
+    if (fixed[MAKE] == ONLY_EXECUTE || fixed[MAKE] == ENTER) {
+        /* Bubblewrap reads the files of its child in /proc, by its pid. */
+        if (fixed[MAKE] == ENTER)
+            enter_template(fixed[UNDER], fixed[OWNER], 1);
         call(__NR_execve, (word)words[2], (word)(words + 2), (word)environment, 0, 0);
         end(127);
     }
     call(__NR_prctl, PR_SET_NAME, (word)"exthost-init", 0, 0, 0);
-    word outside = fixed[MAKE] == MAKE_NAMESPACE ? make_namespace() : 0;
-    /* Other processes here have our uid, and must not be able to trace us. The program is not
-     * affected once it is executed. */
-    call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    word outside = fixed[MAKE] == MAKE_NAMESPACE ? make_namespace(fixed[UNDER]) : 0;
     if (fixed[PATHS])
         check_paths(fixed[PATHS], fixed[STATUS]);
+    if (fixed[PROXY])
+        open_proxy(fixed[PROXY], fixed[STATUS]);
+    /* Who joins must be able to trace us, so this is before the next call. */
+    word joined = fixed[JOIN] ? adopt(fixed[JOIN], fixed[CONTROL]) : 0;
+    /* Other processes here have our uid, and must not be able to trace us. The program is not
+     * affected once it is executed. A namespace that we made for a template stays open to the
+     * host, which may be an ordinary user. */
+    if (!(fixed[HOLD] && outside))
+        call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     word children = 1ul << (SIGCHLD - 1), before = 0;
     call(__NR_rt_sigprocmask, SIG_BLOCK, (word)&children, (word)&before, SIGNAL_SET_BYTES, 0);
     if (!fixed[CONTROL])
         become(fixed, settings, words + 2, environment, before);
     long deaths = call(__NR_signalfd4, ANY, (word)&children, SIGNAL_SET_BYTES,
                        O_CLOEXEC | O_NONBLOCK, 0);
-    long program = outside ? start_with_pid(outside, fixed[PID_MAX])
-                           : call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
+    long program = joined ? (long)joined
+                   : outside ? start_with_pid(outside, fixed[PID_MAX])
+                             : call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
     if (deaths < 0 || program < 0) {
         tell(fixed[STATUS], (int)(deaths < 0 ? deaths : program));
         end(125);
@@ -396,7 +546,7 @@ __attribute__((used)) void run(word *stack)
         if (seen[1].revents) {
             char information[128];
             call(__NR_read, (word)deaths, (word)information, sizeof information, 0, 0);
-            reap_children(fixed[STATUS], (word)program);
+            program = (long)reap_children(fixed[STATUS], (word)program, fixed[HOLD]);
         }
         if (seen[0].revents)
             pass_on(fixed[CONTROL], (word)program);

@@ -17,7 +17,7 @@ INIT: Mapping[str, bytes] = {
 INIT_SHA256: Mapping[str, str] = {
     machine: program["sha256"] for machine, program in _TABLES["programs"].items()
 }
-# What the compiler was for, its version, the linker's.
+# The target of the compiler, its version, and the version of the linker.
 BUILT_BY: Mapping[str, tuple[str, ...]] = {
     machine: tuple(program["built_by"]) for machine, program in _TABLES["programs"].items()
 }

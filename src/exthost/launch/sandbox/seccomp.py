@@ -15,6 +15,10 @@ loops need it, but only for streams and sequenced packets: datagram sockets, whi
 as well, could send to any path. A program cannot change the buffer sizes of its sockets, because no
 limit counts the memory in these buffers.
 
+With a proxy, a program has a network namespace with nothing in it but the listening socket of the
+proxy. It can make sockets of IP for streams and datagrams. It can make no Unix sockets: those with
+a path lead out of the namespace.
+
 No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
 run with its owner's rights. No lease can be taken on a file: a process that opens the file, such as
 the host, would wait for the holder of the lease. `clone` cannot make namespaces, and `personality`
@@ -22,7 +26,8 @@ cannot change anything.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
@@ -35,15 +40,18 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET = 0x15, 0x35, 0x45
 
-# What a filter returns: SECCOMP_RET_ALLOW, _KILL_PROCESS and _ERRNO, to which an errno is added.
+# The return values of a filter: SECCOMP_RET_ALLOW, _KILL_PROCESS and _ERRNO, to which an errno is
+# added.
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000
+# SECCOMP_RET_USER_NOTIF: the process waits until an observer has answered.
+_NOTIFY = 0x7FC00000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _NETLINK_ROUTE = 0
-_SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 5, 0xF
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 2, 5, 0xF
 
 # SOL_SOCKET; SO_SNDBUF and SO_SNDBUFFORCE. Sockets of a socketpair have only send buffers.
 _SOCKET_LEVEL = 1
@@ -78,14 +86,26 @@ _MODES: Mapping[str, int] = {
     "mknodat": 2,
     "creat": 1,
 }
+# Call → the index of the path, which is a null pointer if the call is about an open file.
+_DESCRIPTOR_CALLS: Mapping[str, int] = {"utimensat": 1}
 # Call → the indexes of the flags and of the mode.
 _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 
 
-def program(machine: str, *, network: bool) -> bytes:
+@cache  # the same few filters at every start
+def program(
+    machine: str,
+    *,
+    network: bool,
+    proxied: bool = False,
+    joins: bool = False,
+    without: frozenset[str] = frozenset(),
+) -> bytes:
     """Return the filter for this machine (as `uname -m` prints it), as an array of struct
-    sock_filter. `network` is whether the extension may use the network. Raises KeyError for an
-    unknown machine."""
+    sock_filter. `network` is whether the extension may use the network, `proxied` whether only
+    through a proxy, `joins` whether it may join namespaces. The calls named in `without` fail with
+    EPERM; those of `_DESCRIPTOR_CALLS` only if they name a path. Raises KeyError for an unknown
+    machine."""
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -98,23 +118,62 @@ def program(machine: str, *, network: bool) -> bytes:
         for call in group
         if (number := call.number(machine)) is not None
     }
-    for name, check in _checks(network).items():
-        if name in numbers:
+    for name, check in _checks(network, proxied).items():
+        if name in numbers and name not in without:
             code += _if(numbers[name], check)
+    for name, argument in _DESCRIPTOR_CALLS.items():
+        if name in without and name in numbers:
+            code += _if(numbers[name], _unless_pointer(argument))
     verdicts: dict[int, int] = {}
     for call in (*DENIED, *(() if network else GROUPS[NETWORK])):
         if (number := call.number(machine)) is not None:
             verdicts[number] = _ERRNO | _EPERM
     for call in calls(network=network):
         if (number := call.number(machine)) is not None:
-            verdicts[number] = _ALLOW
+            verdicts[number] = _ERRNO | _EPERM if call.name in without else _ALLOW
+    if joins:
+        setns = next(call for call in DENIED if call.name == "setns").number(machine)
+        assert setns is not None
+        verdicts[setns] = _ALLOW
     return b"".join([*code, *_search(_verdict_ranges(verdicts))])
 
 
-def _verdict_ranges(verdicts: Mapping[int, int]) -> list[tuple[int, int]]:
+def _unless_pointer(argument: int) -> list[bytes]:
+    """Return the code that allows a call if this argument is a null pointer."""
+    deny = _ERRNO | _EPERM
+    return [
+        *(_step(_LOAD, _ARGUMENTS + 8 * argument), *_unless(0, deny)),
+        *(_step(_LOAD, _ARGUMENTS + 8 * argument + 4), *_unless(0, deny)),
+        _step(_RETURN, _ALLOW),
+    ]
+
+
+def observation_filter(
+    architecture: int,
+    observed: Iterable[int],
+    with_pointer: Mapping[int, int],
+    missing: Iterable[int],
+) -> bytes:
+    """Return a filter that sends system calls to an observer, and lets all others through.
+
+    observed      the numbers of the calls
+    with_pointer  further calls, sent only if the argument of this index is not a null pointer
+    missing       calls that fail with ENOSYS"""
+    code = [_step(_LOAD, _ARCHITECTURE), *_unless(architecture, _KILL), _step(_LOAD, _NUMBER)]
+    for number, argument in with_pointer.items():
+        lower, upper = _ARGUMENTS + 8 * argument, _ARGUMENTS + 8 * argument + 4
+        notify = [_step(_RETURN, _NOTIFY)]
+        check = [_step(_LOAD, lower), *_unless(0, _NOTIFY), _step(_LOAD, upper)]
+        code += _if(number, [*check, *_if(0, [_step(_RETURN, _ALLOW)]), *notify])
+    verdicts = dict.fromkeys(missing, _ERRNO | _ENOSYS) | dict.fromkeys(observed, _NOTIFY)
+    return b"".join([*code, *_search(_verdict_ranges(verdicts, _ALLOW))])
+
+
+def _verdict_ranges(
+    verdicts: Mapping[int, int], default: int = _ERRNO | _ENOSYS
+) -> list[tuple[int, int]]:
     """Return the ranges of call numbers that have the same verdict, in ascending order: the first
-    number of each range, and its verdict. A number without a verdict gets ENOSYS."""
-    default = _ERRNO | _ENOSYS
+    number of each range, and its verdict. A number without a verdict gets `default`."""
     ranges = [(0, verdicts.get(0, default))]
     for previous, number in pairwise(range(max(verdicts) + 2)):
         verdict = verdicts.get(number, default)
@@ -133,17 +192,17 @@ def _search(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
     return [_step(_JUMP_AT_LEAST, ranges[middle][0], len(lower), 0), *lower, *upper]
 
 
-def _checks(network: bool) -> dict[str, list[bytes]]:
+def _checks(network: bool, proxied: bool) -> dict[str, list[bytes]]:
     """Return the code for each call whose arguments are checked. The code always ends with a
     return instruction."""
     checks = {
-        "socketpair": _socketpair(network),
+        "socketpair": _socketpair(network and not proxied),
         "clone": _unless_set(0, _NAMESPACES),
         "personality": _personality(),
         "fcntl": _fcntl(),
     }
     if network:
-        checks["socket"] = _socket()
+        checks["socket"] = _proxied_socket() if proxied else _socket()
     else:
         checks["setsockopt"] = _setsockopt()
     for name, mode in _MODES.items():
@@ -203,6 +262,21 @@ def _socket() -> list[bytes]:
         *_if(_AF_UNIX, allow),
         *_if(_AF_INET, allow),
         *_if(_AF_INET6, allow),
+        *_if(_AF_NETLINK, [_step(_LOAD, _ARGUMENTS + 16), *_if(_NETLINK_ROUTE, allow)]),
+        _step(_RETURN, _ERRNO | _EAFNOSUPPORT),
+    ]
+
+
+def _proxied_socket() -> list[bytes]:
+    """Return the code for `socket` with a proxy: streams and datagrams of IP, and the socket by
+    which programs list network interfaces."""
+    allow = [_step(_RETURN, _ALLOW)]
+    masked = [_step(_LOAD, _ARGUMENTS + 8), _step(_AND, _SOCK_TYPE_MASK)]
+    kinds = [*masked, *_if(_SOCK_STREAM, allow), *_if(_SOCK_DGRAM, allow)]
+    return [
+        _step(_LOAD, _ARGUMENTS),
+        *_if(_AF_INET, [*kinds, _step(_RETURN, _ERRNO | _EPERM)]),
+        *_if(_AF_INET6, [*kinds, _step(_RETURN, _ERRNO | _EPERM)]),
         *_if(_AF_NETLINK, [_step(_LOAD, _ARGUMENTS + 16), *_if(_NETLINK_ROUTE, allow)]),
         _step(_RETURN, _ERRNO | _EAFNOSUPPORT),
     ]

@@ -29,6 +29,20 @@ from exthost.model.probe_result import SandboxSupport
 # Every Linux system has a name for them (nobody).
 NOBODY = 65534
 
+# Where the proxy listens, in the network of a sandbox that has one (`init.c`), and the variables
+# that lead programs to it. Many programs connect directly to what NO_PROXY lists, and some to this
+# machine even so. ALL_PROXY names an HTTP proxy, because many libraries need a further package for
+# SOCKS. Node reads the variables only with the last one.
+PROXY_PORT = 3128
+_PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
+PROXY_VARIABLES: Mapping[str, str] = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY_URL),
+    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _PROXY_URL),
+    "NO_PROXY": "",
+    "no_proxy": "",
+    "NODE_USE_ENV_PROXY": "1",
+}
+
 # Where a private file system in memory (tmpfs) is mounted, and its size in bytes if the config sets
 # no max_memory. A tmpfs without a size may take half of the machine's memory.
 _PRIVATE_MOUNTS = {"/tmp": 256 * 2**20, "/dev/shm": 64 * 2**20}
@@ -63,8 +77,8 @@ class ClosedPath(NamedTuple):
     write nor replace it.
 
     path    an absolute path without symbolic links
-    access  "read" for what is closed; "write" for a folder above it, which stays writable: nobody
-            can rename a mount point
+    access  "read" for what is closed; "write" for a folder above it, which stays writable: a mount
+            point cannot be renamed
     reason  why it is closed, such as "code of tool: virtual environment"; users see it in listings
     """
 
@@ -108,20 +122,34 @@ def plan_wrapper(
     view: View,
     *,
     network: bool,
+    proxied: bool = False,
     limits: tuple[ResourceLimit, ...] = (),
     max_memory: int | None = None,
 ) -> Wrapper:
     """Return the wrapper for a program with this view. `network` is whether it may use the host's
-    network. `limits` are applied to each process. `max_memory` is the size of each private file
-    system, in bytes; None for the default sizes."""
+    network, `proxied` whether only through a proxy. `limits` are applied to each process.
+    `max_memory` is the size of each private file system, in bytes; None for the default sizes."""
     sizes = private_sizes(view, max_memory)
     return Wrapper(
-        options=tuple(_options(support, view, network, sizes)),
+        options=tuple(_options(support, view, network and not proxied, sizes)),
         init=INIT[support.machine],
         limits=limits,
-        filter=seccomp.program(support.machine, network=network),
+        filter=seccomp.program(support.machine, network=network, proxied=proxied),
         private_mounts=tuple(sizes),
         closed=tuple(item.path for item in view.closed if item.access == "read"),
+        uid=view.uid,
+    )
+
+
+def template_wrapper(wrapper: Wrapper, machine: str) -> Wrapper:
+    """Return the wrapper of a template for programs with this wrapper (`process.template`): the
+    same sandbox, from which a process can join sandboxes that were made below it. Only the filter
+    keeps the template from making user namespaces."""
+    network = "--share-net" in wrapper.options
+    return replace(
+        wrapper,
+        options=tuple(option for option in wrapper.options if option != "--disable-userns"),
+        filter=seccomp.program(machine, network=network, joins=True),
     )
 
 
@@ -131,11 +159,19 @@ def private_sizes(view: View, max_memory: int | None) -> dict[str, int]:
     return {path: max_memory or size for path, size in sizes.items()}
 
 
-def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str, Any]:
-    """Return what is enforced, as data for users. `paths` lists every visible path, and `closed`
-    those in granted folders that cannot be written."""
+def describe(
+    support: SandboxSupport, view: View, *, network: bool, hosts: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return what is enforced, as data for users. `hosts` are those that it reaches through a
+    proxy. `paths` lists every visible path, and `closed` those in granted folders that cannot be
+    written."""
     enforced: dict[str, Any] = {
-        "network": "host's, filtered by seccomp" if network else "netns+seccomp",
+        "network": "netns+seccomp+proxy"
+        if hosts
+        else "host's, filtered by seccomp"
+        if network
+        else "netns+seccomp",
+        **({"hosts": list(hosts)} if hosts else {}),
         "filesystem": "mountns",
         **pid_namespace.describe(keeps_pid=False),  # bubblewrap makes the namespace
         # The sandbox itself does not limit memory. The caller replaces this value if a cgroup or
@@ -227,7 +263,7 @@ def _options(
     if support.uid == 0 and view.uid is None:  # the extension runs as root
         for path in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", path, path)
-    # The number of slashes is the depth: outer folders come first. What is closed replaces what is
+    # The number of slashes is the depth: outer folders come first. A closed path replaces what is
     # visible at the same path.
     mounts = {path: access for path, access, _ in (*view.visible_paths, *view.closed)}
     for path, access in sorted(mounts.items(), key=lambda item: (item[0].count("/"), item[0])):

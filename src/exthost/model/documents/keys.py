@@ -118,7 +118,7 @@ TEXT_TABLE = ValueType(
 )
 VARIABLES = ValueType(
     readers.read_variables_or_references,
-    'table of text or { from = "NAME" }',
+    "table of text or references",
     {
         "type": "object",
         "additionalProperties": {
@@ -126,8 +126,14 @@ VARIABLES = ValueType(
                 _ANY_TEXT,
                 {
                     "type": "object",
-                    "properties": {"from": _NOT_BLANK},
-                    "required": ["from"],
+                    "properties": {
+                        "from": _NOT_BLANK,
+                        "file": _NOT_BLANK,
+                        "command": {"type": "array", "items": _ANY_TEXT, "minItems": 1},
+                        "keyring": _NOT_BLANK,
+                    },
+                    "minProperties": 1,
+                    "maxProperties": 1,
                     "additionalProperties": False,
                 },
             ]

@@ -8,6 +8,7 @@ Messages do not contain a wrong value, because it may be a secret; they name its
 exceptions are durations, sizes, and values that must be one of a fixed set of texts.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
@@ -35,8 +36,8 @@ _MISSPELT_RATIO = 0.8
 _MAX_COUNT = 2**31 - 1
 
 
-class HostEnvRef(str):
-    """The name of a host environment variable, used in place of a variable's value.
+class ValueReference(str):
+    """Where the value of a variable is, used in place of that value.
 
     The host reads the value when it starts the process, so that no config contains a secret.
     """
@@ -44,10 +45,49 @@ class HostEnvRef(str):
     __slots__ = ()
 
 
+class HostEnvRef(ValueReference):
+    """The name of a host environment variable."""
+
+    __slots__ = ()
+
+
+class SecretValue(ValueReference):
+    """The value that a reference led to. Its `repr` does not show it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+class SecretSource(ValueReference):
+    """A file, a command or an entry of the keyring that has a secret. The text is JSON."""
+
+    __slots__ = ()
+
+    @classmethod
+    def make(cls, kind: str, place: str | tuple[str, ...]) -> "SecretSource":
+        return cls(json.dumps({kind: place}))
+
+    @property
+    def kind(self) -> str:
+        """ "file", "command" or "keyring"."""
+        return str(next(iter(json.loads(self))))
+
+    @property
+    def place(self) -> Any:
+        """The path of the file, the command with its arguments, or "SERVICE/USER"."""
+        return json.loads(self)[self.kind]
+
+
 def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """Read each key of a table with its reader. A key without a reader is a problem."""
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(
+            WRONG_VALUE,
+            f"must be a table, and is {describe_type(value)}",
+            _table_example(place, readers),
+        )
         return {}
     read: dict[str, Any] = {}
     for key, item in value.items():
@@ -110,7 +150,7 @@ def read_text(value: Any, place: Place) -> str | None:
         place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
         return None
     if not value.strip():
-        place.add_problem(WRONG_VALUE, "must not be blank")
+        place.add_problem(WRONG_VALUE, "must not be blank", "write a text in the quotes")
         return None
     return _check_text(value, place)
 
@@ -261,8 +301,9 @@ def read_variables(value: Any, place: Place) -> dict[str, str] | None:
 
 
 def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | None:
-    """Read environment variables: a table of name → text, or name → `{ from = "NAME" }`, which
-    becomes a `HostEnvRef`: a variable of the host, whose value is read when a process starts.
+    """Read environment variables: a table of name → text, or name → a reference, whose value is
+    read when a process starts. `{ from = "NAME" }` is a variable of the host, and `file`, `command`
+    and `keyring` are other places of a secret.
 
     This is for configs. A manifest is read with `read_variables`, because an extension must not be
     able to get any variable of the host that it names.
@@ -279,12 +320,49 @@ def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | N
     )
     assert read is not None
     for key, item in references.items():
-        host_name = read_table(item, place.at(key), {"from": read_text}).get("from")
-        if "from" not in item:
-            place.at(key).add_problem(WRONG_VALUE, 'must be text, or { from = "NAME" }')
-        elif host_name is not None and read_variables({key: host_name}, place):
-            read[key] = HostEnvRef(host_name)
+        reference = read_table(item, place.at(key), _REFERENCE_READERS)
+        if len(item) != 1 or not item.keys() <= _REFERENCE_READERS.keys():
+            names = " or ".join(f"{{ {kind} = … }}" for kind in _REFERENCE_READERS)
+            place.at(key).add_problem(WRONG_VALUE, f"must be text, or one of {names}")
+            continue
+        ((kind, value),) = reference.items()
+        if value is None or not read_variables({key: ""}, place):
+            continue
+        read[key] = HostEnvRef(value) if kind == "from" else SecretSource.make(kind, value)
     return read
+
+
+def _read_command(value: Any, place: Place) -> tuple[str, ...] | None:
+    command = read_any_text_list(value, place)
+    if command is not None and not (command and command[0]):
+        place.add_problem(WRONG_VALUE, "must name a program")
+        return None
+    return command
+
+
+def _read_keyring_entry(value: Any, place: Place) -> str | None:
+    text = read_text(value, place)
+    if text is not None and not all(text.rpartition("/")):
+        place.add_problem(WRONG_VALUE, 'must be "SERVICE/USER"')
+        return None
+    return text
+
+
+_REFERENCE_READERS: Mapping[str, Reader] = {
+    "from": read_text,
+    "file": read_text,
+    "command": _read_command,
+    "keyring": _read_keyring_entry,
+}
+
+
+def _table_example(place: Place, readers: Mapping[str, Reader]) -> str:
+    """Return how to write this table, with one of its keys; "" if none of them has an example."""
+    for key, reader in readers.items():
+        example = getattr(reader, "example", "")  # a `Key` has one
+        if example and place.path:
+            return f"write {place.path[-1]} = {{ {key} = {example} }}"
+    return ""
 
 
 def read_json_value(value: Any, place: Place) -> Any:

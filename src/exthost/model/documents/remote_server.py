@@ -14,6 +14,7 @@ from exthost.model.documents.keys import ANY_TEXT, TEXT, VARIABLES, Key, ValueTy
 from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import (
     HostEnvRef,
+    SecretSource,
     quote_text,
     read_text,
     read_variables_or_references,
@@ -83,7 +84,12 @@ def keys_of_variables(argv: Sequence[str]) -> dict[str, str]:
 
 def _read_url(value: Any, place: Place) -> str | None:
     if isinstance(value, Mapping):
-        return _read_reference(value, place)
+        reference = _read_reference(value, place)
+        if isinstance(reference, SecretSource):
+            # The folder of its login is named after the URL, which must be known before the start.
+            place.add_problem(WRONG_VALUE, 'must be a URL, or { from = "NAME" }')
+            return None
+        return reference
     url = read_text(value, place)
     if url is None or _URL.fullmatch(url):
         return url
@@ -94,7 +100,7 @@ def _read_url(value: Any, place: Place) -> str | None:
 
 
 def _read_reference(value: Any, place: Place) -> str | None:
-    """Read text, or `{ from = "NAME" }`."""
+    """Read text, or a reference to a secret."""
     if not isinstance(value, Mapping):
         return read_text(value, place)
     read = read_variables_or_references({"value": value}, place)
@@ -126,7 +132,7 @@ REMOTE_KEYS: Mapping[str, Key] = {
         "{}",
     ),
     "token": Key(
-        ValueType(_read_reference, 'text or { from = "NAME" }', _TEXT_OR_REFERENCE),
+        ValueType(_read_reference, "text or reference", VARIABLES.schema["additionalProperties"]),
         "The bearer token for a remote server.",
         '{ from = "EXAMPLE_TOKEN" }',
         "(none)",

@@ -34,11 +34,16 @@ from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import (
     describe_type,
     integer_reader,
+    quote_text,
     read_json_table,
     read_table,
     read_text_list,
 )
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.network_rules import BadHost, parse_entry
+
+# How many hosts `permissions.network` can list. A longer list is a reason for network = true.
+_MAX_HOSTS = 200
 
 # The value of `max_retries` for no limit. None would mean that the setting is not set.
 UNLIMITED = -1
@@ -270,6 +275,36 @@ class Pool(_Settings):
     )
 
 
+def _read_network(value: Any, place: Place) -> bool | tuple[str, ...] | None:
+    """Read true, false, or a list of hosts. An empty list is false."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, list | tuple):
+        help = "put it in [ ]" if isinstance(value, str) else ""
+        kind = describe_type(value)
+        place.add_problem(
+            WRONG_VALUE, f"must be true, false or a list of hosts, and is {kind}", help
+        )
+        return None
+    if len(value) > _MAX_HOSTS:
+        place.add_problem(WRONG_VALUE, f"must have at most {_MAX_HOSTS} hosts")
+        return None
+    hosts = []
+    for index, text in enumerate(read_text_list(value, place) or ()):
+        try:
+            hosts.append(parse_entry(text).text)
+        except BadHost as error:
+            place.at(index).add_problem(WRONG_VALUE, f"{quote_text(text)}: {error}")
+    return tuple(dict.fromkeys(hosts)) or False
+
+
+_NETWORK = ValueType(
+    _read_network,
+    "true, false or list of text",
+    {"anyOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "string"}}]},
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
     """The permissions of an extension. Access that is not granted here is denied.
@@ -277,7 +312,14 @@ class Permissions:
     `max_memory` is in bytes, `max_execution_time` in seconds; None means no limit.
     """
 
-    network: bool = setting(FLAG, "Whether it may use the network.", "false", "false", unset=False)
+    network: bool | tuple[str, ...] = setting(
+        _NETWORK,
+        "The hosts that it can connect to: `true` for all, `false` for none, or a list of names, "
+        "addresses and ports.",
+        '["api.example.com:443", "*.example.org"]',
+        "false",
+        unset=False,
+    )
     filesystem: tuple[str, ...] = setting(
         TEXT_LIST,
         "Paths that it sees, read-only unless they end in :rw.",
@@ -559,15 +601,17 @@ class SharedSettings:
         "(no sandbox)",
     )
     sandbox: str | None = setting(
-        one_of("strict", "best-effort", "off"),
-        "Whether permissions that cannot be enforced here refuse it.",
+        one_of("strict", "best-effort", "landlock", "off"),
+        "Whether permissions that cannot be enforced here refuse it; landlock: a weaker sandbox "
+        "that needs no namespaces.",
         '"best-effort"',
         '"strict"',
     )
     env: Mapping[str, str] = setting(
         VARIABLES,
-        "Environment variables for it, or names of the host's own.",
-        '{ MODE = "fast", API_KEY = { from = "CONVERT_API_KEY" } }',
+        "Environment variables for it: texts, or references to a variable of the host (`from`), a "
+        "file, the output of a command, or an entry of the keyring.",
+        '{ MODE = "fast", API_KEY = { from = "CONVERT_API_KEY" }, TOKEN = { file = "token" } }',
         "{}",
         unset=EMPTY_MAPPING,
         repr=False,  # its values may be secrets
@@ -605,6 +649,19 @@ class SharedSettings:
         "Whether all its descendants end with it; needs a PID namespace.",
         '"plain"',
         '"tree"',
+    )
+    start_method: str | None = setting(
+        one_of("execute", "template"),
+        "How its processes are started: template forks a Python program from a process that has "
+        "imported its modules before.",
+        '"template"',
+        '"execute"',
+    )
+    isolation: str | None = setting(
+        one_of("process", "call"),
+        "Whether each call has a process of its own, which never saw another call.",
+        '"call"',
+        '"process"',
     )
     on_weaker: str | None = setting(
         one_of("refuse", "warn"),

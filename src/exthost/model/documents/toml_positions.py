@@ -104,6 +104,8 @@ class _Scanner:
         self.table = self._resolve((), self.keys)
         # The line of an array is that of its first header, hence `setdefault`; each item has the
         # line of its own header.
+        for length in range(1, len(path)):  # the tables that this header makes on the way
+            self.lines.setdefault(path[:length], self.key_line)
         self.lines.setdefault(path, self.key_line)
         self.lines.setdefault(self.table, self.key_line)
         self.keys = []

@@ -18,7 +18,7 @@ MAX_BYTES = 16 * 2**20
 class TraceBuffer:
     """The last records. Pass it to `Traffic.subscribe`, and read it on the same event loop.
 
-    Records are numbered from 0 in the order in which they came. `end` is the number that the next
+    Records are numbered from 0 in the order of their arrival. `end` is the number that the next
     record gets, and `start` is the number of the oldest record that is kept. Both only grow.
     """
 

@@ -26,7 +26,7 @@ MAX_WAITING_BYTES = 64 * 2**20
 # Messages may contain private data, so only the owner may read the file.
 _FILE_MODE = 0o600
 
-DROPPED_RECORDS = "records of the trace: they came faster than they were taken"
+DROPPED_RECORDS = "records of the trace: they were created faster than they were written"
 
 
 class TraceFile:

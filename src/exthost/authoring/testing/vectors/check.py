@@ -95,7 +95,7 @@ async def _expect_error(call: Any) -> ExthostError:
         value = await call
     except ExthostError as error:
         return error
-    raise AssertionError(f"it did not fail, and came to {value!r}")
+    raise AssertionError(f"it did not fail, and the result is {value!r}")
 
 
 def _check_read(vector: Vector) -> None:
@@ -143,7 +143,7 @@ def _check_refusal(vector: Vector) -> None:
     except ExthostError as refused:
         assert_error(vector, refused)
     else:
-        raise AssertionError(f"it was not refused, and came to {offer}")
+        raise AssertionError(f"it was not refused, and the offer is {offer}")
 
 
 def _check_operation(vector: Vector) -> None:
@@ -153,7 +153,7 @@ def _check_operation(vector: Vector) -> None:
         assert "error" in vector.fields, f"it failed: {error}"
         assert_error(vector, error)
     else:
-        assert "error" not in vector.fields, f"it did not fail, and came to {value!r}"
+        assert "error" not in vector.fields, f"it did not fail, and the result is {value!r}"
         _assert_equal(value, vector.json("result"))
 
 
@@ -181,7 +181,7 @@ _CHECKS = {
 
 def assert_offer(vector: Vector, offer: Any) -> None:
     """Assert that a handshake ended with the offer (tools, hooks, capabilities) of the vector."""
-    assert type(offer) is Offer, f"it came to {offer!r} and not to an Offer"
+    assert type(offer) is Offer, f"the result is {offer!r}, which is not an Offer"
     fields = vector.json("offer")
     extra = fields.pop("extra", None)
     tools = tuple(Tool(**tool) for tool in fields.pop("tools", ()))

@@ -51,7 +51,7 @@ class ConversationEnded(Exception):
 
 class ScriptPlayer:
     """Plays scripts of one vector, one after the other, in one conversation. `late_replies` is how
-    many replies came twice or too late."""
+    many replies arrived twice or too late."""
 
     def __init__(self, vector: Vector) -> None:
         self.dialect = vector.dialect
@@ -166,10 +166,10 @@ def handshake_context(vector: Vector) -> HandshakeContext:
 
 def handshake_without_process(vector: Vector) -> Any:
     """Run the handshake of this vector, and return its Offer."""
-    return _shake_hands(ScriptPlayer(vector), vector)
+    return _run_handshake(ScriptPlayer(vector), vector)
 
 
-def _shake_hands(player: ScriptPlayer, vector: Vector) -> Any:
+def _run_handshake(player: ScriptPlayer, vector: Vector) -> Any:
     steps = vector.dialect.handshake(handshake_context(vector))
     return player.run_steps("the handshake", steps, vector.fields["script"])
 
@@ -184,7 +184,7 @@ def operation_without_process(vector: Vector) -> Any:
         settings = {key: fields[key] for key in ("config", "options") if key in fields}
         first = replace(vector, table="handshake", fields=vector.first_handshake | settings)
         player = ScriptPlayer(replace(vector, fields=vector.first_handshake | fields))
-        offer = _shake_hands(player, first)
+        offer = _run_handshake(player, first)
         player.conversation.open(offer)
         tools = (*tools, *offer.tools)
     name = fields.get("operation") or fields["method"]

@@ -88,12 +88,12 @@ def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
 
 
 def load_vectors(path: Traversable) -> tuple[Vector, ...]:
-    """Return the vectors of a file; an empty tuple if the file does not name a `module`. Raises
-    ValueError for an unknown table."""
+    """Return the vectors of a file. Raises ValueError for an unknown table, and for a file that
+    does not name its `module`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     module = tables.pop("module", None)
     if module is None:
-        return ()
+        raise ValueError(f'{path} does not begin with module = "…", which has its dialect')
     manifest = tables.pop("manifest", "")
     if unknown := tables.keys() - set(TABLES):
         raise ValueError(f"{path} has unknown tables: {', '.join(sorted(unknown))}")

@@ -40,6 +40,11 @@ export async function get(path, parameters = {}) {
   return (await ask(`${path}?${new URLSearchParams(parameters)}`)).json();
 }
 
+/** Return the body of a response as a file. */
+export async function fetchBlob(path, parameters = {}) {
+  return (await ask(`${path}?${new URLSearchParams(parameters)}`)).blob();
+}
+
 function posted(body, signal) {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal };
 }

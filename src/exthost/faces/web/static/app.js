@@ -4,26 +4,64 @@ import { ApiError, follow, get, post, takeToken } from "./api.js";
 import { Detail } from "./detail.js";
 import { byId, el, setText } from "./dom.js";
 import { plural } from "./format.js";
-import { ExtensionList } from "./list.js";
+import { startKeys } from "./keys.js";
+import { ExtensionList, TROUBLE } from "./list.js";
+import { logView } from "./log.js";
+import { Overview } from "./overview.js";
 import { showQuestions } from "./question.js";
+import { startTheme } from "./theme.js";
 import { trafficView } from "./traffic.js";
 import { showError } from "./values.js";
 
+// Further requests to start, stop or restart wait until an earlier one is done.
+const MAX_CONCURRENT = 4;
+
 const rows = new Map();
-let hostText = "";
+let clients = [];
 const main = byId("main");
 const notice = byId("notice");
-let detail, list, view;
+let detail, list, overview, view;
 
-function tell(text, tone = "") {
+function tell(text, tone = "", seconds = 0) {
   notice.hidden = !text;
   notice.dataset.tone = tone;
   setText(notice, text ?? "");
+  clearTimeout(tell.timer);
+  if (seconds) tell.timer = setTimeout(() => tell(null), seconds * 1000);
+}
+
+/** Start, stop or restart extensions; report those that failed. */
+async function steer(verb, names) {
+  const waiting = [...names];
+  const failed = [];
+  const work = async () => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+      try {
+        await post("/api/steer", { verb, name });
+      } catch (error) {
+        failed.push(`${name}: ${error.message}`);
+      }
+    }
+  };
+  tell(`${verb}: ${names.length === 1 ? names[0] : plural(names.length, "extension")} …`);
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
+  if (failed.length) tell(`${verb} failed – ${failed.join("; ")}`, "bad", 20);
+  else tell(`${verb}: ${names.length === 1 ? names[0] : plural(names.length, "extension")}: done`, "good", 4);
+}
+
+function showSelection(names) {
+  const place = byId("selection");
+  place.hidden = !names.length;
+  if (!names.length) { place.replaceChildren(); return; }
+  const button = (verb, text) => el("button", { type: "button", class: "small", "data-verb": verb, onclick: () => steer(verb, names).then(() => list.clearSelection()) }, text);
+  place.replaceChildren(el("strong", null, `${names.length} selected`), button("restart", "Restart"), button("stop", "Stop"), button("start", "Start"),
+    el("button", { type: "button", class: "small", onclick: () => list.clearSelection() }, "Clear"));
 }
 
 function route() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
-  const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  let parts = path.split("/").filter(Boolean);
+  try { parts = parts.map(decodeURIComponent); } catch { /* not encoded */ }
   return { parts, parameters: new URLSearchParams(query) };
 }
 
@@ -31,35 +69,28 @@ function showView() {
   const { parts, parameters } = route();
   view?.abort();
   view = undefined;
-  const name = parts[0] === "x" ? parts[1] : "";
-  document.body.dataset.view = name ? "detail" : parts[0] === "traffic" ? "traffic" : "list";
-  for (const [id, isHere] of [["nav-extensions", parts[0] !== "traffic"], ["nav-traffic", parts[0] === "traffic"]]) {
+  const name = parts[0] === "x" ? parts[1] ?? "" : "";
+  const shown = name ? "detail" : ["traffic", "log"].includes(parts[0]) ? parts[0] : "list";
+  document.body.dataset.view = shown;
+  for (const [id, isHere] of [["nav-extensions", shown === "list" || shown === "detail"], ["nav-traffic", shown === "traffic"], ["nav-log", shown === "log"]]) {
     if (isHere) byId(id).setAttribute("aria-current", "page");
     else byId(id).removeAttribute("aria-current");
   }
-  list.select(name ?? "");
+  list.select(name);
   document.title = name ? `${name} - exthost` : "exthost";
-  if (name) detail.show(name, parts[2] ?? "tools", parameters, rows.get(name));
-  else {
-    detail.close();
-    detail.name = "";
-    if (parts[0] === "traffic") {
-      view = new AbortController();
-      main.replaceChildren(el("h1", null, "Traffic of all extensions"), trafficView("", parameters, view.signal));
-    } else showOverview();
+  if (name) {
+    detail.show(name, parts[2] ?? "tools", parameters, rows.get(name));
+    return;
   }
-}
-
-function showOverview() {
-  const states = new Map();
-  for (const row of rows.values()) states.set(row.state, (states.get(row.state) ?? 0) + 1);
-  const total = { calls: 0, rate: 0, restarts: 0, tools: 0 };
-  for (const row of rows.values()) for (const key of Object.keys(total)) total[key] += row[key];
-  const card = (value, text, state) => el("div", { class: "card figure" }, el("strong", state ? { "data-state": state } : null, value), el("span", null, text));
-  main.replaceChildren(el("h1", null, "Overview"),
-    el("div", { class: "figures" }, [...states].map(([state, number]) => card(String(number), state, state))),
-    el("div", { class: "figures" }, card(String(total.tools), "tools"), card(String(total.calls), "calls"), card(`${total.rate.toFixed(1)}/s`, "now"), card(String(total.restarts), "restarts")),
-    el("p", { class: "hint" }, "Choose an extension. Keys: / filters, arrows move through the list, Enter opens, g t shows the traffic, g e the extensions."));
+  detail.close();
+  detail.name = "";
+  view = new AbortController();
+  if (shown === "traffic") main.replaceChildren(el("h1", null, "Traffic of all extensions"), trafficView("", parameters, view.signal));
+  else if (shown === "log") main.replaceChildren(el("h1", null, "Log of all extensions"), logView("", view.signal));
+  else {
+    main.replaceChildren(overview.element);
+    overview.show(rows, clients);
+  }
 }
 
 function onRows(changes) {
@@ -70,14 +101,14 @@ function onRows(changes) {
   for (const name of changes.removed) rows.delete(name);
   for (const row of changes.rows) rows.set(row.id, row);
   for (const [name, row] of rows) if (row === null) rows.delete(name);
+  clients = changes.clients;
   list.refresh();
-  const clients = changes.clients;
-  const ready = [...rows.values()].filter((row) => row.state === "ready").length;
-  const failed = [...rows.values()].filter((row) => ["failed", "refused", "open"].includes(row.state)).length;
+  const all = [...rows.values()];
+  const ready = all.filter((row) => row.state === "ready").length;
+  const failed = all.filter((row) => row.state in TROUBLE).length;
   setText(byId("summary"), `${ready} of ${plural(rows.size, "extension")} ready${failed ? `, ${failed} in trouble` : ""}${clients.length ? `, ${plural(clients.length, "client")}` : ""}`);
-  byId("summary").title = [hostText, ...clients.map((one) => `${one.name || "a client"} ${one.version}, ${one.pid === null ? "on HTTP" : `process ${one.pid}`}`)].join("\n");
   if (detail.name) detail.update(rows.get(detail.name));
-  else if (document.body.dataset.view === "list") showOverview();
+  else if (document.body.dataset.view === "list") overview.show(rows, clients);
 }
 
 async function reload() {
@@ -87,8 +118,7 @@ async function reload() {
     const outcome = await post("/api/reload");
     const parts = ["added", "changed", "removed"].filter((what) => outcome[what]?.length).map((what) => `${what} ${outcome[what].join(", ")}`);
     const failed = outcome.failed.map((error) => `${error.extension}: ${error.message}`);
-    tell([parts.join("; ") || "nothing changed", ...failed].join(" – "), failed.length ? "bad" : "good");
-    setTimeout(() => tell(null), failed.length ? 15000 : 5000);
+    tell([...failed, parts.join("; ") || (failed.length ? "" : "nothing changed")].filter(Boolean).join(" – "), failed.length ? "bad" : "good", failed.length ? 15 : 5);
   } catch (error) {
     tell(`not reloaded: ${error.message}`, "bad");
   } finally {
@@ -96,20 +126,15 @@ async function reload() {
   }
 }
 
-let lastKey = "";
-function onKey(event) {
-  const isTyping = event.target.closest?.("input, textarea, select");
-  if (event.key === "Escape" && isTyping) event.target.blur();
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/") { event.preventDefault(); byId("filter").focus(); }
-  if (lastKey === "g" && event.key === "t") location.hash = "#/traffic";
-  if (lastKey === "g" && event.key === "e") location.hash = "#/";
-  lastKey = event.key;
+function restartSelected() {
+  const names = list.selected.size ? [...list.selected] : rows.has(detail.name) ? [detail.name] : [];
+  if (names.length) steer("restart", names);
 }
 
 async function start() {
+  startTheme();
   if (!takeToken()) {
-    main.replaceChildren(showError({ message: "This tab has no token.", help: "Open the address that exthost run --web printed, or enter the token." }),
+    main.replaceChildren(el("h1", null, "Token"), showError({ message: "This tab has no token.", help: "Open the address that exthost run --web printed, or enter the token." }),
       el("form", { method: "post", action: "/login" }, el("input", { type: "password", name: "token", "aria-label": "Token", required: true, autocomplete: "off" }), " ", el("button", { type: "submit", class: "primary" }, "Open")));
     return;
   }
@@ -117,15 +142,15 @@ async function start() {
   try {
     about = await get("/api/host");
   } catch (error) {
-    main.replaceChildren(showError(error.error ?? { message: error.message }));
-    if (error instanceof ApiError && error.error.code === "401") setTimeout(() => location.reload(), 100);
+    main.replaceChildren(el("h1", null, "Not available"), showError(error.error ?? { message: error.message }));
+    if (error instanceof ApiError && error.error.code === "401") setTimeout(() => location.replace("/?token=wrong"), 100);
     return;
   }
-  hostText = `${about.host.config}, process ${about.host.pid}, exthost ${about.host.version}`;
-  list = new ExtensionList(rows);
-  detail = new Detail(main, about.lifecycle);
+  list = new ExtensionList(rows, showSelection);
+  detail = new Detail(main, steer);
+  overview = new Overview({ steer, host: `${about.host.config}, process ${about.host.pid}, exthost ${about.host.version}` });
   byId("reload").addEventListener("click", reload);
-  addEventListener("keydown", onKey);
+  startKeys({ restart: restartSelected });
   let isFirst = true;
   addEventListener("hashchange", () => { if (!isFirst) showView(); });
   const always = new AbortController();

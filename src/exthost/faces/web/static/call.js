@@ -1,13 +1,17 @@
-// Makes calls: the form, the events of a running call, and its result or error.
+// Makes calls: the form, the events of a running call, its result or error, and its messages beside it.
 
 import { stream } from "./api.js";
 import { el, setText } from "./dom.js";
 import { makeForm } from "./form.js";
 import { seconds } from "./format.js";
+import { recordsOfCall, showMessages } from "./messages.js";
+import { rememberCall } from "./past_calls.js";
 import { showQuestion } from "./question.js";
 import { showError, showResult } from "./values.js";
 
 const MAX_CHARACTERS = 200000;
+// The messages of a call are recorded a moment after it has ended.
+const RECORD_MS = 350;
 
 /** A text to which pieces are appended; only the last part of it is kept. */
 class GrowingText {
@@ -39,11 +43,17 @@ function eventText(event) {
   return `${event.type} ${JSON.stringify(event.data)}\n`;
 }
 
+/** Return the error of arguments without advice for a shell: the form shows the fields. */
+function withoutShellAdvice(error) {
+  return error.code === "X1301" ? { ...error, help: "Nothing was sent: correct the arguments above." } : error;
+}
+
 /** Start a call, and return the element with its output. `request` is the body for /api/call. */
-export function runCall(request, { onEnd }) {
+export function runCall(request, { onEnd = () => {} } = {}) {
   const started = Date.now() / 1000;
+  const past = rememberCall(request, started);
   const abort = new AbortController();
-  const state = el("span", { class: "call-state" }, "running…");
+  const state = el("span", { class: "call-state", role: "status" }, "running…");
   const cancel = el("button", { type: "button", onclick: () => abort.abort() }, "Cancel");
   const bar = el("progress", { "aria-label": "Progress" });
   const barText = el("span", { class: "hint" });
@@ -52,8 +62,9 @@ export function runCall(request, { onEnd }) {
   const log = new GrowingText("Log lines and stderr while it ran");
   const questions = el("div");
   const end = el("div", { class: "end" });
+  const beside = el("div", { class: "beside" });
   const element = el("section", { class: "output", "aria-label": "Output", "aria-busy": "true" },
-    el("div", { class: "output-head" }, state, cancel), questions, progress, events.element, end, log.element);
+    el("div", { class: "output-main" }, el("div", { class: "output-head" }, state, cancel), questions, progress, events.element, end, log.element), beside);
   const timer = setInterval(() => setText(state, `running for ${seconds(Date.now() / 1000 - started)}`), 250);
 
   const showProgress = (done, total, message) => {
@@ -64,6 +75,11 @@ export function runCall(request, { onEnd }) {
   const frames = (outcome) => {
     const parameters = new URLSearchParams({ from: (started - 0.1).toFixed(3), to: (Date.now() / 1000 + 0.1).toFixed(3), outcome });
     return el("p", null, el("a", { href: `#/x/${encodeURIComponent(request.extension)}/traffic?${parameters}` }, "Its frames and stderr"));
+  };
+  const finishAs = (text, isFailed) => {
+    setText(state, text);
+    state.classList.add(isFailed ? "failed" : "done");
+    past.outcome = isFailed ? "error" : "result";
   };
   const onEvent = (event) => {
     if (event.kind === "progress") showProgress(event.progress, event.total, event.message);
@@ -76,15 +92,15 @@ export function runCall(request, { onEnd }) {
       if (event.shown && typeof event.shown === "object") showProgress(event.shown.current ?? event.shown.progress, event.shown.total, event.shown.message);
       else events.add(eventText(event));
     } else if (event.kind === "result") {
+      clearInterval(timer);
       const failed = event.result.is_error;
-      setText(state, `${failed ? "failed" : "done"} in ${seconds(event.seconds)}`);
-      state.classList.add(failed ? "failed" : "done");
+      finishAs(`${failed ? "failed" : "done"} in ${seconds(event.seconds)}`, failed);
       if (event.result.error) end.append(showError(event.result.error, frames("error")));
       else end.append(showResult(event.result), failed ? frames("error") : "");
     } else if (event.kind === "error") {
-      setText(state, `failed after ${seconds(event.seconds)}`);
-      state.classList.add("failed");
-      end.append(showError(event.error, frames("error")));
+      clearInterval(timer);
+      finishAs(`failed after ${seconds(event.seconds)}`, true);
+      end.append(showError(withoutShellAdvice(event.error), frames("error")));
     }
   };
   const finish = () => {
@@ -92,27 +108,42 @@ export function runCall(request, { onEnd }) {
     cancel.remove();
     questions.remove();
     element.setAttribute("aria-busy", "false");
+    past.ended = Date.now() / 1000;
     onEnd();
+    setTimeout(() => recordsOfCall(request.extension, { from: started - 0.1, to: past.ended + 0.1, outcome: past.outcome || "cancelled" })
+      .then((records) => beside.replaceChildren(showMessages(request.extension, records)), () => {}), RECORD_MS);
   };
   stream("/api/call", onEvent, { body: request, signal: abort.signal }).catch((error) => {
+    clearInterval(timer);
     if (abort.signal.aborted) setText(state, "cancelled");
     else {
-      setText(state, "failed");
+      finishAs("failed", true);
       end.append(showError(error.error ?? { message: error.message }));
     }
   }).finally(finish);
   return { element, abort };
 }
 
-/** Return the form and the output of one tool. */
-export function toolPanel(extension, tool) {
+/** Make a call of a method, and return its result. Raises an Error with `error` if it fails. */
+export async function callMethod(extension, method, params) {
+  let end = null;
+  await stream("/api/call", (event) => { if (event.kind === "result" || event.kind === "error") end = event; }, { body: { extension, method, arguments: params } });
+  if (end?.kind === "error") throw Object.assign(new Error(end.error.message), { error: end.error });
+  if (end?.result.error) throw Object.assign(new Error(end.result.error.message), { error: end.result.error });
+  return end?.result.raw;
+}
+
+/** Return the form and the output of one tool. `start` are arguments to begin with. */
+export function toolPanel(extension, tool, start) {
   const form = makeForm(tool.schema);
-  const run = el("button", { type: "submit", class: "primary" }, "Call");
+  const run = el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Call");
   const timeout = el("input", { type: "number", min: "0.1", step: "any", class: "short", "aria-label": "Time limit in seconds", placeholder: "limit, s" });
   const output = el("div", { class: "call-output" });
-  const element = el("form", { class: "tool-form", "data-tool": tool.name }, form.element, el("div", { class: "actions" }, run, timeout), output);
+  const element = el("form", { class: "tool-form", "data-tool": tool.name, novalidate: true }, form.element, el("div", { class: "actions" }, run, timeout), output);
+  if (start !== undefined) form.fill(start);
   element.addEventListener("submit", (event) => {
     event.preventDefault();
+    if (run.disabled) return;
     let args;
     try { args = form.read(); } catch { return; }
     run.disabled = true;
@@ -124,15 +155,16 @@ export function toolPanel(extension, tool) {
 }
 
 /** Return a form for any method of the dialect, including methods with a stream. */
-export function methodPanel(extension, methods) {
+export function methodPanel(extension, methods, { method: name = "", params: start } = {}) {
   const listId = `methods-${extension}`;
-  const method = el("input", { type: "text", required: true, list: listId, placeholder: "method", "aria-label": "Method", spellcheck: false, autocomplete: "off" });
+  const method = el("input", { type: "text", required: true, list: listId, placeholder: "method", "aria-label": "Method", spellcheck: false, autocomplete: "off", value: name });
   const params = el("textarea", { class: "json", rows: 3, placeholder: "params as JSON", "aria-label": "Params as JSON", spellcheck: false });
-  const run = el("button", { type: "submit", class: "primary" }, "Call");
+  if (start !== undefined) params.value = JSON.stringify(start, null, 2);
+  const run = el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Call");
   const output = el("div", { class: "call-output" });
   params.addEventListener("input", () => params.setCustomValidity(""));
   const element = el("form", { class: "tool-form" },
-    el("datalist", { id: listId }, methods.map((name) => el("option", { value: name }))),
+    el("datalist", { id: listId }, methods.map((each) => el("option", { value: each }))),
     el("div", { class: "field" }, method), el("div", { class: "field" }, params),
     methods.length > 0 && el("p", { class: "hint" }, `These stream events: ${methods.join(", ")}`),
     el("div", { class: "actions" }, run), output);
@@ -141,7 +173,7 @@ export function methodPanel(extension, methods) {
     let value = null;
     if (params.value.trim()) {
       try { value = JSON.parse(params.value); } catch (error) {
-        params.setCustomValidity(`no JSON: ${error.message}`);
+        params.setCustomValidity(`It is not JSON: ${error.message}`);
         params.reportValidity();
         return;
       }

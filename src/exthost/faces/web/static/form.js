@@ -1,107 +1,243 @@
 // Creates a form from a JSON schema. What a form cannot express is entered as JSON; so can be the whole value.
 
-import { el } from "./dom.js";
+import { INPUT_TYPES, describeBounds, problemOf } from "./checks.js";
+import { el, setText } from "./dom.js";
+import { choicesOf, fits, resolved, typeOf } from "./schema.js";
 
-const MAX_DEPTH = 3;
+// Objects that are nested deeper are entered as JSON.
+const MAX_DEPTH = 6;
+const LONG_TEXT = /text|body|content|query|code|prompt|message/i;
 let numbers = 0;
 
-function typeOf(schema) {
-  const types = Array.isArray(schema.type) ? schema.type.filter((type) => type !== "null") : [schema.type];
-  return types.length === 1 ? types[0] : undefined;
+/** A form has problems; each is shown at its field. */
+class FormError extends Error {}
+
+const nextId = () => `field-${numbers += 1}`;
+
+function label(id, name, schema, isRequired) {
+  return el("label", { for: id }, schema.title ?? name, isRequired && el("span", { class: "required", title: "required" }, " *"));
+}
+
+function hints(id, schema) {
+  const bounds = describeBounds(schema);
+  const text = [schema.description, bounds].filter(Boolean).join(" · ");
+  return text ? el("p", { class: "hint", id: `${id}-hint` }, text) : null;
+}
+
+/** Return a paragraph for the problem of a field, and a function that shows it. */
+function problemPlace(id, input) {
+  const place = el("p", { class: "problem", id: `${id}-problem`, role: "alert", hidden: true });
+  const show = (text) => {
+    place.hidden = !text;
+    setText(place, text);
+    if (text) input.setAttribute("aria-invalid", "true");
+    else input.removeAttribute("aria-invalid");
+  };
+  return { place, show };
 }
 
 /**
- * Return the schema to which a `$ref` into the same document refers. Replace an anyOf or oneOf of a
- * single schema, besides null, by that schema.
+ * Return a field around an input. `parse` returns the value of the text, or undefined for none; `format`
+ * returns the text of a value.
  */
-function resolved(schema, root, depth = 0) {
-  if (!schema || typeof schema !== "object" || depth > 8) return {};
-  if (typeof schema.$ref === "string" && schema.$ref.startsWith("#/")) {
-    let found = root;
-    for (const part of schema.$ref.slice(2).split("/")) {
-      const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
-      found = found && Object.hasOwn(found, name) ? found[name] : undefined;
-    }
-    return resolved(found, root, depth + 1);
-  }
-  const choices = schema.anyOf ?? schema.oneOf;
-  if (Array.isArray(choices) && !schema.type) {
-    const some = choices.filter((choice) => choice?.type !== "null");
-    if (some.length === 1) return { ...resolved(some[0], root, depth + 1), ...without(schema) };
-  }
-  return schema;
+function inputField(context, { input, parse, format, isEmptyAllowed = true }) {
+  const { name, schema, isRequired, id } = context;
+  const hint = hints(id, schema);
+  const { place, show } = problemPlace(id, input);
+  input.id = id;
+  input.dataset.name = name;
+  input.setAttribute("aria-describedby", [hint && `${id}-hint`, `${id}-problem`].filter(Boolean).join(" "));
+  if (isRequired) input.setAttribute("aria-required", "true");
+  const check = () => {
+    let value;
+    try { value = parse(); } catch (error) { return { problem: error.message }; }
+    if (value === undefined) return { problem: isRequired && !isEmptyAllowed ? "It is required." : "" };
+    return { value, problem: problemOf(schema, value) };
+  };
+  input.addEventListener("input", () => show(""));
+  input.addEventListener("change", () => show(check().problem === "It is required." ? "" : check().problem));
+  const read = (problems) => {
+    const { value, problem } = check();
+    show(problem);
+    if (problem) problems.push(input);
+    return value;
+  };
+  const isCheck = input.type === "checkbox";
+  const title = label(id, name, schema, isRequired);
+  const element = el("div", { class: isCheck ? "field check" : "field" }, isCheck ? [input, title] : [title, input], hint, place);
+  return { element, read, fill: (value) => { format(value); show(""); } };
 }
 
-function without(schema) {
-  const { anyOf, oneOf, ...others } = schema;
-  return others;
+function enumField(context) {
+  const { schema, isRequired } = context;
+  const values = "const" in schema ? [schema.const] : schema.enum;
+  const options = values.map((value, index) => el("option", { value: String(index) }, typeof value === "string" ? value : JSON.stringify(value)));
+  const input = el("select", null, !isRequired && el("option", { value: "" }, "(not set)"), options);
+  return inputField(context, {
+    input, parse: () => (input.value === "" ? undefined : values[Number(input.value)]),
+    format: (value) => { input.value = String(values.findIndex((item) => JSON.stringify(item) === JSON.stringify(value))); },
+  });
 }
 
-/** Return one field: an element, and `read`, which returns its value, or undefined if it is empty. */
+function booleanField(context) {
+  if (context.isRequired || typeof context.schema.default === "boolean") {
+    const input = el("input", { type: "checkbox" });
+    return inputField(context, { input, parse: () => input.checked, format: (value) => { input.checked = value === true; } });
+  }
+  const input = el("select", null, el("option", { value: "" }, "(not set)"), el("option", { value: "true" }, "true"), el("option", { value: "false" }, "false"));
+  return inputField(context, { input, parse: () => (input.value === "" ? undefined : input.value === "true"), format: (value) => { input.value = String(value); } });
+}
+
+function numberField(context, type) {
+  const { schema } = context;
+  const input = el("input", { type: "number", step: type === "integer" ? "1" : "any", min: schema.minimum, max: schema.maximum });
+  const parse = () => {
+    if (input.validity.badInput) throw new FormError("It is not a number.");
+    return input.value === "" ? undefined : Number(input.value);
+  };
+  return inputField({ ...context, schema: { ...schema, type } }, { input, parse, isEmptyAllowed: false, format: (value) => { input.value = String(value); } });
+}
+
+function textField(context) {
+  const { schema, name, isRequired } = context;
+  const type = INPUT_TYPES[schema.format] ?? "text";
+  const isLong = (schema.maxLength ?? 0) > 200 || (LONG_TEXT.test(name) && !schema.format && !schema.pattern);
+  const input = isLong ? el("textarea", { rows: 2, spellcheck: false }) : el("input", { type, spellcheck: false, autocomplete: "off", step: type === "time" ? "1" : null });
+  const isMoment = type === "datetime-local";
+  return inputField(context, {
+    input, isEmptyAllowed: type === "text" || isLong,
+    // An empty text is a value if the field is required; otherwise it means that there is no value.
+    parse: () => {
+      if (input.value === "") return isRequired && (type === "text" || isLong) ? "" : undefined;
+      return isMoment ? new Date(input.value).toISOString() : input.value;
+    },
+    format: (value) => {
+      if (!isMoment) { input.value = String(value); return; }
+      const moment = new Date(value);
+      input.value = Number.isNaN(moment.valueOf()) ? "" : new Date(moment - moment.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+    },
+  });
+}
+
+function jsonField(context) {
+  const input = el("textarea", { rows: 2, class: "json", placeholder: "JSON", spellcheck: false });
+  const parse = () => {
+    if (input.value.trim() === "") return undefined;
+    try { return JSON.parse(input.value); } catch (error) { throw new FormError(`It is not JSON: ${error.message}`); }
+  };
+  return inputField(context, { input, parse, isEmptyAllowed: false, format: (value) => { input.value = JSON.stringify(value, null, 2); } });
+}
+
+function group(context, ...children) {
+  const { name, schema, isRequired, id } = context;
+  return el("fieldset", { "data-name": name }, el("legend", null, schema.title ?? name, isRequired && " *"), hints(id, schema), children);
+}
+
+function objectField(context) {
+  const { schema, root, isRequired, depth } = context;
+  const members = fields(schema, root, depth + 1);
+  return {
+    element: group(context, members.element), fill: members.fill,
+    read: (problems) => {
+      // Members that are required count only if the object itself is given.
+      const found = [];
+      const value = members.read(found);
+      if (!Object.keys(value).length && !isRequired) return undefined;
+      problems.push(...found);
+      return value;
+    },
+  };
+}
+
+function listField(context) {
+  const { schema, root, isRequired, depth, id } = context;
+  const items = [];
+  const list = el("div", { class: "items" });
+  const add = el("button", { type: "button", class: "small" }, "Add an item");
+  const { place, show } = problemPlace(id, add);
+  const append = (value, hasFocus = false) => {
+    const item = field(`${items.length + 1}`, schema.items ?? {}, root, true, depth + 1);
+    const remove = el("button", { type: "button", class: "small", "aria-label": "Remove this item" }, "×");
+    const row = el("div", { class: "item" }, item.element, remove);
+    remove.addEventListener("click", () => { items.splice(items.indexOf(item), 1); row.remove(); add.focus(); });
+    if (value !== undefined) item.fill(value);
+    items.push(item);
+    list.append(row);
+    show("");
+    if (hasFocus) row.querySelector("input, select, textarea")?.focus();
+  };
+  add.addEventListener("click", () => append(undefined, true));
+  for (let index = 0; isRequired && index < (schema.minItems ?? 0); index += 1) append();
+  return {
+    element: group(context, list, add, place),
+    read: (problems) => {
+      if (!items.length && !isRequired) return undefined;
+      const value = items.map((item) => item.read(problems));
+      const problem = problemOf(schema, value);
+      show(problem);
+      if (problem) problems.push(add);
+      return value;
+    },
+    fill: (values) => {
+      items.length = 0;
+      list.replaceChildren();
+      if (Array.isArray(values)) for (const value of values) append(value);
+    },
+  };
+}
+
+function choiceName(choice, root, index) {
+  const schema = resolved(choice, root);
+  const constant = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member, root)]).find(([, member]) => "const" in member);
+  return schema.title ?? ("const" in schema ? JSON.stringify(schema.const) : constant ? `${constant[0]}: ${constant[1].const}` : typeOf(schema) ?? `form ${index + 1}`);
+}
+
+function unionField(context, choices) {
+  const { name, root, isRequired, depth, id } = context;
+  const select = el("select", { id, "aria-label": `Form of ${name}` }, !isRequired && el("option", { value: "" }, "(not set)"),
+    choices.map((choice, index) => el("option", { value: String(index) }, choiceName(choice, root, index))));
+  const body = el("div");
+  let chosen = null;
+  const choose = () => {
+    chosen = select.value === "" ? null : field(name, choices[Number(select.value)], root, true, depth + 1);
+    body.replaceChildren(...(chosen ? [chosen.element] : []));
+  };
+  select.addEventListener("change", choose);
+  choose();
+  return {
+    element: group(context, select, body),
+    read: (problems) => chosen?.read(problems),
+    fill: (value) => {
+      const at = choices.findIndex((choice) => fits(choice, value, root));
+      if (at < 0) return;
+      select.value = String(at);
+      choose();
+      chosen.fill(value);
+    },
+  };
+}
+
+/**
+ * Return one field: its element; `read`, which returns its value, or undefined if it is empty, and adds inputs
+ * with problems to a list; and `fill`, which shows a value.
+ */
 function field(name, given, root, isRequired, depth) {
   const schema = resolved(given, root);
-  numbers += 1;
-  const id = `field-${numbers}`;
-  const title = el("label", { for: id }, schema.title ?? name, isRequired && el("span", { class: "required", title: "required" }, " *"));
-  const hint = schema.description && el("p", { class: "hint", id: `${id}-hint` }, schema.description);
-  const common = { id, required: isRequired, "aria-describedby": hint ? `${id}-hint` : null, "data-name": name };
+  const context = { name, schema, root, isRequired, depth, id: nextId() };
   const type = typeOf(schema);
+  const choices = choicesOf(schema);
+  let made;
+  if ((Array.isArray(schema.enum) && schema.enum.length) || "const" in schema) made = enumField(context);
+  else if (choices?.length > 1 && depth < MAX_DEPTH) made = unionField(context, choices);
+  else if (type === "boolean") made = booleanField(context);
+  else if (type === "number" || type === "integer") made = numberField(context, type);
+  else if (type === "string") made = textField(context);
+  else if (type === "object" && schema.properties && depth < MAX_DEPTH) made = objectField(context);
+  else if (type === "array" && schema.items && !Array.isArray(schema.items) && depth < MAX_DEPTH) made = listField(context);
+  else made = jsonField(context);
   const start = schema.default ?? (isRequired ? schema.const : undefined);
-  let input, read;
-  if (Array.isArray(schema.enum) && schema.enum.length) {
-    const options = schema.enum.map((value, index) => el("option", { value: String(index) }, typeof value === "string" ? value : JSON.stringify(value)));
-    input = el("select", common, !isRequired && el("option", { value: "" }, "(not set)"), options);
-    const at = schema.enum.indexOf(start);
-    if (at >= 0) input.value = String(at);
-    read = () => (input.value === "" ? undefined : schema.enum[Number(input.value)]);
-  } else if (type === "boolean") {
-    if (isRequired || typeof start === "boolean") {
-      input = el("input", { ...common, type: "checkbox", required: false, checked: start === true });
-      read = () => input.checked;
-    } else {
-      input = el("select", common, el("option", { value: "" }, "(not set)"), el("option", { value: "true" }, "true"), el("option", { value: "false" }, "false"));
-      read = () => (input.value === "" ? undefined : input.value === "true");
-    }
-  } else if (type === "number" || type === "integer") {
-    input = el("input", { ...common, type: "number", step: type === "integer" ? "1" : "any", min: schema.minimum, max: schema.maximum, value: start ?? "" });
-    read = () => (input.value === "" ? undefined : Number(input.value));
-  } else if (type === "string") {
-    const isLong = (schema.maxLength ?? 0) > 200 || /text|body|content|query|code|prompt|message/i.test(name) && !schema.format;
-    input = isLong
-      ? el("textarea", { ...common, rows: 2, maxlength: schema.maxLength, spellcheck: false })
-      : el("input", { ...common, type: "text", maxlength: schema.maxLength, spellcheck: false, autocomplete: "off" });
-    input.value = start ?? "";
-    // An empty text is a value if the field is required; otherwise it means that there is no value.
-    input.required = isRequired && (schema.minLength ?? 0) > 0;
-    read = () => (input.value === "" && !isRequired ? undefined : input.value);
-  } else if (type === "object" && schema.properties && depth < MAX_DEPTH) {
-    const group = fields(schema, root, depth + 1);
-    const element = el("fieldset", null, el("legend", null, schema.title ?? name, isRequired && " *"), hint, group.element);
-    return { element, read: () => {
-      const value = group.read();
-      return Object.keys(value).length || isRequired ? value : undefined;
-    } };
-  } else {
-    const isList = type === "array" && ["string", "number", "integer"].includes(typeOf(resolved(schema.items, root)));
-    const example = isList ? "JSON, such as [\"a\", \"b\"]" : "JSON";
-    input = el("textarea", { ...common, rows: 2, class: "json", placeholder: example, spellcheck: false });
-    input.value = start === undefined ? "" : JSON.stringify(start);
-    read = () => {
-      input.setCustomValidity("");
-      if (input.value.trim() === "") return undefined;
-      try {
-        return JSON.parse(input.value);
-      } catch (error) {
-        input.setCustomValidity(`no JSON: ${error.message}`);
-        input.reportValidity();
-        throw error;
-      }
-    };
-  }
-  input.addEventListener("input", () => input.setCustomValidity(""));
-  const isCheck = input.type === "checkbox";
-  const element = el("div", { class: isCheck ? "field check" : "field" }, isCheck ? [input, title] : [title, input], hint);
-  return { element, read };
+  if (start !== undefined) made.fill(start);
+  return made;
 }
 
 function fields(schema, root, depth) {
@@ -111,41 +247,45 @@ function fields(schema, root, depth) {
   const all = names.map((name) => [name, field(name, schema.properties[name], root, required.has(name), depth)]);
   return {
     element: el("div", { class: "fields" }, all.map(([, one]) => one.element)),
-    read: () => Object.fromEntries(all.map(([name, one]) => [name, one.read()]).filter(([, value]) => value !== undefined)),
+    read: (problems) => Object.fromEntries(all.map(([name, one]) => [name, one.read(problems)]).filter(([, value]) => value !== undefined)),
+    fill: (value) => { for (const [name, one] of all) if (value && Object.hasOwn(value, name)) one.fill(value[name]); },
   };
 }
 
-/** Return a form for the arguments of a tool: its element, and `read`, which may throw. */
+/** Return a form for the arguments of a tool: its element, `read`, which throws if there are problems, and `fill`. */
 export function makeForm(schema) {
   const root = schema && typeof schema === "object" ? schema : {};
   const top = resolved(root, root);
-  const hasFields = Object.keys(top.properties ?? {}).length > 0;
-  const group = fields(top, root, 0);
-  const asJson = el("textarea", { class: "json", rows: 5, spellcheck: false, "aria-label": "Arguments as JSON" });
+  const names = Object.keys(top.properties ?? {});
+  const members = fields(top, root, 0);
+  const whole = jsonField({ name: "arguments", schema: { title: "Arguments as JSON" }, root, isRequired: false, depth: 0, id: nextId() });
   const toggle = el("input", { type: "checkbox" });
   const none = el("p", { class: "hint" }, "It takes no arguments.");
   const takesMore = !schema || top.additionalProperties !== false;
-  const body = el("div", null, hasFields ? group.element : none);
+  const simple = names.length ? members.element : none;
+  const body = el("div", null, simple);
+  const show = () => body.replaceChildren(toggle.checked ? whole.element : simple);
   toggle.addEventListener("change", () => {
-    if (toggle.checked) {
-      let value = {};
-      try { value = group.read(); } catch { /* the field says so itself */ }
-      asJson.value = JSON.stringify(value, null, 2);
-    }
-    body.replaceChildren(toggle.checked ? asJson : hasFields ? group.element : none);
+    if (toggle.checked) whole.fill(members.read([]));
+    else members.fill(whole.read([]));
+    show();
   });
-  asJson.addEventListener("input", () => asJson.setCustomValidity(""));
-  const element = el("div", { class: "form" }, body,
-    (hasFields || takesMore) && el("label", { class: "switch" }, toggle, "as JSON"));
+  const element = el("div", { class: "form" }, body, (names.length > 0 || takesMore) && el("label", { class: "switch" }, toggle, "as JSON"));
   const read = () => {
-    if (!toggle.checked) return group.read();
-    try {
-      return asJson.value.trim() === "" ? {} : JSON.parse(asJson.value);
-    } catch (error) {
-      asJson.setCustomValidity(`no JSON: ${error.message}`);
-      asJson.reportValidity();
-      throw error;
+    const problems = [];
+    const value = toggle.checked ? whole.read(problems) ?? {} : members.read(problems);
+    if (problems.length) {
+      problems[0].focus();
+      throw new FormError("The form has problems.");
     }
+    return value;
   };
-  return { element, read };
+  const fill = (value) => {
+    const isKnown = value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).every((name) => names.includes(name));
+    toggle.checked = !isKnown;
+    if (isKnown) members.fill(value);
+    else whole.fill(value);
+    show();
+  };
+  return { element, read, fill };
 }

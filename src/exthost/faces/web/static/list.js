@@ -1,18 +1,33 @@
-// The list of all extensions, those with problems first. Only visible rows are drawn.
+// The list of all extensions: sorted, filtered, and with a box to select several. Only visible rows are drawn.
 
+import { makeChart } from "./chart.js";
 import { byId, el, setText } from "./dom.js";
-import { ago, count, plural } from "./format.js";
-import { makeSparkline, updateSparkline } from "./sparkline.js";
+import { ago, bytes, count, plural } from "./format.js";
 import { WindowList } from "./window_list.js";
 
-const TROUBLE = { failed: 0, open: 1, backoff: 2, refused: 3 };
+export const TROUBLE = { failed: 0, open: 1, backoff: 2, refused: 3 };
+
+const ORDERS = {
+  trouble: (row) => TROUBLE[row.state] ?? 9,
+  name: (row) => row.id.toLowerCase(),
+  "calls/s": (row) => -row.rate,
+  failures: (row) => -row.failed,
+  processor: (row) => -(row.cpu_percent ?? -1),
+  memory: (row) => -(row.memory_bytes ?? -1),
+  restarts: (row) => -row.restarts,
+};
 
 export class ExtensionList {
-  constructor(rows) {
+  /** `onSelect` is called with the names of the selected extensions. */
+  constructor(rows, onSelect) {
     this.rows = rows;
-    this.selected = "";
+    this.current = "";
+    this.selected = new Set();
+    this.onSelect = onSelect;
     this.filter = byId("filter");
-    this.filter.addEventListener("input", () => this.refresh());
+    this.order = byId("order");
+    this.order.append(...Object.keys(ORDERS).map((name) => el("option", { value: name }, name)));
+    for (const input of [this.filter, this.order]) input.addEventListener("input", () => this.refresh());
     this.window = new WindowList(byId("list"), {
       rowHeight: 62, key: (row) => row.id, make: (row) => this.make(row), update: (node, row) => this.update(node, row),
     });
@@ -20,45 +35,73 @@ export class ExtensionList {
     this.filter.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); this.focusIndex(0); }
     });
+    byId("select-all").addEventListener("change", (event) => {
+      this.selected = new Set(event.target.checked ? this.window.items.map((row) => row.id) : []);
+      this.changeSelection();
+    });
   }
 
   refresh() {
     const wanted = this.filter.value.trim().toLowerCase();
     const shown = [...this.rows.values()].filter((row) => !wanted || `${row.id} ${row.dialect} ${row.state}`.toLowerCase().includes(wanted));
+    const key = ORDERS[this.order.value] ?? ORDERS.trouble;
     const order = new Map(shown.map((row, index) => [row.id, index]));
-    shown.sort((a, b) => (TROUBLE[a.state] ?? 9) - (TROUBLE[b.state] ?? 9) || order.get(a.id) - order.get(b.id));
+    const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+    shown.sort((a, b) => compare(key(a), key(b)) || order.get(a.id) - order.get(b.id));
+    for (const id of this.selected) if (!this.rows.has(id)) { this.selected.delete(id); this.onSelect([...this.selected]); }
     this.window.show(shown);
   }
 
   select(name) {
-    this.selected = name;
+    this.current = name;
     this.window.schedule();
   }
 
+  toggle(id, isSelected) {
+    if (isSelected) this.selected.add(id);
+    else this.selected.delete(id);
+    this.changeSelection();
+  }
+
+  clearSelection() {
+    this.selected.clear();
+    this.changeSelection();
+  }
+
+  changeSelection() {
+    byId("select-all").checked = this.selected.size > 0 && this.selected.size === this.window.items.length;
+    this.window.schedule();
+    this.onSelect([...this.selected]);
+  }
+
   make(row) {
-    const spark = makeSparkline(30);
-    const node = el("a", { class: "ext", href: `#/x/${encodeURIComponent(row.id)}`, "data-id": row.id },
-      el("span", { class: "dot" }), el("span", { class: "ext-name" }), el("span", { class: "chip" }), spark, el("span", { class: "ext-line" }));
-    const [dot, name, chip, , line] = node.children;
-    node.parts = { dot, name, chip, spark, line };
+    const chart = makeChart({ parts: ["calls", "failed"], format: (value) => `${value / 2}/s` });
+    const box = el("input", { type: "checkbox", class: "ext-box", tabindex: "-1", "aria-label": `Select ${row.id}`, onchange: (event) => this.toggle(row.id, event.target.checked) });
+    const name = el("span", { class: "ext-name" });
+    const chip = el("span", { class: "chip" });
+    const line = el("span", { class: "ext-line" });
+    const link = el("a", { class: "ext", href: `#/x/${encodeURIComponent(row.id)}`, "data-id": row.id }, el("span", { class: "ext-head" }, name, chip), chart.element, line);
+    const node = el("div", { class: "ext-row" }, box, link);
+    node.parts = { box, link, name, chip, line, chart };
     return node;
   }
 
   update(node, row) {
-    const { dot, name, chip, spark, line } = node.parts;
+    const { box, link, name, chip, line, chart } = node.parts;
     setText(name, row.id);
     setText(chip, row.state);
-    for (const part of [dot, chip]) part.dataset.state = row.state;
-    updateSparkline(spark, row.points);
+    chip.dataset.state = row.state;
+    box.checked = this.selected.has(row.id);
+    chart.show(row.points.slice(-30), row.rate * 2);
     const facts = [row.dialect, plural(row.tools, "tool"), `${count(row.calls)} call${row.calls === 1 ? "" : "s"}`];
-    if (row.rate) facts.push(`${row.rate}/s`);
+    if (row.memory_bytes) facts.push(`${row.cpu_percent} %, ${bytes(row.memory_bytes)}`);
     if (row.lock) facts.push(row.quarantined.length ? `${row.quarantined.length} quarantined` : row.lock);
     if (row.restarts) facts.push(plural(row.restarts, "restart"));
     if (row.state in TROUBLE && row.last_error) facts.unshift(row.last_error.message);
     setText(line, facts.join(" · "));
-    node.title = row.last_error ? `${row.last_error.message} (${ago(row.last_error.time)} ago)` : "";
-    if (row.id === this.selected) node.setAttribute("aria-current", "true");
-    else node.removeAttribute("aria-current");
+    link.title = row.last_error ? `${row.last_error.message} (${ago(row.last_error.time)} ago)` : "";
+    if (row.id === this.current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
   }
 
   focusIndex(index) {
@@ -66,13 +109,19 @@ export class ExtensionList {
     if (!items.length) return;
     const at = Math.max(0, Math.min(items.length - 1, index));
     this.window.scrollToIndex(at);
-    this.window.elements.get(items[at].id)?.focus();
+    this.window.elements.get(items[at].id)?.parts.link.focus();
   }
 
   onKey(event) {
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8, Home: -Infinity, End: Infinity }[event.key];
     const id = document.activeElement?.dataset?.id;
-    if (step === undefined || id === undefined) return;
+    if (id === undefined) return;
+    if (event.key === " ") {
+      event.preventDefault();
+      this.toggle(id, !this.selected.has(id));
+      return;
+    }
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8, Home: -Infinity, End: Infinity }[event.key];
+    if (step === undefined) return;
     event.preventDefault();
     const at = this.window.items.findIndex((row) => row.id === id);
     if (at === 0 && step === -1) this.filter.focus();

@@ -1,8 +1,10 @@
 // Lists the messages, stderr and state changes of extensions as they arrive, with a search.
 
-import { follow, get } from "./api.js";
+import { fetchBlob, follow, get } from "./api.js";
+import { copyButton, download } from "./clipboard.js";
 import { el, setText } from "./dom.js";
 import { bytes, clock, count } from "./format.js";
+import { wholeText } from "./messages.js";
 import { showError } from "./values.js";
 import { WindowList } from "./window_list.js";
 
@@ -32,12 +34,20 @@ export function trafficView(extension, parameters, signal) {
     [["", "everything"], ["message", "messages"], ["failure", "failures"], ["stderr", "stderr"]].map(([value, text]) => el("option", { value }, text)));
   const pause = el("button", { type: "button", "aria-pressed": "false" }, "Pause");
   const clear = el("button", { type: "button" }, "Clear");
+  const save = el("button", { type: "button", title: "A recording for exthost replay" }, "Export");
+  save.addEventListener("click", async () => {
+    try {
+      download(`${extension || "all"}.trace.jsonl`, await fetchBlob("/api/trace", { name: extension }));
+    } catch (error) {
+      banner.replaceChildren(showError(error.error ?? { message: error.message }));
+    }
+  });
   const state = el("span", { class: "hint", role: "status" });
-  const frame = el("div", { class: "window traffic-rows", tabindex: "0", role: "log", "aria-label": "Frames" });
+  const frame = el("div", { class: "window traffic-rows", tabindex: "0", role: "group", "aria-label": "Frames" });
   const detail = el("div", { class: "traffic-detail", hidden: true });
   const banner = el("div");
   const element = el("section", { class: "traffic" }, banner,
-    el("div", { class: "toolbar" }, search, kind, !isCall && pause, !isCall && clear, state), frame, detail);
+    el("div", { class: "toolbar" }, search, kind, !isCall && pause, !isCall && clear, save, state), el("div", { class: "split" }, frame, detail));
 
   const rows = new WindowList(frame, {
     rowHeight: 26, key: (record) => record.number,
@@ -45,7 +55,7 @@ export function trafficView(extension, parameters, signal) {
       const row = el("button", { type: "button", class: "record", tabindex: "-1", onclick: () => open(record) },
         el("span", { class: "record-time" }, clock(record.time, true)),
         !extension && el("span", { class: "record-extension" }, record.extension),
-        el("span", { class: "record-arrow", "aria-label": record.direction }, ARROWS[record.direction] ?? "·"),
+        el("span", { class: "record-arrow" }, ARROWS[record.direction] ?? "·"),
         el("span", { class: "record-kind" }, record.method || record.kind),
         el("span", { class: "record-preview" }, preview(record)),
         el("span", { class: "record-size" }, record.size ? bytes(record.size) : ""));
@@ -55,6 +65,21 @@ export function trafficView(extension, parameters, signal) {
     update: (row, record) => row.classList.toggle("chosen", record === chosen),
   });
   let chosen = null;
+  const move = (step) => {
+    const at = rows.items.indexOf(chosen);
+    const next = rows.items[at < 0 ? rows.items.length - 1 : Math.max(0, Math.min(rows.items.length - 1, at + step))];
+    if (next) { rows.scrollToIndex(rows.items.indexOf(next)); open(next); }
+  };
+  element.addEventListener("keydown", (event) => {
+    if (event.target.closest("input, select, pre")) return;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); move(event.key === "ArrowDown" ? 1 : -1); }
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !detail.hidden) close(); }, { signal });
+  const close = () => {
+    detail.hidden = true;
+    chosen = null;
+    rows.schedule();
+  };
 
   const wanted = (record) => matches(record, words) && (!kind.value || kind.value === record.kind
     || (kind.value === "message" && Boolean(record.direction)));
@@ -79,16 +104,11 @@ export function trafficView(extension, parameters, signal) {
     detail.hidden = false;
     const head = [record.kind, record.method, record.id !== undefined && `id ${record.id}`, record.call !== undefined && `call ${record.call}`,
       record.pid && `process ${record.pid}`, record.size && bytes(record.size)].filter(Boolean).join(" · ");
-    const body = el("pre", { class: "code", tabindex: "0" }, record.text || record.preview || "");
-    const close = el("button", { type: "button", "aria-label": "Close", onclick: () => { detail.hidden = true; chosen = null; rows.schedule(); } }, "×");
-    detail.replaceChildren(el("div", { class: "toolbar" }, el("strong", null, head), close), body);
-    if (!record.is_cut) {
-      if (record.preview) body.textContent = pretty(record.preview);
-      return;
-    }
+    const body = el("pre", { class: "code", tabindex: "0", "aria-label": "Frame" }, record.text || record.preview || "");
+    detail.replaceChildren(el("div", { class: "toolbar" }, el("strong", null, head), el("span", null, copyButton(() => body.textContent), " ",
+      el("button", { type: "button", class: "small", "aria-label": "Close", onclick: close }, "×"))), body);
     try {
-      const whole = await get("/api/frame", { name: extension, number: record.number });
-      body.textContent = JSON.stringify(whole.data, null, 2);
+      body.textContent = await wholeText(extension, record);
     } catch (error) {
       body.append(`\n\n${error.message}`);
     }
@@ -138,12 +158,4 @@ export function trafficView(extension, parameters, signal) {
     connect();
   }
   return element;
-}
-
-function pretty(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }

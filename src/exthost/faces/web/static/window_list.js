@@ -54,6 +54,7 @@ export class WindowList {
     const first = Math.max(0, Math.floor(scrollTop / this.rowHeight) - 4);
     const last = Math.min(this.items.length, Math.ceil((scrollTop + clientHeight) / this.rowHeight) + 4);
     const seen = new Set();
+    let next = this.body.firstChild;
     for (let index = first; index < last; index += 1) {
       const item = this.items[index];
       const key = this.key(item);
@@ -64,8 +65,10 @@ export class WindowList {
         row.classList.add("window-row");
         row.style.height = `${this.rowHeight}px`;
         this.elements.set(key, row);
-        this.body.append(row);
       }
+      // Elements are in the order of the rows, for the Tab key and for screen readers.
+      if (row === next) next = next.nextSibling;
+      else if (!row.contains(document.activeElement)) this.body.insertBefore(row, next);
       row.style.transform = `translateY(${index * this.rowHeight}px)`;
       this.update(row, item, index);
     }

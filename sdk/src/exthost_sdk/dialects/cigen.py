@@ -1,0 +1,134 @@
+"""The extension's side of the cigen dialect: protobuf messages, each after its length.
+
+Messages carry neither an id nor a type: their order defines what they are. The host sends Hello,
+then Plan and Generate alternately. The module needs the `protobuf` package and the classes that
+exthost generates from the .proto file; both are lazily imported.
+
+A handler gets the request message. The handler for `plan` returns a PlanResult, or a list of
+resources. The one for `generate` returns a GenerateResult, a list of fragments, or a mapping from
+paths to contents. An exception becomes a diagnostic of level ERROR, which makes the host fail the
+request. Without a handler for `plan`, the plan has one resource for each job of the schema.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from exthost_sdk.answers import Fragment
+from exthost_sdk.endpoints.endpoint import Endpoint, Identity, SdkDialect
+from exthost_sdk.errors import SdkUsageError, describe
+from exthost_sdk.serving.server import Server
+from exthost_sdk.types.function import Function
+from exthost_sdk.wire.framing import PrefixFraming, with_prefix
+
+PROTOCOL = 1
+
+
+def load_messages() -> Any:
+    """Return the module of the generated classes. Raises SdkUsageError if it cannot be imported."""
+    try:
+        from exthost.dialects.cigen.proto import plugin_pb2
+    except ImportError as error:
+        raise SdkUsageError(
+            f"the cigen dialect needs the packages protobuf and exthost: install exthost ({error})"
+        ) from None
+    return plugin_pb2
+
+
+class CigenEndpoint(Endpoint):
+    """The extension's side of a cigen connection."""
+
+    name = "cigen"
+    supported_kinds = frozenset({"generators"})
+    framing = PrefixFraming
+
+    def __init__(self, identity: Identity, server: Server) -> None:
+        super().__init__(identity, server)
+        self._messages = load_messages()
+        self._next_request = "hello"
+        self._position = 0
+
+    def receive(self, frame: bytes) -> bytes | None:
+        step, self._position = self._next_request, self._position + 1
+        self._next_request = "generate" if step == "plan" else "plan"
+        if step == "hello":
+            return with_prefix(self._encode_info().SerializeToString())
+        if step == "plan":
+            request = self._messages.PlanRequest.FromString(frame)
+            if self.registry.plan is None:
+                return self._encode_plan(0, None, self._plan_all_jobs(request))
+            function, reply, failure = (
+                self.registry.plan,
+                self._encode_plan,
+                self._encode_plan_failure,
+            )
+        else:
+            request = self._messages.GenerateRequest.FromString(frame)
+            if self.registry.generate is None:
+                return self._encode_files(0, None, {})
+            function, reply, failure = (
+                self.registry.generate,
+                self._encode_files,
+                self._encode_generate_failure,
+            )
+        return self.run(self._position, function, request, reply, failure)
+
+    def _encode_info(self) -> Any:
+        name = self.identity.name
+        default_capabilities = (f"provider:{name.rpartition('/')[2]}",)
+        return self._messages.PluginInfo(
+            name=name,
+            version=self.identity.version,
+            protocol=PROTOCOL,
+            capabilities=self.identity.capabilities or default_capabilities,
+        )
+
+    def _plan_all_jobs(self, request: Any) -> Any:
+        kind = self._messages.RESOURCE_TYPE_JOB
+        jobs = [self._messages.Resource(id=job.id, type=kind) for job in request.schema.jobs]
+        return self._messages.PlanResult(resources=jobs)
+
+    def _encode_plan(self, key: Any, function: Function | None, result: Any) -> bytes:
+        if not isinstance(result, self._messages.PlanResult):
+            result = self._messages.PlanResult(resources=list(result or ()))
+        return with_prefix(result.SerializeToString())
+
+    def _encode_files(self, key: Any, function: Function | None, result: Any) -> bytes:
+        if not isinstance(result, self._messages.GenerateResult):
+            if isinstance(result, Mapping):
+                result = [Fragment(path, text) for path, text in result.items()]
+            fragments = [self._encode_fragment(item) for item in result or ()]
+            result = self._messages.GenerateResult(fragments=fragments)
+        return with_prefix(result.SerializeToString())
+
+    def _encode_fragment(self, fragment: Any) -> Any:
+        if not isinstance(fragment, Fragment):
+            return fragment
+        strategy = f"MERGE_STRATEGY_{fragment.strategy.upper()}"
+        return self._messages.Fragment(
+            path=fragment.path,
+            content=fragment.content,
+            strategy=strategy,
+            order=fragment.order,
+            format=fragment.format,
+        )
+
+    def _encode_plan_failure(self, key: Any, function: Function, error: BaseException) -> bytes:
+        result = self._messages.PlanResult(diagnostics=[self._encode_diagnostic(error)])
+        return with_prefix(result.SerializeToString())
+
+    def _encode_generate_failure(self, key: Any, function: Function, error: BaseException) -> bytes:
+        result = self._messages.GenerateResult(diagnostics=[self._encode_diagnostic(error)])
+        return with_prefix(result.SerializeToString())
+
+    def _encode_diagnostic(self, error: BaseException) -> Any:
+        kind = self._messages.Diagnostic
+        return kind(level=kind.LEVEL_ERROR, title=type(error).__name__, message=describe(error))
+
+
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # A message begins with its length as a 32-bit big-endian number. The first message is shorter
+    # than 16 MiB, so the highest byte is 0, with which no text begins.
+    return first[:1] == b"\0"
+
+
+DIALECT = SdkDialect(CigenEndpoint, _recognises, templates=("generator",))

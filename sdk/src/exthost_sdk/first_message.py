@@ -1,0 +1,47 @@
+"""Detects which dialect a host speaks, from the first bytes that it sends.
+
+In every dialect the host sends the first message, and no first message is valid in two built-in
+dialects. Each dialect recognises its own (`SdkDialect.recognises`).
+"""
+
+from typing import Any
+
+from exthost_sdk.dialects import built_in_names, load_dialect, load_installed
+from exthost_sdk.types.json_text import decode
+
+# An upper bound of the first message: longer than that of any host, and small enough to be parsed
+# twice, here and by the endpoint.
+MAX_FIRST_BYTES = 1024 * 1024
+
+
+def detect_dialect(first_bytes: bytes) -> str | None:
+    """Return the name of the dialect; "" if the bytes begin no message of any dialect; None if more
+    bytes are needed to decide."""
+    text = first_bytes.lstrip()
+    if not text:
+        return None
+    message = _read_message(text)
+    is_undecided = b"\n" not in text and text[:1] in b"{[" and len(text) < MAX_FIRST_BYTES
+    dialects = [(name, load_dialect(name)) for name in built_in_names()]
+    for name, dialect in sorted(dialects, key=lambda row: row[1].is_tried_last):
+        verdict = dialect.recognises(first_bytes, message)
+        if verdict:
+            return name
+        is_undecided = is_undecided or verdict is None
+    if is_undecided:
+        return None
+    installed = load_installed()
+    return next((name for name, other in installed if other.recognises(first_bytes, message)), "")
+
+
+def _read_message(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object on the first line; None if there is none yet, or none at all. Of a
+    batch of messages, return the first."""
+    line, newline, _ = text.partition(b"\n")
+    try:
+        message = decode(line) if newline else None
+    except (ValueError, RecursionError):
+        return None
+    if type(message) is list and message:
+        message = message[0]
+    return message if type(message) is dict else None

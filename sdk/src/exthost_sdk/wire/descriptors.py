@@ -1,0 +1,68 @@
+"""Moves the connection to the host (the wire) to file descriptors of its own.
+
+The host talks to the extension over descriptors 0 and 1, which every library and every child
+process uses as well. `claim` moves the wire to two new descriptors that children do not inherit,
+redirects descriptor 1 to stderr and descriptor 0 to /dev/null. From then on `print`, C's `printf`
+and the output of children end up in the host's log, and only the SDK reads the host's requests.
+
+Output that was flushed before `claim` cannot be taken back.
+"""
+
+import os
+import stat
+import sys
+from typing import NamedTuple
+
+
+class Wire(NamedTuple):
+    """The two descriptors that lead to the host."""
+
+    reader: int
+    writer: int
+
+
+_claimed: Wire | None = None
+
+
+def claim() -> Wire:
+    """Move the wire away from descriptors 0 and 1, and return the new descriptors. A second call
+    returns the same ones."""
+    global _claimed
+    if _claimed is not None:
+        return _claimed
+    wire = Wire(os.dup(0), os.dup(1))
+    # sys.stdout is not flushed before: what is in its buffer must go to stderr, too.
+    empty = os.open(os.devnull, os.O_RDWR)
+    os.dup2(empty, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # started without stderr
+        os.dup2(empty, 1)
+    os.close(empty)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)  # as stderr: a line is logged when it is whole
+    _claimed = wire
+    os.register_at_fork(after_in_child=_close_in_copy)
+    return wire
+
+
+def claim_early() -> None:
+    """Claim the wire if a host seems to have started the program: if descriptors 0 and 1 are pipes
+    or sockets."""
+    try:
+        modes = [os.fstat(fd).st_mode for fd in (0, 1)]
+    except OSError:
+        return
+    if all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in modes):
+        claim()
+
+
+def _close_in_copy() -> None:
+    """Close the wire in a process that `os.fork` has made. Otherwise that process would keep the
+    wire open, and the host would not see the end of the extension."""
+    if _claimed is not None:
+        for fd in _claimed:
+            try:
+                os.close(fd)
+            except OSError:
+                pass

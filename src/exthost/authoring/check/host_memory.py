@@ -1,0 +1,72 @@
+"""The memory and the settings that a check offers to the extension, in place of those of a host.
+
+They last as long as one run: a process reads what an earlier process of the run has stored, and
+nothing reaches the store of the user. A change of a setting notifies no process.
+"""
+
+import time
+from typing import Any
+
+from exthost.dialects.base import Dialect
+from exthost.dialects.host_requests import (
+    HostAction,
+    Memory,
+    ReadConfig,
+    Recall,
+    Remember,
+    WatchConfig,
+    WriteConfig,
+)
+from exthost.errors import CallFailed
+from exthost.model.messages import Failure, Reply, Request
+from exthost.model.spec import Spec
+
+
+class HostMemory:
+    """What the extension has stored during one run."""
+
+    def __init__(self) -> None:
+        self._memories: list[Memory] = []
+        self._settings: dict[str, str] = {}
+
+    def answer(self, request: Request, spec: Spec, dialect: Dialect) -> Reply | Failure:
+        """Return the reply to a request of the extension. Requests that the dialect does not pass
+        to the host are refused or answered as the dialect does."""
+        kind = dialect.host_requests.get(request.method)
+        if kind is None:
+            return dialect.refuse(request)
+        try:
+            outcome = self._perform(kind.parse_params(spec, request.params))
+        except CallFailed as error:
+            return Failure(request.id, error.error_message or error.message, error.error_code)
+        return Reply(request.id, kind.make_result(spec, outcome))
+
+    def _perform(self, action: HostAction) -> Any:
+        match action:
+            case Remember(content, tags, meta):
+                now_ms = int(time.time() * 1000)
+                self._memories.append(Memory(now_ms, content, tags, meta))
+                return now_ms
+            case Recall():
+                newest_first = reversed(self._memories)
+                return [memory for memory in newest_first if _matches(memory, action)][
+                    : action.limit
+                ]
+            case ReadConfig(key):
+                return self._settings.get(key)
+            case WriteConfig(key, value):
+                self._settings[key] = value
+                return None
+            case WatchConfig():
+                return None
+
+
+def _matches(memory: Memory, filters: Recall) -> bool:
+    contains, prefix = filters.content_contains, filters.tag_prefix
+    since_ms, until_ms = filters.since_ms, filters.until_ms
+    return (
+        (contains is None or contains.lower() in memory.content.lower())
+        and (prefix is None or any(tag.startswith(prefix) for tag in memory.tags))
+        and (since_ms is None or memory.timestamp_ms >= since_ms)
+        and (until_ms is None or memory.timestamp_ms <= until_ms)
+    )

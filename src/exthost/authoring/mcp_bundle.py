@@ -1,0 +1,224 @@
+"""The files by which an MCP server is published: a bundle, and its entry in a registry. Does no I/O
+except reading the folder of the project.
+
+A bundle (`.mcpb`) is a zip with a manifest, which clients install by a click. `server.json`
+describes a server to a registry. A bundle has only the files that a program needs, by an allowlist:
+no key and no `.env` file of the author is published.
+"""
+
+import io
+import json
+import tomllib
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from exthost.errors import UsageError
+from exthost.model.offer import Tool
+
+MANIFEST_VERSION = "0.3"
+_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+
+# Files for people that a bundle contains, by the beginnings of their names.
+_DOCUMENTS = ("README", "LICENSE", "LICENCE", "NOTICE", "CHANGELOG")
+
+# The folder of a bundle with the packages that a program of Python imports.
+_LIBRARY = "lib"
+
+# Every file of a zip has this time, so that the same files make the same bundle.
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What the files of a project say about it.
+
+    kind          how the program runs, as a bundle's manifest names it
+    registry      the registry of packages that has it; "" for one that is published as a bundle
+    name          its name there
+    version       its version; "" if only the program knows it
+    description   one line
+    author        the name of its author; "" if none is named
+    entry         the program that a bundle starts, relative to the folder
+    files         all files of the bundle, relative to the folder
+    dependencies  packages that the program imports besides the SDK; a bundle does not contain them
+    """
+
+    kind: Literal["python", "node", "binary"]
+    registry: Literal["pypi", "npm", ""]
+    name: str
+    version: str
+    description: str
+    author: str
+    entry: str
+    files: tuple[str, ...]
+    dependencies: tuple[str, ...] = ()
+
+
+def read_project(folder: Path, argv: Iterable[str]) -> Project:
+    """Return the project in a folder; `argv` is the command that runs its program. Raises
+    UsageError."""
+    documents = tuple(
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.is_file() and not path.is_symlink() and path.name.startswith(_DOCUMENTS)
+    )
+    try:
+        if (folder / "package.json").is_file():
+            return _read_node_project(folder, documents)
+        if (folder / "pyproject.toml").is_file():
+            return _read_python_project(folder, documents, list(argv))
+        return _read_binary_project(folder, documents, list(argv))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            "X1901", f"the project in {folder} cannot be read: {error!r}", help=_HELP
+        ) from None
+
+
+_HELP = "compare its package.json, pyproject.toml or Cargo.toml with those of `exthost new`"
+
+
+def _read_node_project(folder: Path, documents: tuple[str, ...]) -> Project:
+    package = json.loads((folder / "package.json").read_text("utf-8"))
+    programs = package["bin"]
+    entry = programs if isinstance(programs, str) else next(iter(programs.values()))
+    return Project(
+        kind="node",
+        registry="npm",
+        name=package["name"],
+        version=package["version"],
+        description=package.get("description", ""),
+        author=_author_name(package.get("author", "")),
+        entry=_check_entry(folder, entry, "npm install && npm run build"),
+        files=(entry, "package.json", *documents),
+        dependencies=tuple(package.get("dependencies", {})),
+    )
+
+
+def _read_python_project(folder: Path, documents: tuple[str, ...], argv: list[str]) -> Project:
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    entry = next((word for word in argv if word.endswith(".py")), "")
+    authors = project.get("authors", [])
+    names = [name.split(" ")[0].split(">")[0] for name in project.get("dependencies", [])]
+    modules = [
+        path.relative_to(folder).as_posix()
+        for path in sorted(folder.rglob("*.py"))
+        if _is_module(path.relative_to(folder)) and not path.is_symlink()
+    ]
+    return Project(
+        kind="python",
+        registry="pypi",
+        name=project["name"],
+        version=project.get("version", ""),
+        description=project.get("description", ""),
+        author=authors[0].get("name", "") if authors else "",
+        entry=_check_entry(folder, entry, "name the program in the command"),
+        files=(*modules, *documents),
+        dependencies=tuple(name for name in names if name not in ("exthost-sdk", "exthost")),
+    )
+
+
+def _is_module(path: Path) -> bool:
+    """Return whether a module belongs to the program: not to a hidden folder, an environment, a
+    build or a test."""
+    skipped = ("tests", "test", "dist", "build", "node_modules", "venv", "env")
+    in_program = not any(part.startswith(".") or part in skipped for part in path.parts[:-1])
+    return in_program and not path.name.startswith(("test_", "conftest"))
+
+
+def _read_binary_project(folder: Path, documents: tuple[str, ...], argv: list[str]) -> Project:
+    cargo = folder / "Cargo.toml"
+    package = tomllib.loads(cargo.read_text("utf-8"))["package"] if cargo.is_file() else {}
+    program = Path(argv[0] if argv else "")
+    inside = program.is_absolute() and program.is_relative_to(folder)
+    entry = program.relative_to(folder).as_posix() if inside else argv[0] if argv else ""
+    return Project(
+        kind="binary",
+        registry="",
+        name=package.get("name", folder.resolve().name),
+        version=package.get("version", ""),
+        description=package.get("description", ""),
+        author=_author_name(next(iter(package.get("authors", [])), "")),
+        entry=_check_entry(folder, entry, "build it first"),
+        files=(entry, *documents),
+    )
+
+
+def _author_name(author: Any) -> str:
+    """Return the name of an author, given as an object, or as `Name <address>`."""
+    text = author.get("name", "") if isinstance(author, Mapping) else str(author)
+    return text.partition("<")[0].strip()
+
+
+def _check_entry(folder: Path, entry: str, fix: str) -> str:
+    """Return the path of the program. Raises UsageError if it is not a file of the folder."""
+    path = (folder / entry).resolve()
+    if not entry or not path.is_relative_to(folder.resolve()) or not path.is_file():
+        raise UsageError("X1902", f"the program {entry!r} is not in {folder}", help=fix)
+    return Path(entry).as_posix()
+
+
+def make_manifest(project: Project, version: str, tools: Iterable[Tool]) -> dict[str, Any]:
+    """Return the manifest of the bundle."""
+    inside = f"${{__dirname}}/{project.entry}"
+    runners = {"python": "python3", "node": "node"}
+    config: dict[str, Any] = {"command": inside, "args": []}
+    if project.kind in runners:
+        config = {"command": runners[project.kind], "args": [inside]}
+    if project.kind == "python":
+        config["env"] = {"PYTHONPATH": f"${{__dirname}}/{_LIBRARY}"}
+    return {
+        "manifest_version": MANIFEST_VERSION,
+        "name": project.name,
+        "version": version,
+        "description": project.description or project.name,
+        "author": {"name": project.author or "unknown"},
+        "server": {"type": project.kind, "entry_point": project.entry, "mcp_config": config},
+        "tools": [{"name": tool.name, "description": tool.description} for tool in tools],
+    }
+
+
+def make_server_json(
+    project: Project, version: str, namespace: str, *, url: str, sha256: str
+) -> dict[str, Any]:
+    """Return the entry for a registry of MCP servers. A server that no registry of packages has is
+    named by the `url` of its bundle, and its digest."""
+    package: dict[str, Any] = {"transport": {"type": "stdio"}, "version": version}
+    if project.registry:
+        package |= {"registryType": project.registry, "identifier": project.name}
+    else:
+        package |= {"registryType": "mcpb", "identifier": url, "fileSha256": sha256}
+    return {
+        "$schema": _SCHEMA,
+        "name": f"{namespace}/{project.name}",
+        "description": project.description or project.name,
+        "version": version,
+        "packages": [package],
+    }
+
+
+def make_bundle(folder: Path, project: Project, manifest: Any, sdk: Path) -> bytes:
+    """Return the bundle as a zip. `sdk` is the folder of the package `exthost_sdk`, which a program
+    of Python gets."""
+    contents = {"manifest.json": _json_text(manifest).encode()}
+    for name in dict.fromkeys(project.files):
+        contents[name] = (folder / name).read_bytes()
+    if project.kind == "python":
+        for path in sorted(sdk.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                inside = Path(_LIBRARY, sdk.name, path.relative_to(sdk)).as_posix()
+                contents[inside] = path.read_bytes()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, data in contents.items():
+            info = zipfile.ZipInfo(name, _ZIP_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = (0o755 if name == project.entry else 0o644) << 16
+            bundle.writestr(info, data)
+    return buffer.getvalue()
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

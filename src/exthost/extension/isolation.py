@@ -1,0 +1,46 @@
+"""`isolation = "call"`: each call has a process of its own, which never saw another call.
+
+A `SingleUseSession` reports when a call is sent. The supervisor then dismisses its process, which
+ends after the reply, and starts another one for the next call. The handshake, and what the dialect
+sends by itself, are no calls.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from exthost.errors import Refused
+from exthost.model.spec import Spec
+from exthost.session.call import Call
+from exthost.session.session import Session
+
+
+class SingleUseSession(Session):
+    """A session that takes one call. `on_used` is called when it was sent."""
+
+    __slots__ = ("on_used",)
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.on_used: Callable[[SingleUseSession], None] | None = None
+
+    def send_call(self, call: Call) -> None:
+        super().send_call(call)
+        on_used, self.on_used = self.on_used, None
+        if on_used is not None:
+            on_used(self)
+
+
+def is_isolated(spec: Spec) -> bool:
+    """Return whether each call of an extension has a process of its own."""
+    return spec.isolation == "call"
+
+
+def check_isolation(spec: Spec) -> None:
+    """Raise Refused if each call would wait for an ordinary start, and nobody has chosen that."""
+    if is_isolated(spec) and spec.start_method is None:
+        raise Refused(
+            "X1925",
+            "each of its calls would wait for a whole start, since it has no template",
+            extension=spec.id,
+            help='set start_method = "template"; or "execute", if its starts are fast enough',
+        )

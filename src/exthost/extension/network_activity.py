@@ -1,0 +1,59 @@
+"""Counts the connections of one extension through its proxy, and reports those that it refused."""
+
+import logging
+from collections import Counter
+
+from exthost.events import Bus, NetworkProxyEnded, NetworkRefused
+from exthost.process.network_proxy import RefusedTarget
+
+_log = logging.getLogger("exthost.extension")
+
+# How many targets are counted. A program can request connections to any number of names.
+MAX_TARGETS = 200
+OTHER_TARGETS = "(others)"
+
+# How many targets are logged. All are counted and published.
+_MAX_LOGGED = 20
+
+
+class NetworkActivity:
+    """The connections of all processes of one extension. `reached_counts` and `refused_counts` have
+    the number of connections by target, such as `api.example.com:443`."""
+
+    __slots__ = ("_bus", "_extension", "_logged", "reached_counts", "refused_counts")
+
+    def __init__(self, extension: str, bus: Bus) -> None:
+        self._extension = extension
+        self._bus = bus
+        self._logged: set[str] = set()
+        self.reached_counts: Counter[str] = Counter()
+        self.refused_counts: Counter[str] = Counter()
+
+    def reached(self, target: str, count: int) -> None:
+        """Count connections to a target."""
+        _add(self.reached_counts, target, count)
+
+    def refused(self, refused: RefusedTarget) -> None:
+        """Count connections that were refused, publish that, and log the first of each target."""
+        target, reason, entry, count = refused
+        _add(self.refused_counts, target, count)
+        if target not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(target)
+            fix = f'; to allow it, add "{entry}" to permissions.network' if entry else ""
+            _log.warning(
+                "[%s] a connection to %s was refused: %s%s", self._extension, target, reason, fix
+            )
+        if NetworkRefused in self._bus.listeners:
+            self._bus.publish(NetworkRefused(self._extension, target, reason, entry, count))
+
+    def restarted(self, reason: str, is_final: bool) -> None:
+        """Log and publish that a proxy ended. `is_final` is whether it is not started again."""
+        consequence = "its connections are refused" if is_final else "it was started again"
+        level = logging.ERROR if is_final else logging.WARNING
+        _log.log(level, "[%s] %s: %s", self._extension, reason, consequence)
+        self._bus.publish(NetworkProxyEnded(self._extension, reason, not is_final))
+
+
+def _add(counts: Counter[str], target: str, count: int) -> None:
+    has_room = target in counts or len(counts) < MAX_TARGETS
+    counts[target if has_room else OTHER_TARGETS] += count

@@ -1,0 +1,485 @@
+"""The templates of an event loop: which there are, which extensions use them, and what they import.
+
+The first start of a program with `start_method = "template"` is forked from an empty template and
+records which modules the program imports. From then on a template imports these modules, and the
+program is forked from it. The names of the modules are kept in the host's state folder.
+
+A start never depends on a template. While one is being made, when a file of its environment has
+changed, or when it has ended, the program is executed as usual; `StartReport` has the reason.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import math
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from exthost.errors import ExthostError
+from exthost.launch.template_plan import (
+    NoTemplate,
+    PythonCommand,
+    describe_program,
+    find_python_command,
+    find_secret_names,
+    find_secret_readers,
+    plan_template,
+)
+from exthost.model.launch_plan import LaunchPlan
+from exthost.process.memory_file import memory_file
+from exthost.process.private_folders import make_folder
+from exthost.process.procfs import shared_bytes
+from exthost.process.state_root import state_root
+from exthost.process.template import LEARNED_BYTES, Template, TemplateInputs, WarmStart
+
+_log = logging.getLogger("exthost.extension")
+
+# How long a start waits for a template. Without a template it would import the same modules, and
+# that would take as long.
+_WAIT_SECONDS = 20.0
+
+# How long a program that records its modules runs before they are read. Many modules are imported
+# by the first call.
+_LEARN_SECONDS = 1.0
+
+# How often a template is made again because the first one showed what it must not import.
+_MAX_ATTEMPTS = 5
+
+_MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_MAX_MODULES = 20_000
+
+# How often a template is made again because its environment has changed. A program that changes
+# its own environment with every start gains nothing from a template.
+_MAX_CHANGES = 5
+
+# The files of the environment are looked at once for each start, and at most this long before it.
+_CHECK_SECONDS = 0.5
+
+_RETIRED = "a file of its environment has changed: {}"
+
+
+class StartReport(NamedTuple):
+    """How the last process of an extension was started: "template" or "execute", and the reason if
+    it was not forked from its template."""
+
+    method: str
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Learned:
+    """What is known of a program from its earlier runs.
+
+    modules  the modules that it imported, in their order
+    refused  those that a template must not import, each with the reason
+    reads    the variables that modules read when they are imported, each with such a module
+    """
+
+    modules: tuple[str, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+    reads: dict[str, str] = field(default_factory=dict)
+
+
+class _Entry:
+    """A template, and the extensions and tasks that wait for it."""
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+        self.ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+
+class Templates:
+    """The templates of one event loop, which its extensions share."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._entries: dict[TemplateInputs, _Entry] = {}
+        self._retired: set[Template] = set()
+        self._ending: set[asyncio.Future[None]] = set()
+
+    def find(self, inputs: TemplateInputs) -> _Entry | None:
+        entry = self._entries.get(inputs)
+        return entry if entry is not None and not entry.template.is_retired else None
+
+    def make(self, plan: LaunchPlan, inputs: TemplateInputs, extension: str) -> _Entry:
+        """Start a template. Raises SpawnFailed."""
+        entry = self._entries[inputs] = _Entry(Template(plan, inputs, extension))
+        template, loop = entry.template, self._loop
+        os.set_blocking(template.child.stdout, False)
+        os.set_blocking(template.child.stderr, False)
+        loop.add_reader(template.child.stdout, self._read, entry)
+        loop.add_reader(template.child.stderr, _discard, loop, template.child.stderr)
+        loop.add_reader(template.child.exit_fd, self._on_exit, entry)
+        if not template.write():
+            loop.add_writer(template.descriptor, self._write, template)
+        template.child.start_watchdog(loop.call_soon_threadsafe)
+        return entry
+
+    def _write(self, template: Template) -> None:
+        if template.write():
+            self._loop.remove_writer(template.descriptor)
+
+    def _read(self, entry: _Entry) -> None:
+        template = entry.template
+        goes_on = template.read()
+        if not goes_on:
+            self._loop.remove_reader(template.child.stdout)
+            self.retire(template)
+        if not entry.ready.done() and (template.report is not None or not goes_on):
+            entry.ready.set_result(goes_on)
+
+    def _on_exit(self, entry: _Entry) -> None:
+        self._loop.remove_reader(entry.template.child.exit_fd)
+        self.retire(entry.template)
+        if not entry.ready.done():
+            entry.ready.set_result(False)
+
+    def retire(self, template: Template) -> None:
+        """Fork no more processes from a template. It ends when the last of its processes ends."""
+        if not template.is_retired:
+            template.is_retired = True
+            self._retired.add(template)
+        self._forget(template)
+        self.end_unused(template)
+
+    def _forget(self, template: Template) -> None:
+        entry = self._entries.get(template.inputs)
+        if entry is not None and entry.template is template:
+            del self._entries[template.inputs]
+
+    def end_unused(self, template: Template) -> None:
+        """End a template that no extension and no process uses."""
+        if template.starts or (template.users and not template.is_retired):
+            return
+        if template in self._retired or not template.users:
+            self._retired.discard(template)
+            self._forget(template)
+            self._end(template)
+
+    def _end(self, template: Template) -> None:
+        child, loop = template.child, self._loop
+        if child.stdout < 0:
+            return
+        for fd in (child.stdout, child.stderr, child.exit_fd):
+            loop.remove_reader(fd)
+        loop.remove_writer(template.descriptor)
+        template.close()
+        child.close_outputs()
+        done: asyncio.Future[None] = loop.create_future()
+        self._ending.add(done)
+        killing = loop.call_later(1.0, child.kill)
+
+        def reap() -> None:
+            loop.remove_reader(child.exit_fd)
+            killing.cancel()
+            child.reap()
+            self._ending.discard(done)
+            if not done.done():
+                done.set_result(None)
+
+        loop.add_reader(child.exit_fd, reap)
+
+    async def wait_ended(self) -> None:
+        """Return when the templates that are ending have ended."""
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=10)
+
+    def release(self, extension: str, *, keep: Template | None = None) -> None:
+        """Forget that an extension uses templates, except one. Templates that nobody uses end."""
+        current = [entry.template for entry in self._entries.values()]
+        for template in (*current, *self._retired):
+            if template is not keep:
+                template.users.discard(extension)
+                self.end_unused(template)
+
+
+_templates: "WeakKeyDictionary[asyncio.AbstractEventLoop, Templates]" = WeakKeyDictionary()
+
+
+def _discard(loop: asyncio.AbstractEventLoop, fd: int) -> None:
+    """Read what a template writes to stderr: warnings of modules, which a start without a template
+    would write as well."""
+    try:
+        data = os.read(fd, 65536)
+    except OSError:
+        return
+    if not data:
+        loop.remove_reader(fd)
+
+
+class TemplateStarter:
+    """Starts the processes of one extension from templates."""
+
+    def __init__(
+        self,
+        extension: str,
+        loop: asyncio.AbstractEventLoop,
+        environ: Callable[[], Mapping[str, str]],
+        references: Collection[str],
+    ) -> None:
+        """`environ` returns the host's environment variables. `references` are the variables of the
+        extension whose values the config only refers to."""
+        self._references = references
+        self._extension = extension
+        self._loop = loop
+        self._environ = environ
+        self._templates = _templates.setdefault(loop, Templates(loop))
+        self._learned: Learned | None = None
+        self._file = ""
+        self._recorded = -1  # the file in which a running program records its modules
+        self._is_failing = False
+        self._changes = 0
+        self._last_template: Template | None = None
+        self._checked_at = -math.inf  # when the files of the environment were looked at
+        self._building: asyncio.Task[None] | None = None
+        self._recording: asyncio.TimerHandle | None = None
+        self.last = StartReport("execute", "it has not been started")
+
+    def is_prepared(self) -> bool:
+        """Return whether the template of the last start can be used again."""
+        template = self._last_template
+        if template is None or template.is_retired:
+            return False
+        if self._recorded >= 0 or self._building is not None:
+            return False
+        self._checked_at = self._loop.time()
+        return not template.find_changed_file()
+
+    async def prepare(self, plan: LaunchPlan) -> None:
+        """Make the template of a start, or wait for it."""
+        try:
+            command = find_python_command(plan)
+            self._load(plan, command)
+            if self._is_failing or self._changes > _MAX_CHANGES:
+                return
+            self._take_recorded()
+            entry = self._find(plan, command)
+            if entry is not None and entry.template.report is not None:
+                self._checked_at = self._loop.time()
+                if not entry.template.find_changed_file():
+                    return
+                self._templates.retire(entry.template)
+                self._changes += 1
+                entry = None
+            if entry is None and self._building is None:
+                self._building = self._loop.create_task(self._build(plan, command))
+            if self._building is not None:
+                await asyncio.wait([self._building], timeout=_WAIT_SECONDS)
+        except (NoTemplate, ExthostError, OSError):
+            return  # `begin` reports it
+
+    def begin(self, plan: LaunchPlan) -> WarmStart | None:
+        """Return a start from the template; None for a cold start, of which `last` has the
+        reason."""
+        try:
+            return self._begin(plan)
+        except NoTemplate as error:
+            self._set_report(StartReport("execute", str(error)))
+        except (ExthostError, OSError) as error:
+            self._set_report(StartReport("execute", f"its template could not be made: {error}"))
+        return None
+
+    def _begin(self, plan: LaunchPlan) -> WarmStart:
+        command = find_python_command(plan)
+        if self._is_failing:
+            raise NoTemplate("its last start from the template failed")
+        if self._changes > _MAX_CHANGES:
+            raise NoTemplate("the files of its environment change again and again")
+        self._load(plan, command)
+        entry = self._find(plan, command)
+        if entry is None or entry.template.report is None:
+            self._last_template = None
+            self._inputs(plan, command)  # raises NoTemplate if there cannot be one
+            raise NoTemplate("its template is being made")
+        template = entry.template
+        is_checked = self._loop.time() - self._checked_at < _CHECK_SECONDS
+        if not is_checked and (changed := template.find_changed_file()):
+            self._templates.retire(template)
+            self._changes += 1
+            raise NoTemplate(_RETIRED.format(changed))
+        self._last_template = template
+        template.users.add(self._extension)
+        learns = not template.inputs.modules and self._recorded < 0
+        if learns:
+            self._recorded = memory_file("exthost-modules", b"")
+            os.ftruncate(self._recorded, LEARNED_BYTES)
+        start = template.start(describe_program(plan, command), self._recorded if learns else -1)
+        start.on_close = lambda: self._templates.end_unused(template)
+        return start
+
+    def on_ready(self, start: WarmStart | None, plan: LaunchPlan) -> None:
+        """Handle that a process is ready."""
+        if start is None:
+            return
+        warm, reason = start.outcome()
+        self._set_report(StartReport("template" if warm else "execute", reason))
+        if self._recorded >= 0 and self._recording is None:
+            self._recording = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
+
+    def on_failed(self, start: WarmStart | None) -> None:
+        """Handle that a process did not become ready. The next one is started without a template,
+        since the template may be the reason."""
+        template = None if start is None else start.template
+        if start is not None and template is not None and template.inputs.modules:
+            self._is_failing |= start.outcome()[0]
+
+    def _set_report(self, report: StartReport) -> None:
+        if report != self.last and report.method == "execute":
+            _log.warning("[%s] started without its template: %s", self._extension, report.reason)
+        self.last = report
+
+    # -- what a program imports ----------------------------------------------------------------
+
+    def _load(self, plan: LaunchPlan, command: PythonCommand) -> None:
+        """Read what is known of the program."""
+        script = command.target if command.is_module else os.path.realpath(command.target)
+        identity = (os.path.realpath(command.interpreter), command.interpreter, *command.options)
+        text = json.dumps([identity, command.is_module, script, plan.cwd], ensure_ascii=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        file = str(Path(state_root(self._environ()), "templates", f"{digest}.json"))
+        if self._learned is not None and file == self._file:
+            return
+        self._file, self._learned = file, Learned()
+        try:
+            value = json.loads(Path(file).read_bytes())
+            self._learned = Learned(
+                _valid_modules(value["modules"]),
+                {str(name): str(why) for name, why in value["refused"].items()},
+                {str(name): str(module) for name, module in value["reads"].items()},
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            pass  # it is learnt again
+
+    def _save(self) -> None:
+        learned = self._learned
+        assert learned is not None
+        value = {"modules": learned.modules, "refused": learned.refused, "reads": learned.reads}
+        path = Path(self._file)
+        try:
+            make_folder(path.parent)
+            temporary = path.with_suffix(f".{os.getpid()}")
+            temporary.write_text(json.dumps(value))
+            temporary.replace(path)
+        except OSError as error:
+            _log.info("[%s] its modules could not be recorded: %s", self._extension, error)
+
+    def _take_recorded(self) -> None:
+        """Read the modules that a running program has recorded."""
+        if self._recorded < 0 or self._learned is None:
+            return
+        text = os.pread(self._recorded, LEARNED_BYTES, 0).partition(b"\0")[0]
+        modules = _valid_modules(text.decode("utf-8", "replace").split())
+        if modules:
+            os.close(self._recorded)
+            self._recorded = -1
+            self._learned.modules = modules
+            self._save()
+
+    def _learn(self, plan: LaunchPlan) -> None:
+        """Make a template with the modules that a program has recorded."""
+        self._recording = None
+        self._take_recorded()
+        if self._building is None or self._building.done():
+            self._building = self._loop.create_task(self._build(plan, find_python_command(plan)))
+
+    # -- templates -----------------------------------------------------------------------------
+
+    def _inputs(
+        self, plan: LaunchPlan, command: PythonCommand
+    ) -> tuple[LaunchPlan, TemplateInputs]:
+        learned = self._learned
+        assert learned is not None
+        secrets = find_secret_names(plan.env, self._references)
+        secret_readers = find_secret_readers(secrets, learned.modules, learned.reads)
+        return plan_template(
+            plan,
+            command,
+            os.uname().machine,
+            modules=learned.modules,
+            refused={*learned.refused, *secret_readers},
+            reads=learned.reads,
+            secrets=secrets,
+        )
+
+    def _find(self, plan: LaunchPlan, command: PythonCommand) -> _Entry | None:
+        return self._templates.find(self._inputs(plan, command)[1])
+
+    async def _build(self, plan: LaunchPlan, command: PythonCommand) -> None:
+        """Make a template, and make it again until it imports nothing that it must not import."""
+        learned, self._last_template = self._learned, None
+        assert learned is not None
+        try:
+            for _ in range(_MAX_ATTEMPTS):
+                template_plan, inputs = self._inputs(plan, command)
+                entry = self._templates.find(inputs)
+                if entry is None:
+                    entry = self._templates.make(template_plan, inputs, self._extension)
+                entry.template.users.add(self._extension)
+                await asyncio.wait([entry.ready], timeout=_WAIT_SECONDS)
+                report = entry.template.report
+                if report is None:
+                    self._templates.retire(entry.template)
+                    return
+                known = len(learned.refused) + len(learned.reads)
+                learned.refused |= dict(report.faults)
+                for name, module in report.reads.items():
+                    learned.reads.setdefault(name, module)
+                if len(learned.refused) + len(learned.reads) != known:
+                    self._save()
+                if self._inputs(plan, command)[1] == inputs:
+                    self._templates.release(self._extension, keep=entry.template)
+                    for name, reason in report.faults.items():
+                        _log.info(
+                            "[%s] %s is not in its template: %s", self._extension, name, reason
+                        )
+                    return
+                self._templates.retire(entry.template)
+        except (NoTemplate, ExthostError, OSError) as error:
+            _log.info("[%s] its template could not be made: %s", self._extension, error)
+        finally:
+            self._building = None
+
+    def describe(self, pids: Iterable[int]) -> dict[str, Any]:
+        """Return the state for `status`: how the last process was started, and the memory that its
+        processes share with their template and with each other, in bytes."""
+        learned = self._learned or Learned()
+        described: dict[str, Any] = {"last": self.last.method}
+        if self.last.reason:
+            described["reason"] = self.last.reason
+        if self.last.method == "template":
+            described["shared_memory"] = sum(map(shared_bytes, pids))
+            described["modules"] = len(learned.modules)
+        if learned.refused:
+            described["refused"] = dict(learned.refused)
+        return described
+
+    async def close(self) -> None:
+        """Release the templates of the extension, whose processes have ended."""
+        if self._recording is not None:
+            self._recording.cancel()
+        if self._building is not None:
+            self._building.cancel()
+            await asyncio.wait([self._building])
+        self._take_recorded()
+        if self._recorded >= 0:
+            os.close(self._recorded)
+            self._recorded = -1
+        self._templates.release(self._extension)
+        await self._templates.wait_ended()
+
+
+def _valid_modules(names: Iterable[Any]) -> tuple[str, ...]:
+    """Return the names of modules. A running extension wrote them, so they are checked."""
+    valid = dict.fromkeys(
+        name
+        for name in names
+        if isinstance(name, str) and len(name) < 200 and _MODULE_NAME.fullmatch(name)
+    )
+    valid.pop("__main__", None)
+    return tuple(valid)[:_MAX_MODULES]

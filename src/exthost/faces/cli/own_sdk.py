@@ -1,0 +1,77 @@
+"""Lets a program use the SDK of this exthost, if the Python that runs the program has none.
+
+exthost may be installed in an environment of its own (pipx, uv tool), whose packages `python3` does
+not see. A new extension then works with the verbs for authors nevertheless. Only the SDK is passed
+on, not the other packages of that environment.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import exthost_sdk
+
+from exthost.faces.cli.common import say
+from exthost.model.spec import Spec
+
+_SDK = "exthost_sdk"
+_PYTHONPATH = "PYTHONPATH"
+
+# A program of Python exits with 1 if it finds no such module.
+_PROBE = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({_SDK!r}) is None)"
+_PROBE_SECONDS = 20.0
+
+# How much of a program is searched for the import.
+_SEARCHED_BYTES = 65536
+
+
+@contextmanager
+def lend_sdk(spec: Spec) -> Iterator[Spec]:
+    """Yield the spec, with a variable by which its program finds the SDK if it needs that. The
+    variable is valid inside the `with` block."""
+    if not _lacks_sdk(spec):
+        yield spec
+        return
+    say(f"{spec.argv[0]} has no {_SDK}, and uses that of exthost: others install exthost-sdk")
+    with tempfile.TemporaryDirectory(prefix="exthost-sdk-") as folder:
+        shutil.copytree(Path(exthost_sdk.__file__).parent, Path(folder, _SDK))
+        yield replace(spec, env={**spec.env, _PYTHONPATH: folder})
+
+
+def _lacks_sdk(spec: Spec) -> bool:
+    """Return whether the spec runs a program of Python that imports the SDK and cannot find it."""
+    program = Path(spec.argv[0]).name if spec.argv else ""
+    if not program.startswith("python") or _PYTHONPATH in spec.env:
+        return False
+    folder = Path(spec.cwd or ".")
+    scripts = [folder / word for word in spec.argv[1:] if word.endswith(".py")]
+    if not scripts or not _imports_sdk(scripts[0]):
+        return False
+    python = shutil.which(spec.argv[0], path=os.environ.get("PATH"))
+    if python is None:
+        return False
+    try:
+        probe = subprocess.run(
+            [python, "-c", _PROBE],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return probe.returncode == 1
+
+
+def _imports_sdk(script: Path) -> bool:
+    try:
+        with script.open("rb") as file:
+            return _SDK.encode() in file.read(_SEARCHED_BYTES)
+    except OSError:
+        return False

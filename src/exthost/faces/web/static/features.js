@@ -1,0 +1,46 @@
+// What an extension has besides tools, in any dialect: hooks, streams, commands and tasks, and any method.
+
+import { methodPanel } from "./call.js";
+import { el } from "./dom.js";
+import { facts } from "./facts.js";
+
+function panel(title, hint, make) {
+  const node = el("details", { class: "tool method" }, el("summary", null, el("strong", null, title), el("span", { class: "hint" }, hint)));
+  node.addEventListener("toggle", () => { if (node.open && node.children.length === 1) node.append(make()); });
+  return node;
+}
+
+/** Return the form for any method of the dialect. */
+export function anyMethod(extension, streams, start) {
+  const node = panel("Any method", "a request in the dialect's own words", () => methodPanel(extension, streams, start));
+  if (start) node.open = true;
+  return node;
+}
+
+/** Return the names in a part of an offer: a list of texts or of objects with names, or an object by name. */
+function namesIn(value) {
+  if (Array.isArray(value)) return value.map((item) => (typeof item === "string" ? item : item?.name ?? item?.id)).filter((name) => typeof name === "string");
+  return value && typeof value === "object" ? Object.keys(value) : [];
+}
+
+// The method that runs a command or a task, and its params, by the name of the part of the offer.
+const RUNS = {
+  commands: (name) => ({ method: "command.invoke", params: { command: name, args: [] } }),
+  tasks: (name) => ({ method: "task.run", params: { task: name, input: {} } }),
+};
+
+export function featuresView(about) {
+  const nodes = [];
+  if (about.hooks.length) nodes.push(el("h2", null, "Hooks"), el("p", null, about.hooks.join(", ")));
+  for (const [part, make] of Object.entries(RUNS)) {
+    const names = namesIn(about.extra?.[part]);
+    if (names.length) nodes.push(el("h2", null, part[0].toUpperCase() + part.slice(1)), el("div", { class: "tools" }, names.map((name) => panel(name, make(name).method, () => methodPanel(about.id, about.streams, make(name))))));
+  }
+  if (about.streams.length) {
+    nodes.push(el("h2", null, "Streams"), el("div", { class: "tools" }, about.streams.map((method) => panel(method, "streams events", () => methodPanel(about.id, about.streams, { method })))));
+  }
+  nodes.push(el("h2", null, "Methods"), anyMethod(about.id, about.streams));
+  const extra = Object.entries(about.extra ?? {}).filter(([, value]) => value !== null && value !== "");
+  if (extra.length || about.capabilities.length) nodes.push(el("h2", null, "What it announced"), el("div", { class: "card" }, facts({ capabilities: about.capabilities, ...about.extra })));
+  return nodes;
+}

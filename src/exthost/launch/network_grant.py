@@ -1,0 +1,62 @@
+"""Plans the proxy of an extension whose `permissions.network` is a list of hosts."""
+
+from collections.abc import Mapping
+
+from exthost.errors import Evidence, Refused
+from exthost.launch.machine_check import enforced_policy
+from exthost.model.launch_plan import ProxyPolicy
+from exthost.model.network_rules import BadHost, UpstreamProxy, parse_proxy_url
+from exthost.model.spec import Spec
+
+
+def plan_proxy(spec: Spec, environ: Mapping[str, str]) -> ProxyPolicy | None:
+    """Return what the proxy of an extension connects to; None if it has no list of hosts. The proxy
+    connects through that of the company, if the variables of the host name one. Raises Refused if
+    that one is not supported, or if the extension runs on other nodes."""
+    policy = enforced_policy(spec)
+    hosts = policy.network if policy is not None else False
+    if not isinstance(hosts, tuple):
+        return None
+    if spec.pool.engine is not None:
+        raise Refused(
+            "X1852",
+            "its permissions list hosts of the network, and its processes run on other nodes",
+            extension=spec.id,
+            help="use network = true or false, or remove pool.engine",
+            evidence=Evidence(key="permissions.network"),
+        )
+    return ProxyPolicy(
+        hosts,
+        https_proxy=_find_proxy(spec, environ, "HTTPS_PROXY"),
+        http_proxy=_find_proxy(spec, environ, "HTTP_PROXY"),
+        no_proxy=_read_variable(environ, "NO_PROXY"),
+    )
+
+
+def describe_network(network: bool | tuple[str, ...]) -> str:
+    """Return the network of an extension as words for users."""
+    if isinstance(network, tuple):
+        return f"to {', '.join(network)}"
+    return "on" if network else "off"
+
+
+def _read_variable(environ: Mapping[str, str], name: str) -> str:
+    # As curl does: the name in small letters counts first.
+    return environ.get(name.lower()) or environ.get(name) or ""
+
+
+def _find_proxy(spec: Spec, environ: Mapping[str, str], name: str) -> UpstreamProxy | None:
+    for variable in (name, "ALL_PROXY"):
+        if not (url := _read_variable(environ, variable)):
+            continue
+        try:
+            return parse_proxy_url(url)
+        except BadHost as error:
+            raise Refused(
+                "X1851",
+                f"its network goes through the proxy of the host, and {variable} is not usable: "
+                f"{error}",
+                extension=spec.id,
+                help=f"set {variable} to an HTTP proxy (http://HOST:PORT), or unset it",
+            ) from None
+    return None

@@ -1,0 +1,216 @@
+"""Plans a template for an extension with `start_method = "template"`: the Python command that it
+runs, and what its template is made from.
+
+A template can be used for a Python interpreter with a script or `-m module`, also if the first line
+of a script names the interpreter, as in console scripts. `NoTemplate` has the reason why another
+command cannot use one.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from exthost.launch.command_code import find_interpreter_command
+from exthost.launch.command_options import UnknownOption, split_options
+from exthost.launch.known_programs import known_programs, program_name
+from exthost.launch.sandbox import strict
+from exthost.model.launch_plan import LaunchPlan
+from exthost.process.environment import looks_secret
+from exthost.process.small_files import read_start
+from exthost.process.template import TemplateInputs, pack
+
+# The beginnings of the names of variables that an interpreter and the C library read when they
+# start. Their values are not secrets.
+_STARTUP_VARIABLES = ("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_TUNABLES")
+_STARTUP_NAMES = frozenset({"LANG", "LANGUAGE", "HOME", "TZ", "TZDIR", "PATH"})
+
+# Options with which the interpreter does something else than run a script or a module.
+_OTHER_USES = frozenset({"-c", "-i", "-x"})
+
+
+class NoTemplate(Exception):
+    """A start cannot use a template. The message is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonCommand:
+    """A command that runs a Python script or module.
+
+    interpreter  the path of the interpreter
+    options      the options of the interpreter
+    target       the path of the script, or the name of the module
+    is_module    whether the target is a module
+    arguments    the arguments of the program
+    argv         the whole command line, as the interpreter sees it
+    """
+
+    interpreter: str
+    options: tuple[str, ...]
+    target: str
+    is_module: bool
+    arguments: tuple[str, ...]
+    argv: tuple[str, ...]
+
+
+def find_python_command(plan: LaunchPlan) -> PythonCommand:
+    """Return the Python command of a plan. Raises NoTemplate."""
+    command = find_interpreter_command(plan.argv, plan.cwd, plan.env)
+    if command is None or program_name(command.argv[0]) != "python":
+        raise NoTemplate("its program is not a Python script or module")
+    wrappers = [name for name in command.wrappers if name != "env"]
+    if wrappers or dict(command.env) != dict(plan.env):
+        raise NoTemplate(f"it is started by {(wrappers or ['env'])[0]}")
+    interpreter = _find_interpreter(command.argv[0], plan.env)
+    syntax = known_programs().interpreters["python"].options
+    try:
+        options, rest = split_options(command.argv[1:], syntax, "python")
+    except UnknownOption as error:
+        raise NoTemplate(str(error)) from None
+    for option, _ in options:
+        if option in _OTHER_USES:
+            raise NoTemplate(f"the option {option} of Python cannot be used with a template")
+    is_module = bool(options) and options[-1][0] == "-m"
+    if is_module:
+        target = options.pop()[1]
+    elif rest and rest[0] != "-":
+        target = rest.pop(0)
+        path = os.path.join(plan.cwd or "", target)  # noqa: PTH118
+        if not os.path.isfile(path) or _is_compiled(path):  # noqa: PTH113
+            raise NoTemplate(f"{target} is not a script")
+    else:
+        raise NoTemplate("its command names no script")
+    return PythonCommand(
+        interpreter=interpreter,
+        options=tuple(word for option in options for word in option if word),
+        target=target,
+        is_module=is_module,
+        arguments=tuple(rest),
+        argv=command.argv,
+    )
+
+
+def _find_interpreter(program: str, env: Mapping[str, str]) -> str:
+    candidates = [program]
+    if "/" not in program:
+        folders = (env.get("PATH") or os.defpath).split(os.pathsep)
+        candidates = [f"{folder}/{program}" for folder in folders]
+    for path in candidates:
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
+            if _read_magic(path, 4) != b"\x7fELF":
+                raise NoTemplate(f"{path} is a script that chooses an interpreter")
+            return path
+    raise NoTemplate(f"{program} is not found")
+
+
+def _is_compiled(path: str) -> bool:
+    """Return whether a script is a compiled file or an archive."""
+    return path.endswith((".pyc", ".pyz")) or _read_magic(path, 2) == b"PK"
+
+
+def _read_magic(path: str, size: int) -> bytes:
+    try:
+        return read_start(path, size)
+    except OSError:
+        return b""
+
+
+def plan_template(
+    plan: LaunchPlan,
+    command: PythonCommand,
+    machine: str,
+    *,
+    modules: tuple[str, ...],
+    refused: Iterable[str],
+    reads: Collection[str],
+    secrets: Collection[str],
+) -> tuple[LaunchPlan, TemplateInputs]:
+    """Return the plan and the inputs of the template for an extension. Raises NoTemplate if its
+    processes have no namespace to join.
+
+    modules  the modules that the program imported before, in their order
+    refused  those that are not imported by a template
+    reads    the variables that the modules read when they are imported; "*" if one reads all
+    secrets  the variables that no template gets (`find_secret_names`)
+    """
+    wrapper = plan.wrapper
+    if wrapper is None:
+        raise NoTemplate("it has no PID namespace that a process could join")
+    if plan.network is not None:
+        raise NoTemplate("its permissions list hosts of the network")
+    if plan.before:
+        raise NoTemplate("another program prepares its sandbox")
+    if wrapper.is_strict:
+        wrapper = strict.template_wrapper(wrapper, machine)
+    names = _variables(plan.env, modules, reads) - set(secrets)
+    # A program that is a module of the environment is not kept in the template.
+    own = command.target.partition(".")[0] if command.is_module else ""
+    modules = tuple(name for name in modules if name.partition(".")[0] != own)
+    inputs = TemplateInputs(
+        argv=(command.interpreter, *command.options),
+        env=tuple((name, plan.env[name]) for name in sorted(names)),
+        options=wrapper.options,
+        filter=wrapper.filter,
+        cwd=plan.cwd or "" if "PYTHONPATH" in names else "",
+        modules=modules,
+        refused=tuple(sorted(refused)),
+    )
+    return replace(plan, wrapper=wrapper), inputs
+
+
+def _variables(
+    env: Mapping[str, str], modules: Collection[str], reads: Collection[str]
+) -> set[str]:
+    """Return the names of the variables that a template needs."""
+    packages = tuple({name.partition(".")[0].upper() + "_" for name in modules})
+    return {
+        name
+        for name in env
+        if name.startswith(_STARTUP_VARIABLES)
+        or name in _STARTUP_NAMES
+        or name in reads
+        or ("*" in reads and packages and name.upper().startswith(packages))
+    }
+
+
+def find_secret_names(env: Mapping[str, str], references: Collection[str]) -> frozenset[str]:
+    """Return the variables of an extension that no template gets: those whose names look like that
+    of a secret, and those whose values the config only refers to (`references`)."""
+    return frozenset(name for name in env if name in references or looks_secret(name))
+
+
+def find_secret_readers(
+    secrets: Collection[str], modules: Collection[str], reads: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the modules that read a variable which a template does not get although the extension
+    has it, each with the reason. They are imported by the process of the extension itself."""
+    packages = tuple({name.partition(".")[0].upper() + "_" for name in modules})
+    readers = {}
+    for name in secrets:
+        if name in reads:
+            readers[reads[name]] = f"it reads {name} when it is imported"
+        elif "*" in reads and packages and name.upper().startswith(packages):
+            readers[reads["*"]] = f"it reads {name} when it is imported"
+    return readers
+
+
+def describe_program(plan: LaunchPlan, command: PythonCommand) -> dict[str, bytes]:
+    """Return what a process that was forked from the template must know of the program."""
+    assert plan.wrapper is not None
+    limits = (number for limit in plan.wrapper.limits for number in limit)
+    by_env = command.argv[0] != plan.argv[0] and "/" not in command.argv[0]
+    fields = {
+        "target": os.fsencode(command.target),
+        "argv": pack([os.fsencode(word) for word in command.arguments]),
+        "orig_argv": pack([os.fsencode(word) for word in command.argv]),
+        "env": pack([os.fsencode(word) for pair in plan.env.items() for word in pair]),
+        "limits": " ".join(map(str, limits)).encode(),
+        "program": os.fsencode(command.argv[0] if by_env else plan.argv[0]),
+        "filter": plan.wrapper.filter,
+    }
+    if command.is_module:
+        fields["module"] = b"1"
+    if plan.wrapper.is_strict:
+        fields |= {"no_capabilities": b"1", "no_bounding_set": b"1"}
+    if not plan.wrapper.options:
+        fields["init_makes_namespace"] = b"1"
+    return fields

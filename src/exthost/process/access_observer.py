@@ -1,0 +1,464 @@
+"""Observes which files a program uses and which addresses it connects to.
+
+An `AccessObserver` starts the processes of an extension under a seccomp filter that reports system
+calls (`observed_program.py`). A thread for each process receives the calls, reads their paths and
+addresses from the memory of the caller, and lets them continue. All processes that the program
+starts are observed as well.
+
+Look-ups of names are observed by replacing the socket: if the program connects a UDP socket to port
+53, it gets a socket of ours, and the answers of the server are read on their way.
+
+The observer restricts nothing and must not be used as a sandbox. A program can find out that it is
+observed, and can change a path after it was read. The result is therefore only a proposal.
+"""
+
+import fcntl
+import ipaddress
+import os
+import select
+import shutil
+import socket
+import stat
+import struct
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import cast, get_args
+
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.observed_access import (
+    Destination,
+    FileUse,
+    Observations,
+    ObservedCall,
+    PathArgument,
+)
+from exthost.process.child import Child
+from exthost.process.dns_answers import read_answer
+
+# ioctls of the observer's end of a filter, and the sizes of their structs (linux/seccomp.h).
+_RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+_NOTIFICATION_BYTES = 80
+_CONTINUE = 1
+_REPLACE_DESCRIPTOR = 1
+
+# The script that applies the filter.
+_LAUNCHER = str(Path(__file__).with_name("observed_program.py"))
+
+_PAGE_BYTES = 4096
+_MAX_PATH_BYTES = 4096
+_AT_FDCWD = -100
+_DNS_PORT = 53
+_MAX_DATAGRAM_BYTES = 65535
+_PIDFD_GETFD = 438
+
+# A program can use any number of paths. More than these are only counted.
+_MAX_PATHS = 100_000
+_MAX_ADDRESSES = 10_000
+
+# A program that looks up names opens a socket for each. More than these are not relayed, and their
+# names are unknown.
+_MAX_RELAYED_SOCKETS = 200
+
+# How long the launched process may take until it has applied the filter. It takes a tenth of a
+# second on an idle machine.
+_START_SECONDS = 60.0
+
+# Folders whose files are interfaces of the kernel. Every sandbox has its own.
+_KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
+
+
+class AccessObserver:
+    """Observes the processes that it starts. Close it after they have ended; closing waits for its
+    threads."""
+
+    def __init__(self, filter: bytes, calls: Mapping[int, ObservedCall]) -> None:
+        """`filter` is the seccomp filter that reports the calls, and `calls` says how each call is
+        read, by its number."""
+        self._filter = filter
+        self._calls = calls
+        self._folder = Path(tempfile.mkdtemp(prefix="exthost-observer-"))
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._stop_read, self._stop_write = os.pipe()
+        self._files: dict[str, set[FileUse]] = {}
+        self._created: set[str] = set()
+        self._destinations: dict[Destination, None] = {}
+        self._names: dict[str, str] = {}  # name by address
+        self._looked_up: dict[str, None] = {}
+        self._listeners: dict[str, None] = {}
+        self._unix_sockets: dict[str, None] = {}
+        self._unseen = 0
+        self.start_error = 0  # the errno with which the kernel refused the filter; 0 if it did not
+
+    def spawn(self, plan: LaunchPlan, extension: str = "") -> Child:
+        """Start a process under observation. Raises SpawnFailed as `Child` does."""
+        path = str(self._folder / f"{len(self._threads)}.sock")
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        server.listen(1)
+        server.settimeout(_START_SECONDS)
+        thread = threading.Thread(
+            target=self._serve, args=(server,), name="exthost observer", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+        launcher = (sys.executable, "-I", "-S", _LAUNCHER, path)
+        return Child(replace(plan, argv=(*launcher, *plan.argv)), extension)
+
+    def observations(self) -> Observations:
+        """Return what was observed so far."""
+        with self._lock:
+            names = self._names
+            destinations = tuple(
+                destination._replace(name=names.get(destination.address, ""))
+                for destination in self._destinations
+            )
+            return Observations(
+                files={path: frozenset(uses) for path, uses in self._files.items()},
+                created=frozenset(self._created),
+                destinations=destinations,
+                names=tuple(self._looked_up),
+                listeners=tuple(self._listeners),
+                unix_sockets=tuple(self._unix_sockets),
+                unseen=self._unseen,
+            )
+
+    def close(self) -> None:
+        """End the threads. A process that still runs cannot open a file afterwards."""
+        os.write(self._stop_write, b"\0")
+        for thread in self._threads:
+            thread.join()
+        os.close(self._stop_write)
+        os.close(self._stop_read)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # -- one process -------------------------------------------------------------------------------
+
+    def _serve(self, server: socket.socket) -> None:
+        """Accept the connection of the launched process, and receive the calls of its program."""
+        listener = -1
+        try:
+            with server:
+                poll = select.poll()
+                poll.register(server, select.POLLIN)
+                poll.register(self._stop_read, select.POLLIN)
+                if server.fileno() not in [fd for fd, _ in poll.poll(_START_SECONDS * 1000)]:
+                    return
+                connection, _ = server.accept()
+            with connection:
+                connection.settimeout(_START_SECONDS)
+                connection.sendall(struct.pack("=I", len(self._filter)) + self._filter)
+                data, listeners, _, _ = socket.recv_fds(connection, 16, 1)
+                if not listeners:
+                    self.start_error = struct.unpack("=i", data[:4])[0] if len(data) >= 4 else 0
+                    return
+                listener = listeners[0]
+                connection.sendall(b"\0")
+            self._receive_calls(listener)
+        except OSError:
+            return  # the process ended before it was observed; the start reports that
+        finally:
+            if listener >= 0:
+                os.close(listener)
+
+    def _receive_calls(self, listener: int) -> None:
+        """Receive and answer calls until no process is left."""
+        relay = _NameRelay(self._note_answer)
+        poll = select.poll()
+        poll.register(listener, select.POLLIN)
+        poll.register(self._stop_read, select.POLLIN)
+        try:
+            while True:
+                for fd, event in poll.poll():
+                    if fd == self._stop_read or (fd == listener and event & select.POLLHUP):
+                        return
+                    if fd == listener:
+                        self._receive_call(listener, relay, poll)
+                    else:
+                        relay.forward(fd)
+        finally:
+            relay.close()
+
+    def _receive_call(self, listener: int, relay: "_NameRelay", poll: select.poll) -> None:
+        buffer = bytearray(_NOTIFICATION_BYTES)
+        try:
+            fcntl.ioctl(listener, _RECEIVE, buffer)
+        except OSError:  # the caller was killed meanwhile
+            return
+        id, pid, _, number, _, _, *arguments = struct.unpack("=QIIiIQ6Q", buffer)
+        call = self._calls.get(number)
+        flags = _CONTINUE
+        if call is not None:
+            try:
+                if call.use in ("connect", "bind", "send"):
+                    if self._observe_address(listener, id, pid, call, arguments, relay, poll):
+                        flags = 0
+                else:
+                    self._observe_paths(listener, id, pid, call, arguments)
+            except (OSError, ValueError, struct.error):
+                with self._lock:
+                    self._unseen += 1
+        with suppress(OSError):  # the caller was killed meanwhile
+            fcntl.ioctl(listener, _SEND, bytearray(struct.pack("=QqiI", id, 0, 0, flags)))
+
+    def _is_valid(self, listener: int, id: int) -> bool:
+        """Return whether the caller still waits. Otherwise its pid may be that of another process,
+        and so is what was read."""
+        try:
+            fcntl.ioctl(listener, _IS_VALID, bytearray(struct.pack("=Q", id)))
+        except OSError:
+            return False
+        return True
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def _observe_paths(
+        self, listener: int, id: int, pid: int, call: ObservedCall, arguments: list[int]
+    ) -> None:
+        uses = []
+        with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+            for argument in call.paths:
+                path = _read_path(pid, memory.fileno(), argument, arguments)
+                if path:
+                    uses.append((path, _use(call, memory.fileno(), arguments, path)))
+        if self._is_valid(listener, id):
+            for path, use in uses:
+                self._note_file(path, use)
+
+    def _note_file(self, path: str, use: FileUse) -> None:
+        if path.startswith(_KERNEL_FOLDERS):
+            return
+        exists = os.path.lexists(path)
+        if not exists and use != "create":
+            return  # the call fails
+        with self._lock:
+            known = self._files.get(path)
+            if known is None:
+                if len(self._files) >= _MAX_PATHS:
+                    self._unseen += 1
+                    return
+                known = self._files[path] = set()
+                if not exists:
+                    self._created.add(path)
+            known.add(use)
+
+    # -- addresses ---------------------------------------------------------------------------------
+
+    def _observe_address(
+        self,
+        listener: int,
+        id: int,
+        pid: int,
+        call: ObservedCall,
+        arguments: list[int],
+        relay: "_NameRelay",
+        poll: select.poll,
+    ) -> bool:
+        """Record an address. Return whether the socket was replaced and connected, so that the call
+        has succeeded."""
+        length = min(arguments[call.address + 1], 128)
+        with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+            data = os.pread(memory.fileno(), length, arguments[call.address])
+        if not self._is_valid(listener, id) or len(data) < 2:
+            return False
+        family = struct.unpack("=H", data[:2])[0]
+        if family == socket.AF_UNIX:
+            if call.use != "bind" and data[2:3] not in (b"", b"\0"):
+                path = os.fsdecode(data[2:].split(b"\0")[0])
+                full = os.path.normpath(os.path.join(_folder_of(pid, None), path))  # noqa: PTH118
+                with self._lock:
+                    if os.path.lexists(full):
+                        self._unix_sockets[full] = None
+            return False
+        if family not in (socket.AF_INET, socket.AF_INET6) or len(data) < 8:
+            return False
+        port = struct.unpack("!H", data[2:4])[0]
+        raw = data[4:8] if family == socket.AF_INET else data[8:24]
+        address = _plain_address(raw)
+        original = _take_descriptor(pid, arguments[0])
+        with original:
+            is_stream = original.type == socket.SOCK_STREAM
+            if call.use == "bind":
+                if port:  # a client binds port 0 to get any port
+                    with self._lock:
+                        self._listeners[f"{'tcp' if is_stream else 'udp'} {port}"] = None
+                return False
+            is_look_up = port == _DNS_PORT and not is_stream and call.use == "connect"
+            if is_look_up and relay.has_room:
+                ours = relay.connect(original.family, str(address), original.gettimeout())
+                with ours:
+                    added = struct.pack(
+                        "=QIIII",
+                        *(id, _REPLACE_DESCRIPTOR, ours.fileno(), arguments[0] & 0xFFFFFFFF),
+                        os.O_CLOEXEC,
+                    )
+                    fcntl.ioctl(listener, _ADD_DESCRIPTOR, bytearray(added))
+                for fd in relay.new_descriptors():
+                    poll.register(fd, select.POLLIN)
+                return True
+        if port != _DNS_PORT:
+            destination = Destination(str(address), port, "tcp" if is_stream else "udp")
+            with self._lock:
+                if len(self._destinations) < _MAX_ADDRESSES:
+                    self._destinations[destination] = None
+                else:
+                    self._unseen += 1
+        return False
+
+    def _note_answer(self, data: bytes) -> None:
+        """Record the name and the addresses in an answer of a name server."""
+        name, addresses = read_answer(data)
+        if name and len(self._looked_up) < _MAX_ADDRESSES:
+            with self._lock:
+                self._looked_up[name] = None
+                for address in addresses:
+                    self._names.setdefault(address, name)
+
+
+class _NameRelay:
+    """Forwards look-ups of names to the server that the program wanted, and shows the answers to
+    `note_answer`."""
+
+    def __init__(self, note_answer: Callable[[bytes], None]) -> None:
+        self._note_answer = note_answer
+        self._peers: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
+        self._new: list[int] = []
+
+    def connect(self, family: int, server: str, timeout: float | None) -> socket.socket:
+        """Return a socket for the program that is connected to this relay. A socket with a timeout
+        of 0 does not block."""
+        upstream = socket.socket(family, socket.SOCK_DGRAM)
+        ours = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        theirs = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            upstream.connect((server, _DNS_PORT))
+            ours.bind(("127.0.0.1", 0))
+            theirs.bind(("127.0.0.1", 0))
+            ours.connect(theirs.getsockname())
+            theirs.connect(ours.getsockname())
+            theirs.setblocking(timeout != 0)
+            upstream.setblocking(False)
+            ours.setblocking(False)
+        except BaseException:
+            for each in (upstream, ours, theirs):
+                each.close()
+            raise
+        self._peers[ours.fileno()] = (ours, upstream, False)
+        self._peers[upstream.fileno()] = (upstream, ours, True)
+        self._new += [ours.fileno(), upstream.fileno()]
+        return theirs
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another socket can be relayed."""
+        return len(self._peers) < 2 * _MAX_RELAYED_SOCKETS
+
+    def new_descriptors(self) -> list[int]:
+        """Return the file descriptors that were opened since the last call."""
+        new, self._new = self._new, []
+        return new
+
+    def forward(self, fd: int) -> None:
+        """Forward one datagram."""
+        source, target, is_answer = self._peers[fd]
+        with suppress(OSError):  # the other end is gone; a look-up may fail
+            data = source.recv(_MAX_DATAGRAM_BYTES)
+            if is_answer:
+                self._note_answer(data)
+            target.send(data)
+
+    def close(self) -> None:
+        for source, _, _ in self._peers.values():
+            source.close()
+
+
+def _use(call: ObservedCall, memory: int, arguments: list[int], path: str) -> FileUse:
+    """Return how this call uses this path."""
+    if call.name in ("mkdir", "mkdirat") and os.path.lexists(path):
+        return "look"  # it fails, and most programs ignore that
+    if call.use in get_args(FileUse):
+        return cast(FileUse, call.use)
+    flags = arguments[call.flags]
+    if call.name == "openat2":
+        flags = struct.unpack("=Q", os.pread(memory, 8, flags))[0]
+    if flags & os.O_PATH:
+        return "look"
+    if flags & os.O_TMPFILE == os.O_TMPFILE:
+        return "create"
+    if flags & os.O_CREAT and not os.path.lexists(path):
+        return "create"
+    if flags & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC):
+        return "write"
+    try:
+        return "list" if stat.S_ISDIR(os.stat(path).st_mode) else "read"  # noqa: PTH116
+    except OSError:
+        return "read"
+
+
+def _read_path(pid: int, memory: int, argument: PathArgument, arguments: list[int]) -> str:
+    """Return the absolute path that a call names, without symbolic links resolved; "" if it names
+    the folder itself by an empty path."""
+    raw = _read_text(memory, arguments[argument.path])
+    if not raw:
+        return ""
+    path = os.fsdecode(raw)
+    if not path.startswith("/"):
+        folder = None if argument.folder is None else arguments[argument.folder]
+        path = f"{_folder_of(pid, folder)}/{path}"
+    if path.startswith("/proc/self/"):
+        return path
+    return os.path.normpath(path)
+
+
+def _folder_of(pid: int, fd: int | None) -> str:
+    """Return the folder of a file descriptor of a process; its working folder for None."""
+    if fd is not None:
+        fd = struct.unpack("=i", struct.pack("=I", fd & 0xFFFFFFFF))[0]
+    entry = "cwd" if fd is None or fd == _AT_FDCWD else f"fd/{fd}"
+    return os.readlink(f"/proc/{pid}/{entry}")  # noqa: PTH115
+
+
+def _read_text(memory: int, address: int) -> bytes:
+    """Return the bytes at an address up to a zero byte. The next page may be missing."""
+    text = b""
+    while address and len(text) < _MAX_PATH_BYTES:
+        part = os.pread(memory, _PAGE_BYTES - address % _PAGE_BYTES, address)
+        head, zero, _ = part.partition(b"\0")
+        text += head
+        if zero or not part:
+            return text
+        address += len(part)
+    return text
+
+
+def _plain_address(raw: bytes) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(raw)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _take_descriptor(pid: int, fd: int) -> socket.socket:
+    """Return a socket of a process. `pid` may be a thread, which has no pidfd of its own before
+    Linux 6.9, so its process is opened."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    process = int(status.partition("\nTgid:")[2].split(None, 1)[0])
+    import ctypes  # imported lazily: the import takes as long as the start of a program
+
+    pidfd = os.pidfd_open(process)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        copy = libc.syscall(_PIDFD_GETFD, pidfd, ctypes.c_int(fd & 0xFFFFFFFF), 0)
+        if copy < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    finally:
+        os.close(pidfd)
+    taken = socket.socket(fileno=copy)
+    # The new object must know whether the socket blocks: a timeout of 0 is a socket that does not.
+    if not os.get_blocking(copy):
+        taken.setblocking(False)
+    return taken

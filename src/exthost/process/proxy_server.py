@@ -1,0 +1,766 @@
+"""The proxy of one sandboxed process: the program that connects it to the hosts of its
+`permissions.network`, and to no other.
+
+The sandboxed process has a network of its own, in which there is nothing but a listening socket of
+our init (`launch/sandbox/init.c`). Init sends that socket here, over a Unix socket, before the
+program is executed. This process accepts its connections, reads what the client wants (HTTP
+CONNECT, plain HTTP or SOCKS5), and connects, outside. It resolves a name once, checks each address,
+and connects to an address that it has checked.
+
+    main(CHANNEL, POLICY)   CHANNEL is the descriptor of the Unix socket, POLICY that of a file with
+                            the rules as JSON (see `network_proxy`)
+
+The process ends when its stdin is closed, which happens if the host dies. It reports connections on
+stdout, a line of JSON each time: `{"reached": {TARGET: COUNT}, "refused": [[TARGET, REASON, FIX,
+COUNT]]}`. It runs in an isolated interpreter, with the parts of the package that it needs.
+
+One thread serves all connections with `epoll`; asyncio would take longer to import than everything
+else here. Only names are resolved in other threads.
+"""
+
+import array
+import errno
+import json
+import os
+import queue
+import resource
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+from exthost.model import network_rules
+from exthost.model.network_rules import Address, BadHost, Host, NetworkRules, UpstreamProxy
+from exthost.wire import proxy_requests
+from exthost.wire.proxy_requests import BadRequest, HttpRequest
+
+# How many connections there are at a time. More wait in the queue of the listening socket.
+MAX_CONNECTIONS = 1000
+# A connection has two sockets, and two pipes with two ends each if it transfers much.
+_DESCRIPTORS_PER_CONNECTION = 6
+_OWN_DESCRIPTORS = 64
+
+# How long a client may take to send its request, and how long each address may take to answer.
+HEAD_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
+# How long a name may take to resolve. Resolvers give up earlier, by their own settings.
+_RESOLVE_SECONDS = 30.0
+_RESOLVER_THREADS = 8
+
+# How many bytes are copied at a time. A direction that fills the buffer gets a pipe, through which
+# the kernel moves data without copying it.
+_COPY_BYTES = 64 * 1024
+_PIPE_BYTES = 1024 * 1024
+
+# How often the deadlines of connections are compared with the clock.
+_EXPIRE_SECONDS = 0.25
+
+# How often connections are reported, and how many different targets a report has.
+_REPORT_SECONDS = 0.05
+_MAX_TARGETS = 200
+OTHER_TARGETS = "(others)"
+
+_Steps: TypeAlias = Generator[tuple[int, int, float], Any, None]
+
+
+class _Refusal(Exception):
+    """A connection that the rules do not allow. `fix` is the entry that would allow it."""
+
+    def __init__(self, target: str, reason: str, fix: str = "") -> None:
+        super().__init__(reason)
+        self.target, self.reason, self.fix = target, reason, fix
+
+
+class _Failure(Exception):
+    """An allowed connection that could not be made."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+class ReadinessLoop:
+    """Calls functions when descriptors are ready."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._readers: dict[int, Callable[[], None]] = {}
+        self._writers: dict[int, Callable[[], None]] = {}
+
+    def close(self) -> None:
+        self._epoll.close()
+
+    def set_reader(self, fd: int, reader: Callable[[], None] | None) -> None:
+        self._change(fd, self._readers, reader)
+
+    def set_writer(self, fd: int, writer: Callable[[], None] | None) -> None:
+        self._change(fd, self._writers, writer)
+
+    def _change(
+        self,
+        fd: int,
+        callbacks: dict[int, Callable[[], None]],
+        callback: Callable[[], None] | None,
+    ) -> None:
+        if callback is None and fd not in callbacks:
+            return
+        before = self._mask(fd)
+        if callback is None:
+            del callbacks[fd]
+        else:
+            callbacks[fd] = callback
+        after = self._mask(fd)
+        if after == before:
+            return
+        if not before:
+            self._epoll.register(fd, after)
+        elif after:
+            self._epoll.modify(fd, after)
+        else:
+            self._epoll.unregister(fd)
+
+    def _mask(self, fd: int) -> int:
+        return (select.EPOLLIN if fd in self._readers else 0) | (
+            select.EPOLLOUT if fd in self._writers else 0
+        )
+
+    def run_once(self, seconds: float | None) -> None:
+        """Wait for a descriptor, and call the functions of those that are ready. A descriptor that
+        one of them closes may be that of a new socket for the next: they handle being called for
+        nothing."""
+        for fd, events in self._epoll.poll(seconds):
+            if events & ~select.EPOLLOUT and (reader := self._readers.get(fd)) is not None:
+                reader()
+            if events & ~select.EPOLLIN and (writer := self._writers.get(fd)) is not None:
+                writer()
+
+
+def look_up(name: str, port: int) -> Any:
+    """Return what `getaddrinfo` returns for a name."""
+    return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+
+
+class Resolver:
+    """Resolves names in other threads."""
+
+    def __init__(self, loop: ReadinessLoop) -> None:
+        self._wanted: queue.SimpleQueue[tuple[str, int, Callable[[Any], None]] | None]
+        self._wanted = queue.SimpleQueue()
+        self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._threads = 0
+        self._idle = 0
+        loop.set_reader(self._wake, self._deliver)
+
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._wanted.put(None)
+        os.close(self._wake)
+
+    def resolve(self, name: str, port: int, callback: Callable[[Any], None]) -> None:
+        """Resolve a name. `callback` gets the result of `socket.getaddrinfo`, or the error."""
+        if self._idle <= 0 and self._threads < _RESOLVER_THREADS:
+            self._threads += 1
+            self._idle += 1
+            threading.Thread(target=self._work, daemon=True).start()
+        self._idle -= 1
+        self._wanted.put((name, port, callback))
+
+    def _work(self) -> None:
+        while (wanted := self._wanted.get()) is not None:
+            name, port, callback = wanted
+            result: Any
+            try:
+                result = look_up(name, port)
+            except (OSError, UnicodeError) as error:
+                result = error
+            self._done.append((callback, result))
+            os.eventfd_write(self._wake, 1)
+
+    def _deliver(self) -> None:
+        try:
+            os.eventfd_read(self._wake)
+        except BlockingIOError:
+            return
+        while self._done:
+            callback, result = self._done.popleft()
+            self._idle += 1
+            callback(result)
+
+
+class Direction:
+    """Moves the bytes of one direction of a connection. `remaining` is how many bytes the target
+    gets at most; None for all. Later bytes are read and dropped."""
+
+    __slots__ = (
+        "_in_pipe",
+        "_loop",
+        "_on_end",
+        "_pending",
+        "_pipe",
+        "_remaining",
+        "_source",
+        "_target",
+        "is_open",
+    )
+
+    def __init__(
+        self,
+        loop: ReadinessLoop,
+        source: socket.socket,
+        target: socket.socket,
+        pending: bytes,
+        remaining: int | None,
+        on_end: Callable[[bool], None],
+    ) -> None:
+        self._loop, self._source, self._target = loop, source, target
+        self._pending = memoryview(pending)
+        self._remaining = remaining
+        self._on_end = on_end
+        self._pipe: tuple[int, int] | None = None
+        self._in_pipe = 0
+        self.is_open = True
+
+    def start(self) -> None:
+        if self._pending:
+            self._pending = self._pending[: self._take(len(self._pending))]
+        self._flush()
+
+    def _take(self, count: int) -> int:
+        """Return how many of these bytes the target gets."""
+        if self._remaining is None:
+            return count
+        count = min(count, self._remaining)
+        self._remaining -= count
+        return count
+
+    def _read(self) -> None:
+        try:
+            if self._pipe is not None:
+                count = os.splice(
+                    self._source.fileno(),
+                    self._pipe[1],
+                    _PIPE_BYTES,
+                    flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE,
+                )
+                self._in_pipe += count
+            else:
+                data = self._source.recv(_COPY_BYTES)
+                count = len(data)
+                self._pending = memoryview(data)[: self._take(count)]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._on_end(False)
+            return
+        if not count:
+            self._finish()
+            return
+        if count == _COPY_BYTES and self._pipe is None and self._remaining is None:
+            self._open_pipe()
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what was read. Read on if that is all, otherwise wait until the target has room."""
+        try:
+            while self._pending:
+                self._pending = self._pending[self._target.send(self._pending) :]
+            while self._in_pipe:
+                assert self._pipe is not None
+                self._in_pipe -= os.splice(
+                    self._pipe[0],
+                    self._target.fileno(),
+                    self._in_pipe,
+                    flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE,
+                )
+        except (BlockingIOError, InterruptedError):
+            self._loop.set_reader(self._source.fileno(), None)
+            self._loop.set_writer(self._target.fileno(), self._flush)
+            return
+        except OSError:
+            self._on_end(False)
+            return
+        self._loop.set_writer(self._target.fileno(), None)
+        self._loop.set_reader(self._source.fileno(), self._read)
+
+    def _open_pipe(self) -> None:
+        try:
+            pipe = os.pipe()
+        except OSError:
+            return  # out of descriptors: copying works as well
+        try:
+            import fcntl
+
+            fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        except OSError:
+            pass  # a user may have only so many pages in pipes
+        self._pipe = pipe
+
+    def _finish(self) -> None:
+        """Pass the end of the source on to the target."""
+        self.is_open = False
+        self._loop.set_reader(self._source.fileno(), None)
+        try:
+            self._target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        self._on_end(True)
+
+    def close(self) -> None:
+        for fd in self._pipe or ():
+            os.close(fd)
+        self._pipe = None
+
+
+class ProxyConnection:
+    """One connection of the client."""
+
+    def __init__(self, server: "ProxyServer", client: socket.socket) -> None:
+        self._server = server
+        self._loop = server.loop
+        self._client = client
+        self._upstream: socket.socket | None = None
+        self._directions: tuple[Direction, ...] = ()
+        # What is relayed once the steps are done: the first bytes, and how many there are at most.
+        self._body: tuple[bytes, int | None] | None = None
+        self._early = b""
+        self._is_socks = False
+        self._waits_for = -1
+        self._resolutions = 0
+        self._steps: _Steps | None = self._serve()
+        self.has_request = False
+        self.deadline = 0.0
+        self.is_closed = False
+
+    def resume(self, value: Any = None) -> None:
+        """Go on until the next wait. `value` is what was waited for: True if a descriptor is ready,
+        False if the time is up, or the result of the resolver."""
+        if self.is_closed or self._steps is None:
+            return
+        if self._waits_for >= 0:
+            self._loop.set_reader(self._waits_for, None)
+            self._loop.set_writer(self._waits_for, None)
+            self._waits_for = -1
+        try:
+            fd, events, seconds = self._steps.send(value)
+        except StopIteration:
+            self._steps = None
+            self._server.stop_waiting(self)
+            if self._body is None:
+                self.close()
+            else:
+                self._relay(*self._body)
+            return
+        except OSError:
+            self.close()
+            return
+        self.deadline = time.monotonic() + seconds
+        if fd >= 0:
+            self._waits_for = fd
+            change = self._loop.set_reader if events == select.EPOLLIN else self._loop.set_writer
+            change(fd, self._on_ready)
+
+    def _on_ready(self) -> None:
+        self.resume(True)
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._steps is not None:
+            self._steps.close()
+        for direction in self._directions:
+            direction.close()
+        for end in (self._client, self._upstream):
+            if end is not None:
+                self._loop.set_reader(end.fileno(), None)
+                self._loop.set_writer(end.fileno(), None)
+                end.close()
+        self._server.forget(self)
+
+    # The steps of a connection. Each `yield` waits for a descriptor, or for the resolver.
+
+    def _serve(self) -> _Steps:
+        try:
+            yield from self._connect_client()
+        except BadRequest as error:
+            yield from self._reply(f"400 {error}", error.reply)
+        except _Refusal as refusal:
+            self._server.report_refused(refusal)
+            hint = f'; add "{refusal.fix}" to permissions.network' if refusal.fix else ""
+            text = f"403 exthost refused {refusal.target}: {refusal.reason}{hint}"
+            yield from self._reply(text, proxy_requests.SOCKS_FORBIDDEN)
+        except _Failure as failure:
+            yield from self._reply(
+                f"{failure.status} {failure.reason}", proxy_requests.SOCKS_UNREACHABLE
+            )
+
+    def _connect_client(self) -> Generator[tuple[int, int, float], Any, None]:
+        deadline = time.monotonic() + HEAD_SECONDS
+        data = yield from self._receive(self._client, b"", deadline)
+        request: HttpRequest | None = None
+        if data[:1] == bytes((proxy_requests.SOCKS_VERSION,)):
+            self._is_socks = True
+            host, port, rest = yield from self._read_socks(data, deadline)
+        else:
+            while (request := proxy_requests.parse_http(data)) is None:
+                data = yield from self._receive(self._client, data, deadline)
+            host, port = _split_authority(request)
+            rest = request.rest
+        self.has_request = True
+        target = network_rules.format_target(host, port)
+        rules = self._server.rules
+        if rules.find_entry(host, port) is None:
+            raise _Refusal(target, "it is not in permissions.network", target)
+        is_plain = request is not None and not request.is_tunnel
+        proxy = self._server.upstream_proxy(host, port, is_plain)
+        if proxy is not None:
+            addresses = yield from self._resolve(proxy.host, proxy.port)
+            self._upstream = yield from self._connect(addresses, proxy.port, "the HTTP proxy")
+            rest = yield from self._ask_proxy(proxy, target, request, rest)
+        else:
+            addresses = yield from self._resolve(host, port)
+            allowed = [item for item in addresses if rules.allows_address(host, item, port)]
+            if not allowed:
+                shown = network_rules.format_target(addresses[0], port)
+                reason = f"it resolves to {addresses[0]}, which is not a public address"
+                raise _Refusal(target, reason, shown)
+            self._upstream = yield from self._connect(allowed, port, target)
+            if is_plain:
+                assert request is not None
+                yield from self._send(self._upstream, request.origin_head())
+        self._server.report_reached(target)
+        if self._is_socks:
+            self._client.send(proxy_requests.socks_reply(proxy_requests.SOCKS_DONE))
+        elif not is_plain:
+            self._client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        remaining = request.body_bytes if is_plain and request is not None else None
+        self._body = rest, remaining
+
+    def _relay(self, rest: bytes, remaining: int | None) -> None:
+        assert self._upstream is not None
+        client, upstream = self._client, self._upstream
+        self._directions = (
+            Direction(self._loop, client, upstream, rest, remaining, self._on_end),
+            Direction(self._loop, upstream, client, self._early, None, self._on_end),
+        )
+        for direction in self._directions:
+            if not self.is_closed:
+                direction.start()
+
+    def _on_end(self, ended_well: bool) -> None:
+        # A reply of plain HTTP ends with the server's end of the connection.
+        if not ended_well or not any(direction.is_open for direction in self._directions):
+            self.close()
+
+    def _read_socks(
+        self, data: bytes, deadline: float
+    ) -> Generator[tuple[int, int, float], Any, tuple[Host, int, bytes]]:
+        while (greeting := proxy_requests.parse_socks_greeting(data)) is None:
+            data = yield from self._receive(self._client, data, deadline)
+        accepts, data = greeting
+        if not accepts:
+            self._client.send(proxy_requests.SOCKS_NO_METHOD)
+            raise ConnectionError("the client insists on authentication")
+        self._client.send(proxy_requests.SOCKS_NO_AUTHENTICATION)
+        while (request := proxy_requests.parse_socks(data)) is None:
+            data = yield from self._receive(self._client, data, deadline)
+        try:
+            return network_rules.parse_host(request.host), request.port, request.rest
+        except BadHost as error:
+            raise BadRequest(str(error)) from None
+
+    def _ask_proxy(
+        self, proxy: UpstreamProxy, target: str, request: HttpRequest | None, rest: bytes
+    ) -> Generator[tuple[int, int, float], Any, bytes]:
+        """Send the request to the proxy of the company. Return the bytes of the client that
+        follow."""
+        assert self._upstream is not None
+        if request is not None and not request.is_tunnel:
+            if request.body_bytes is None:
+                # Its end would not be known, and what follows could be a request for another host.
+                raise _Failure("411", "a request through the HTTP proxy needs a Content-Length")
+            yield from self._send(self._upstream, request.proxy_head(proxy.authorization))
+            return rest
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if proxy.authorization:
+            lines.append(f"Proxy-Authorization: {proxy.authorization}")
+        yield from self._send(self._upstream, ("\r\n".join(lines) + "\r\n\r\n").encode())
+        data, deadline = b"", time.monotonic() + _RESOLVE_SECONDS
+        try:
+            while (status := proxy_requests.parse_status(data)) is None:
+                data = yield from self._receive(self._upstream, data, deadline)
+        except BadRequest as error:
+            raise _Failure("502", f"the HTTP proxy: {error}") from None
+        if status[0] // 100 != 2:
+            raise _Failure("502", f"the HTTP proxy refused {target} with status {status[0]}")
+        self._early = status[1]  # some servers speak first
+        return rest
+
+    def _receive(
+        self, source: socket.socket, data: bytes, deadline: float
+    ) -> Generator[tuple[int, int, float], Any, bytes]:
+        """Return `data` with the next bytes. Raises ConnectionError at the end of the source, or if
+        nothing comes in time."""
+        while True:
+            try:
+                more = source.recv(_COPY_BYTES)
+            except BlockingIOError:
+                pass
+            else:
+                if not more:
+                    raise ConnectionError("it was closed")
+                return data + more
+            if not (yield source.fileno(), select.EPOLLIN, deadline - time.monotonic()):
+                raise ConnectionError("nothing came in time")
+
+    def _send(
+        self, target: socket.socket, data: bytes
+    ) -> Generator[tuple[int, int, float], Any, None]:
+        while data:
+            try:
+                data = data[target.send(data) :]
+            except BlockingIOError:
+                if not (yield target.fileno(), select.EPOLLOUT, CONNECT_SECONDS):
+                    raise ConnectionError("nothing was read in time") from None
+
+    def _resolve(
+        self, host: Host, port: int
+    ) -> Generator[tuple[int, int, float], Any, list[Address]]:
+        host = network_rules.parse_host(host) if isinstance(host, str) else host
+        if not isinstance(host, str):
+            return [host]
+        if host == network_rules.LOCALHOST:
+            return list(network_rules.LOCALHOST_ADDRESSES)
+        self._resolutions += 1
+        number = self._resolutions
+
+        def resume(result: Any) -> None:
+            if number == self._resolutions:  # otherwise it came too late
+                self.resume(result)
+
+        self._server.resolver.resolve(host, port, resume)
+        result = yield -1, 0, _RESOLVE_SECONDS
+        self._resolutions += 1
+        if not isinstance(result, list) or not result:
+            problem = result.strerror if isinstance(result, OSError) else "it took too long"
+            raise _Failure("502", f"{host} could not be resolved: {problem}")
+        addresses = (network_rules.parse_host(item[4][0].partition("%")[0]) for item in result)
+        return [item for item in dict.fromkeys(addresses) if not isinstance(item, str)]
+
+    def _connect(
+        self, addresses: list[Address], port: int, target: str
+    ) -> Generator[tuple[int, int, float], Any, socket.socket]:
+        """Return a socket that is connected to the first address that accepts."""
+        problem = "there is no address"
+        for address in addresses:
+            family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+            try:
+                upstream = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            except OSError as error:
+                problem = str(error.strerror)
+                continue
+            self._upstream = upstream
+            code = upstream.connect_ex((str(address), port))
+            if code == errno.EINPROGRESS:
+                is_ready = yield upstream.fileno(), select.EPOLLOUT, CONNECT_SECONDS
+                code = (
+                    upstream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if is_ready
+                    else errno.ETIMEDOUT
+                )
+            if not code:
+                upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return upstream
+            problem = os.strerror(code)
+            self._upstream = None
+            upstream.close()
+        raise _Failure("502", f"{target} cannot be reached: {problem}")
+
+    def _reply(self, status: str, socks_code: int) -> _Steps:
+        """Send an error. The reason is in the first line, because most programs show only that."""
+        if self._is_socks:
+            yield from self._send(self._client, proxy_requests.socks_reply(socks_code))
+        else:
+            text = status.encode("ascii", "replace").replace(b"\r", b" ").replace(b"\n", b" ")
+            body = text[4:] + b"\n"
+            head = (
+                b"HTTP/1.1 " + text + b"\r\nContent-Type: text/plain\r\n"
+                b"Connection: close\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n"
+            )
+            yield from self._send(self._client, head + body)
+        self._client.shutdown(socket.SHUT_WR)
+        # Until the client has read the reply: closing a socket with unread data would discard it.
+        deadline = time.monotonic() + HEAD_SECONDS
+        while (seconds := deadline - time.monotonic()) > 0:
+            yield self._client.fileno(), select.EPOLLIN, seconds
+            if not self._client.recv(_COPY_BYTES):
+                return
+
+
+def _split_authority(request: HttpRequest) -> tuple[Host, int]:
+    try:
+        host, port = network_rules.split_port(request.authority)
+        parsed = network_rules.parse_host(host)
+        return parsed, network_rules.parse_port(port) if port else 80
+    except BadHost as error:
+        raise BadRequest(f"the host of the request: {error}") from None
+
+
+class ProxyServer:
+    """Accepts connections, and reports them."""
+
+    def __init__(self, policy: dict[str, Any], channel: int) -> None:
+        self.rules = NetworkRules(policy["entries"])
+        self._proxies = {
+            is_plain: UpstreamProxy(*policy[name]) if policy.get(name) else None
+            for is_plain, name in ((False, "https_proxy"), (True, "http_proxy"))
+        }
+        self._no_proxy = policy.get("no_proxy", "")
+        self.loop = ReadinessLoop()
+        self.resolver = Resolver(self.loop)
+        self._channel = socket.socket(fileno=channel)
+        self._channel.setblocking(False)
+        self._listener: socket.socket | None = None
+        self._connections: set[ProxyConnection] = set()
+        # Those that wait for their request, a name or a server, the oldest first.
+        self._waiting: dict[ProxyConnection, None] = {}
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MAX_CONNECTIONS * _DESCRIPTORS_PER_CONNECTION + _OWN_DESCRIPTORS
+        files = max(soft, min(wanted, hard)) if hard != resource.RLIM_INFINITY else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+        self._max_connections = max(
+            8, min(MAX_CONNECTIONS, (files - _OWN_DESCRIPTORS) // _DESCRIPTORS_PER_CONNECTION)
+        )
+        self._reached: dict[str, int] = {}
+        self._refused: dict[tuple[str, str, str], int] = {}
+        self._unsent = b""
+        self._reported_at = self._expired_at = 0.0
+
+    def upstream_proxy(self, host: Host, port: int, is_plain: bool) -> UpstreamProxy | None:
+        """Return the proxy of the company for a host; None to connect directly."""
+        is_local = host == network_rules.LOCALHOST or (
+            not isinstance(host, str) and not network_rules.is_public(host)
+        )
+        if is_local or network_rules.is_excluded(host, port, self._no_proxy):
+            return None
+        return self._proxies[is_plain]
+
+    def report_reached(self, target: str) -> None:
+        has_room = target in self._reached or len(self._reached) < _MAX_TARGETS
+        key = target if has_room else OTHER_TARGETS
+        self._reached[key] = self._reached.get(key, 0) + 1
+
+    def report_refused(self, refusal: _Refusal) -> None:
+        key = refusal.target, refusal.reason, refusal.fix
+        if key not in self._refused and len(self._refused) >= _MAX_TARGETS:
+            key = OTHER_TARGETS, "", ""
+        self._refused[key] = self._refused.get(key, 0) + 1
+
+    def stop_waiting(self, connection: ProxyConnection) -> None:
+        self._waiting.pop(connection, None)
+
+    def forget(self, connection: ProxyConnection) -> None:
+        self._connections.discard(connection)
+        self._waiting.pop(connection, None)
+        if self._listener is not None:
+            self.loop.set_reader(self._listener.fileno(), self._accept)
+
+    def serve(self) -> None:
+        """Serve until stdin is closed."""
+        os.set_blocking(0, False)
+        os.set_blocking(1, False)
+        self.loop.set_reader(0, self._read_stdin)
+        self.loop.set_reader(self._channel.fileno(), self._take_listener)
+        while True:
+            seconds = None
+            if self._reached or self._refused or self._unsent:
+                seconds = max(0.0, self._reported_at + _REPORT_SECONDS - time.monotonic())
+            elif self._waiting:
+                seconds = _EXPIRE_SECONDS
+            self.loop.run_once(seconds)
+            now = time.monotonic()
+            if now >= self._expired_at + _EXPIRE_SECONDS:
+                self._expired_at = now
+                self._expire(now)
+            if now >= self._reported_at + _REPORT_SECONDS:
+                self._report(now)
+
+    def close(self) -> None:
+        """Close the descriptors of the server. Its process just ends instead."""
+        self.resolver.close()
+        self.loop.close()
+        self._channel.close()
+        if self._listener is not None:
+            self._listener.close()
+
+    def _read_stdin(self) -> None:
+        try:
+            if os.read(0, 4096):
+                return
+        except BlockingIOError:
+            return
+        os._exit(0)
+
+    def _take_listener(self) -> None:
+        # The message stays in the socket, for the proxy that is started if this one is killed.
+        descriptors = array.array("i", (-1,))
+        space = socket.CMSG_SPACE(descriptors.itemsize)
+        data, ancillary, _, _ = self._channel.recvmsg(1, space, socket.MSG_PEEK)
+        self.loop.set_reader(self._channel.fileno(), None)
+        if not data or not ancillary:
+            return  # the sandbox could not be made
+        descriptors.frombytes(ancillary[0][2][: descriptors.itemsize])
+        self._listener = socket.socket(fileno=descriptors[-1])
+        self._listener.setblocking(False)
+        self.loop.set_reader(self._listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        if len(self._connections) >= self._max_connections:
+            # The oldest one that has sent no request makes room. If there is none, clients wait.
+            silent = next((item for item in self._waiting if not item.has_request), None)
+            if silent is None:
+                self.loop.set_reader(self._listener.fileno(), None)
+                return
+            silent.close()
+        try:
+            client, _ = self._listener.accept()
+        except OSError:
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = ProxyConnection(self, client)
+        self._connections.add(connection)
+        self._waiting[connection] = None
+        connection.resume()
+
+    def _expire(self, now: float) -> None:
+        for connection in [item for item in self._waiting if now >= item.deadline]:
+            connection.resume(False)
+
+    def _report(self, now: float) -> None:
+        if not self._unsent and (self._reached or self._refused):
+            refused = [[*key, count] for key, count in self._refused.items()]
+            line = json.dumps({"reached": self._reached, "refused": refused}) + "\n"
+            self._unsent = line.encode()
+            self._reached, self._refused = {}, {}
+        if not self._unsent:
+            return
+        self._reported_at = now
+        try:
+            self._unsent = self._unsent[os.write(1, self._unsent) :]
+        except BlockingIOError:
+            pass  # the host is busy
+        except OSError:
+            os._exit(0)
+
+
+def main(channel: int, policy: int) -> None:
+    """Run the proxy."""
+    with os.fdopen(policy, "rb") as file:
+        rules = json.load(file)
+    ProxyServer(rules, channel).serve()

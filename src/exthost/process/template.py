@@ -1,0 +1,323 @@
+"""A template: a Python process that has imported the modules of extensions, and from which their
+processes are forked (`start_method = "template"`).
+
+The template runs `template_program` in a sandbox like that of its extensions, since it executes
+code of their environment. A start makes the namespaces of the extension as ever, below those of the
+template, and our init in them. A process that is forked from the template joins these namespaces,
+gives up the rights that this needs, and then runs the program. If it cannot, our init executes the
+program: a start from a template fails only if an ordinary start would.
+
+The template gets no variables, arguments or descriptors of an extension. They are in a file in
+memory that only the forked process reads.
+"""
+
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from typing import Any, NamedTuple
+
+from exthost.model.launch_plan import LaunchPlan
+from exthost.process.child import Child
+from exthost.process.init_channel import TemplateEnds
+from exthost.process.memory_file import memory_file
+from exthost.process.procfs import max_pid
+from exthost.wire.jsontext import decode
+
+_SOURCE = "template_program.py"
+
+# The interpreter reads the program of the template from its stdin. The global variables of
+# `__main__` stay empty: they are those of the extension's program.
+_BOOTSTRAP = (
+    'exec(\'import os\\nb=b""\\nwhile len(b)<{0}:b+=os.read(0,{0}-len(b))\\n'
+    'exec(compile(b,"<exthost template>","exec"),'
+    '{{"__name__":"exthost_template","__file__":"<exthost template>"}})\',{{}})'
+)
+
+# A report lists the files of a thousand modules. Templates with more report no more.
+_MAX_REPORT_BYTES = 4 * 2**20
+
+# Space for the names of the modules that a program imports.
+LEARNED_BYTES = 512 * 1024
+
+# The ioctl that returns the user namespace which owns a namespace.
+_NS_GET_USERNS = 0xB701
+
+# As in init.c: pids of other processes of a namespace begin at a place that depends on its own.
+_RESERVED_PIDS, _GOLDEN_RATIO = 300, 2654435769
+
+
+class TemplateInputs(NamedTuple):
+    """What a template is made from. Two extensions with the same inputs share a template.
+
+    argv     the interpreter and its options
+    env      the environment variables that the interpreter and the modules read
+    options  the options of its sandbox
+    filter   the system call filter of its sandbox
+    cwd      the working folder; "" if it does not matter
+    modules  the modules to import, in this order
+    refused  the modules that are not imported
+    """
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    options: tuple[str, ...]
+    filter: bytes
+    cwd: str
+    modules: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+class TemplateReport(NamedTuple):
+    """What a template reports when it has imported its modules.
+
+    modules  how many modules are loaded
+    faults   modules that cannot be in a template, each with the reason
+    missing  modules that could not be imported, each with the reason
+    reads    variables that modules read when they were imported, each with such a module; "*" for
+             a module that read all variables
+    files    path of each file of the environment that was used: its device, inode and time
+    """
+
+    modules: int
+    faults: Mapping[str, str]
+    missing: Mapping[str, str]
+    reads: Mapping[str, str]
+    files: Mapping[str, tuple[int, int, int]]
+
+
+class Template:
+    """A template process. `report` is None until its modules are imported. `users` are the ids of
+    the extensions that use it."""
+
+    def __init__(self, plan: LaunchPlan, inputs: TemplateInputs, extension: str) -> None:
+        """Start the template. `plan` has its sandbox and limits."""
+        source = resources.files(__package__).joinpath(_SOURCE).read_bytes()
+        self.inputs = inputs
+        self.report: TemplateReport | None = None
+        self.users: set[str] = set()
+        self.starts = 0  # processes that were forked from it and have not ended
+        self.is_retired = False
+        self._output = b""
+        self._init = -1
+        self._owner = 0
+        bootstrap = _BOOTSTRAP.format(len(source))
+        argv = (*inputs.argv, "-c", bootstrap)
+        self.child = Child(
+            LaunchPlan(
+                argv=argv,
+                cwd=plan.cwd,
+                env=dict(inputs.env),
+                wrapper=plan.wrapper,
+                ceiling=plan.ceiling,
+                group=plan.group,
+            ),
+            extension,
+            is_template=True,
+        )
+        self._socket = socket.socket(fileno=os.dup(self.child.stdin))
+        self._socket.setblocking(False)
+        settings = pack((" ".join(inputs.modules).encode(), " ".join(inputs.refused).encode()))
+        self._unsent = source + struct.pack("<I", len(settings)) + settings
+        self.write()
+
+    def write(self) -> bool:
+        """Send what the template must know. Return whether all of it is sent."""
+        while self._unsent:
+            try:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+            except BlockingIOError:
+                return False
+            except OSError:
+                self._unsent = b""
+        return True
+
+    @property
+    def descriptor(self) -> int:
+        """The socket, which is writable while `write` returned False."""
+        return self._socket.fileno()
+
+    def read(self) -> bool:
+        """Read the report. Return False if there is nothing more to read: the template has ended,
+        or has sent too much."""
+        try:
+            data = os.read(self.child.stdout, 65536)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        if self.report is None:
+            self._output += data
+            if len(self._output) > _MAX_REPORT_BYTES:
+                return False
+            if self._output.endswith(b"\n"):
+                self.report, self._output = _read_report(self._output), b""
+                self._init = self._open_init()
+                return self.report is not None and self._init >= 0
+        return bool(data)
+
+    def _open_init(self) -> int:
+        pid = self.child.init_pid
+        if pid is None:
+            return -1
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:
+            return -1
+        try:
+            self._owner = _find_owner(pid)
+        except OSError:
+            os.close(fd)
+            return -1
+        return fd
+
+    def start(self, fields: Mapping[str, bytes], learned: int) -> "WarmStart":
+        """Return a new start. `fields` describe the program, and `learned` is a file for the names
+        of the modules that it imports, -1 for none."""
+        self.starts += 1
+        return WarmStart(self, fields, learned)
+
+    def send(self, descriptors: Sequence[int]) -> None:
+        """Let the template fork a process, and pass it these descriptors. Raises OSError."""
+        socket.send_fds(self._socket, [b"s"], list(descriptors))
+
+    @property
+    def namespace(self) -> tuple[int, int]:
+        """The first two descriptors of `TemplateEnds`. They belong to the template."""
+        return self._init, self._owner
+
+    def find_changed_file(self) -> str:
+        """Return a file of the environment that has changed since the template read it; "" if there
+        is none."""
+        assert self.report is not None
+        for path, expected in self.report.files.items():
+            try:
+                status = os.stat(path)  # noqa: PTH116 - a thousand files before each start
+            except OSError:
+                return path
+            if (status.st_dev, status.st_ino, status.st_mtime_ns) != tuple(expected):
+                return path
+        return ""
+
+    def close(self) -> None:
+        """End the template and all processes in its namespace. The caller reaps the child."""
+        self.is_retired = True
+        if self._socket.fileno() >= 0:
+            self._socket.close()
+        if self._init >= 0:
+            os.close(self._init)
+            self._init = -1
+        if self._owner:
+            os.close(self._owner)
+            self._owner = 0
+        self.child.close_stdin()
+        self.child.kill()
+
+
+class WarmStart:
+    """One start from a template: a `TemplateStart` for `Child`."""
+
+    def __init__(self, template: Template, fields: Mapping[str, bytes], learned: int) -> None:
+        self.template: Template | None = template
+        self.on_close: Callable[[], None] = lambda: None
+        self._fields = dict(fields)
+        self._learned = learned
+        self._request = -1
+        self._join: socket.socket | None = None
+        self._outcome: tuple[bool, str] | None = None
+
+    def ends(self) -> TemplateEnds:
+        assert self.template is not None
+        ours, inits = socket.socketpair()
+        for end in (ours, inits):  # the kernel tells the receiver the pid of the sender
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._join = ours
+        return TemplateEnds(*self.template.namespace, inits.detach())
+
+    def send(self, pid: int, descriptors: Sequence[int]) -> None:
+        assert self._join is not None and self.template is not None
+        stdin, stdout, stderr, *group = descriptors
+        fields = self._fields
+        if "init_makes_namespace" in fields:
+            place = (pid * _GOLDEN_RATIO & 0xFFFFFFFF) * (max_pid() - _RESERVED_PIDS) >> 32
+            fields |= {"pid": b"%d" % pid, "next_pid": b"%d" % (_RESERVED_PIDS + place)}
+        if self._learned >= 0:
+            fields["learns"] = b"1"
+        learned = [self._learned] if self._learned >= 0 else []
+        try:
+            self._request = memory_file(
+                "exthost-start",
+                pack(part for name in fields for part in (name.encode(), fields[name])),
+            )
+            ends = (self._request, self._join.fileno(), stdin, stdout, stderr, *learned, *group)
+            self.template.send(ends)
+        except OSError as error:
+            # Our init reads the end of the file, and executes the program.
+            self._outcome = False, f"the template does not answer: {error.strerror}"
+        finally:
+            self._join.close()
+            self._fields = {}
+
+    def outcome(self) -> tuple[bool, str]:
+        """Return whether the process was forked from the template, and the reason if it was not.
+        Known when the program has sent something."""
+        if self._outcome is None:
+            text = ""
+            if self._request >= 0:
+                text = os.pread(self._request, 4096, 0).decode("utf-8", "replace")
+                os.close(self._request)
+                self._request = -1
+            kind, _, reason = text.partition("\n")
+            self._outcome = kind == "warm", reason if kind == "cold" else ""
+            if kind not in ("warm", "cold"):
+                self._outcome = False, "the template did not answer in time"
+        return self._outcome
+
+    def close(self) -> None:
+        if self._request >= 0:
+            os.close(self._request)
+            self._request = -1
+        if self.template is not None:
+            self.template.starts -= 1
+            self.template = None
+            self.on_close()
+
+
+def _find_owner(pid: int) -> int:
+    """Return a descriptor of the user namespace that owns the PID namespace of a process; 0 if the
+    process is in it, or if it is that of this process. Raises OSError."""
+    pids = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        owner = fcntl.ioctl(pids, _NS_GET_USERNS)
+    finally:
+        os.close(pids)
+    inode = os.fstat(owner).st_ino
+    for process in (str(pid), "self"):
+        if os.stat(f"/proc/{process}/ns/user").st_ino == inode:  # noqa: PTH116
+            os.close(owner)
+            return 0
+    return owner
+
+
+def pack(fields: "Sequence[bytes] | Any") -> bytes:
+    """Return fields as one message: each after its length."""
+    return b"".join(struct.pack("<I", len(field)) + field for field in fields)
+
+
+def _read_report(data: bytes) -> TemplateReport | None:
+    try:
+        value = decode(data)
+        return TemplateReport(
+            modules=int(value["modules"]),
+            faults={str(name): str(why) for name, why in value["faults"].items()},
+            missing={str(name): str(why) for name, why in value["missing"].items()},
+            reads={str(name): str(module) for name, module in value["reads"].items()},
+            files={
+                str(path): (int(device), int(inode), int(time))
+                for path, (device, inode, time) in value["files"].items()
+            },
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None

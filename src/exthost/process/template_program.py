@@ -1,0 +1,594 @@
+"""The program of a template: a Python process that imports modules once and forks a process for
+each start of an extension.
+
+The interpreter of the extension runs this file, so it uses only the standard library, and works
+with Python 3.8. It imports nothing of exthost. `template` sends the text of this file, the names
+of the modules, and a message for each start.
+
+The template reads no variables or arguments of an extension: these are in a file that only the
+forked process reads. That process joins the namespaces of the start (`init.c`), gives up the
+rights that it has there, and runs the program in place of this one.
+"""
+
+import os
+import sys
+
+_KNOWN_BEFORE = frozenset(sys.modules)
+
+import _socket  # noqa: E402
+import ctypes  # noqa: E402
+import gc  # noqa: E402
+import importlib  # noqa: E402
+import importlib.machinery  # noqa: E402
+import resource  # noqa: E402
+import signal  # noqa: E402
+import struct  # noqa: E402
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_NAMESPACES = (
+    ("user", 0x10000000),
+    ("mnt", 0x00020000),
+    ("pid", 0x20000000),
+    ("net", 0x40000000),
+    ("ipc", 0x08000000),
+    ("uts", 0x04000000),
+    ("cgroup", 0x02000000),
+)
+_PIDFD_OPEN = 434
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+_CAPABILITY_VERSION = 0x20080522
+_PR_SET_DUMPABLE = 4
+_PR_SET_NAME, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_MM = 15, 22, 24, 35
+_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 38, 47
+_PR_SET_MM_MAP = 14
+_SECCOMP_FILTER = 2
+_AMBIENT_CLEAR_ALL = 4
+_LAST_CAPABILITY = 63
+
+# The names of the folders in which packages are installed.
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages", "lib-dynload")
+
+# Signals that every Python process ignores. Their disposition is not copied.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class _Refusal(BaseException):
+    """A module that is not imported here. It is not an Exception, so that no module handles it and
+    does without the module."""
+
+
+class _Cold(Exception):
+    """The reason why a start does not use the template."""
+
+
+# -- import of modules -----------------------------------------------------------------------------
+
+
+class _Preload:
+    """Imports the modules of the environment, and records what their import does."""
+
+    def __init__(self, refused, roots):
+        self._refused = refused
+        self._roots = roots
+        self._stack = []
+        self.files = {}
+        self.faults = {}
+        self.reads = {}
+        self.missing = {}
+
+    def run(self, names):
+        loaders = (
+            importlib.machinery.SourceFileLoader,
+            importlib.machinery.SourcelessFileLoader,
+            importlib.machinery.ExtensionFileLoader,
+        )
+        originals = [(loader, loader.__dict__.get("exec_module")) for loader in loaders]
+        variables = type(os.environ)
+        for loader in loaders:
+            loader.exec_module = self._wrap(loader.exec_module)
+        os.environ.__class__ = self._recording(variables)
+        try:
+            for name in names:
+                if name not in sys.modules:
+                    self._import(name)
+        finally:
+            os.environ.__class__ = variables
+            for loader, original in originals:
+                if original is None:
+                    del loader.exec_module
+                else:
+                    loader.exec_module = original
+
+    def _import(self, name):
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            self.missing[name] = str(error)[:200] or type(error).__name__
+
+    def _wrap(self, execute):
+        def exec_module(loader, module):
+            name, path = module.__name__, getattr(module.__spec__, "origin", None) or ""
+            if name in self._refused:
+                raise _Refusal("it is not imported by a template")
+            if not path.startswith(self._roots):
+                raise _Refusal("it is not a file of the environment")
+            status = os.stat(path)
+            self.files[path] = (status.st_dev, status.st_ino, status.st_mtime_ns)
+            before = _resources()
+            self._stack.append(name)
+            try:
+                return execute(loader, module)
+            finally:
+                self._stack.pop()
+                self._compare(name, before)
+
+        return exec_module
+
+    def _compare(self, name, before):
+        threads, descriptors = _resources()
+        # The innermost module is compared first. The modules around it are not at fault.
+        threads_before = max(before[0], self.faults.get("", (0, 0))[0])
+        descriptors_before = max(before[1], self.faults.get("", (0, 0))[1])
+        if threads > threads_before:
+            self.faults[name] = "it starts a thread when it is imported"
+        elif descriptors > descriptors_before:
+            self.faults[name] = "it opens a file or socket when it is imported"
+        else:
+            return
+        self.faults[""] = (threads, descriptors)
+
+    def _recording(self, variables):
+        preload = self
+
+        class _RecordingVariables(variables):
+            def __getitem__(self, name):
+                preload._read(name)
+                return super().__getitem__(name)
+
+            def __iter__(self):
+                preload._read("*")
+                return super().__iter__()
+
+        return _RecordingVariables
+
+    def _read(self, name):
+        if self._stack and isinstance(name, str):
+            self.reads.setdefault(name, self._stack[-1])
+
+
+def _resources():
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+def _environment_roots():
+    """Return the beginnings of the paths of modules that a template imports: those of the
+    interpreter and of installed packages."""
+    roots = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
+    folders = {os.path.dirname(os.__file__)}
+    folders.update(path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS)
+    libraries = {os.path.join(root, name) for root in roots for name in ("lib", "lib64", "Lib")}
+    return tuple(sorted(folder + os.sep for folder in folders | libraries if folder))
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+def _unpack(data):
+    """Return the fields of a message: names and values, each after its length."""
+    fields, position = [], 0
+    while position < len(data):
+        (length,) = struct.unpack_from("<I", data, position)
+        fields.append(data[position + 4 : position + 4 + length])
+        position += 4 + length
+    return fields
+
+
+def _json(value):
+    """Return JSON text. The module json is not imported, since the program may not import it."""
+    if isinstance(value, dict):
+        return "{%s}" % ",".join(_json(str(k)) + ":" + _json(value[k]) for k in value)
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ",".join(map(_json, value))
+    if isinstance(value, str):
+        units = value.encode("utf-16-be", "surrogatepass")
+        codes = struct.unpack(">%dH" % (len(units) // 2), units)
+        return '"%s"' % "".join(
+            chr(c) if 32 <= c < 127 and c not in (34, 92) else "\\u%04x" % c for c in codes
+        )
+    return {None: "null", True: "true", False: "false"}.get(value, str(value))
+
+
+def _write_all(fd, data):
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+# -- the start of a program ------------------------------------------------------------------------
+
+
+class _Start:
+    """One start: what the host wrote for it, and the descriptors that came with it."""
+
+    def __init__(self, descriptors):
+        self.request, self.join, self.stdin, self.stdout, self.stderr, *more = descriptors
+        fields = _unpack(_read_file(self.request))
+        os.ftruncate(self.request, 0)  # its variables may be secrets
+        self.values = dict(zip(fields[::2], fields[1::2]))
+        self.learned = more.pop(0) if self.flag(b"learns") else -1
+        self.group = more.pop(0) if more else -1
+        self.argv = _unpack(self.values[b"argv"])
+        self.orig_argv = _unpack(self.values[b"orig_argv"])
+        variables = _unpack(self.values[b"env"])
+        self.env = list(zip(variables[::2], variables[1::2]))
+        self.target = os.fsdecode(self.values[b"target"])
+        self.is_module = self.flag(b"module")
+
+    def flag(self, name):
+        return self.values.get(name) == b"1"
+
+    def report(self, text):
+        os.ftruncate(self.request, 0)
+        os.pwrite(self.request, text.encode("utf-8", "replace"), 0)
+
+
+def _read_file(fd):
+    data, position = b"", 0
+    while True:
+        part = os.pread(fd, 1 << 20, position)
+        if not part:
+            return data
+        data += part
+        position += len(part)
+
+
+def _serve(sock):
+    """Fork a process for each message. Return in that process, when it is the program."""
+    while True:
+        try:
+            message, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(16 * 4))
+        except InterruptedError:
+            continue
+        if not message:
+            os._exit(0)  # the host has closed its end, or has ended
+        descriptors = []
+        for _, _, data in ancillary:
+            descriptors += struct.unpack("%di" % (len(data) // 4), data[: len(data) // 4 * 4])
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            return _join(descriptors)
+        for fd in descriptors:
+            os.close(fd)
+
+
+def _join(descriptors):
+    """Join the namespaces of a start. Return in a new process, which is the program's."""
+    start = None
+    try:
+        start = _Start(descriptors)
+        init = _await_init(start.join)
+        start.gains_rights = _enter(init) and os.geteuid() != 0
+        if os.fork():
+            os._exit(0)
+        _adjust(start)
+        _choose_pid(start)
+        program = os.fork()
+        if program:
+            _spread_pids(start)
+            _write_all(start.join, struct.pack("=i", program))
+            os._exit(0)
+    except BaseException as error:
+        _decline(start, error)
+    return start
+
+
+def _decline(start, error):
+    """Let the program be executed without the template, and report the reason."""
+    try:
+        reason = (
+            str(error) if isinstance(error, _Cold) else "%s: %s" % (type(error).__name__, error)
+        )
+        if start is not None:
+            start.report("cold\n" + reason)
+            os.write(start.join, struct.pack("=i", 0))
+    finally:
+        os._exit(1)
+
+
+def _await_init(join):
+    """Wait for the first process of the namespace, and return its pid. The kernel translates the
+    pid of a sender for us."""
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fileno=os.dup(join))
+    message, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(12))
+    sock.close()
+    for level, kind, data in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_CREDENTIALS and message:
+            return struct.unpack("3i", data[:12])[0]
+    raise _Cold("the first process of its namespace has ended")
+
+
+def _enter(init):
+    """Join all namespaces of a process. Return whether its user namespace was another one, in which
+    this process then has all capabilities."""
+    flags = 0
+    for name, flag in _NAMESPACES:
+        try:
+            theirs, ours = (os.stat("/proc/%s/ns/%s" % (pid, name)) for pid in (init, "self"))
+        except FileNotFoundError:
+            continue  # the kernel has no namespaces of this kind
+        if theirs.st_ino != ours.st_ino:
+            flags |= flag
+    pidfd = _libc.syscall(_PIDFD_OPEN, init, 0)
+    if pidfd < 0 or _libc.setns(pidfd, flags) != 0:
+        number = ctypes.get_errno()
+        raise _Cold("it could not join its namespace: %s" % os.strerror(number))
+    os.close(pidfd)
+    return bool(flags & _NAMESPACES[0][1])
+
+
+def _adjust(start):
+    """Copy what the first process of the namespace got from the host, as a program that it
+    executes would."""
+    os.chdir("/proc/1/cwd")
+    with open("/proc/1/status", "rb") as file:
+        lines = dict(line.split(b":", 1) for line in file if b":" in line)
+    os.umask(int(lines.get(b"Umask", b"022"), 8))
+    ignored = int(lines[b"SigIgn"], 16)
+    for number in range(1, 32):
+        if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD) + _IGNORED_BY_PYTHON:
+            continue
+        is_ignored = signal.getsignal(number) == signal.SIG_IGN
+        if ignored >> (number - 1) & 1:
+            signal.signal(number, signal.SIG_IGN)
+        elif is_ignored:
+            normal = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, normal)
+    for kind in range(16):
+        try:
+            limits = resource.prlimit(1, kind)
+            if limits != resource.getrlimit(kind):
+                resource.setrlimit(kind, limits)
+        except (ValueError, OSError):
+            pass  # the kernel does not know it, or it cannot be raised
+    start.folder = _first_folder(start)
+    if start.folder is not None:
+        hidden = {name.partition(".")[0] for name in _list_folder(start.folder)}
+        imported = {name.partition(".")[0] for name in sys.modules if name not in _KNOWN_BEFORE}
+        if common := sorted(hidden & imported):
+            raise _Cold("its folder %s has a module %s of its own" % (start.folder, common[0]))
+
+
+def _list_folder(folder):
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _first_folder(start):
+    """Return the first folder of the program's module search path; None if it has none."""
+    if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
+        return None
+    if start.is_module:
+        return os.getcwd()
+    return os.path.dirname(os.path.realpath(start.target))
+
+
+def _choose_pid(start):
+    pid = int(start.values.get(b"pid", b"0"))
+    if pid:
+        _write_last_pid(pid - 1)
+
+
+def _spread_pids(start):
+    place = int(start.values.get(b"next_pid", b"0"))
+    if place:
+        _write_last_pid(place)
+
+
+def _write_last_pid(pid):
+    try:
+        with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+            file.write(str(pid))
+    except OSError:
+        pass  # the kernel chooses the pid
+
+
+def _become(start):
+    """Make this process the program's: descriptors, limits, rights, variables."""
+    if os.read(start.join, 1) != b"\1":
+        os._exit(1)  # the program was executed without the template meanwhile
+    start.report("warm\n")
+    while os.getppid() != 1:
+        os.sched_yield()
+    os.setsid()
+    if start.group >= 0:
+        os.write(start.group, b"0")
+    if start.learned >= 0:
+        _learn(start.learned)
+    for fd, number in ((start.stdin, 0), (start.stdout, 1), (start.stderr, 2)):
+        os.dup2(fd, number)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass
+    numbers = [int(number) for number in start.values[b"limits"].split()]
+    for kind, soft, hard in zip(numbers[::3], numbers[1::3], numbers[2::3]):
+        resource.setrlimit(kind, (soft, hard))
+    os.environb.clear()
+    for name, value in start.env:
+        os.environb[name] = value
+    _show_command(start)
+    _give_up_rights(start)
+
+
+def _give_up_rights(start):
+    if start.flag(b"no_bounding_set"):
+        for capability in range(_LAST_CAPABILITY + 1):
+            _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    # The kernel takes the capabilities of an ordinary user when a program is executed.
+    if start.flag(b"no_capabilities") or start.gains_rights:
+        _libc.prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
+        header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
+        if _libc.syscall(_CAPSET[os.uname().machine], header, bytes(24)) != 0:
+            os._exit(126)
+    # Joining a user namespace closes /proc/self to this process, as a set-user-ID program does.
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        os._exit(126)
+    if code := start.values.get(b"filter"):
+        buffer = ctypes.create_string_buffer(code, len(code))
+        program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+        if _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_FILTER, program, 0, 0) != 0:
+            os._exit(126)
+
+
+_shown = []  # the memory that /proc shows as the command line and the variables
+
+
+def _show_command(start):
+    """Let /proc show the command line and the variables of the program, where the kernel can."""
+    name = os.path.basename(start.values[b"program"])[:15]
+    _libc.prctl(_PR_SET_NAME, name, 0, 0, 0)
+    words = b"".join(word + b"\0" for word in start.orig_argv)
+    variables = b"".join(b"%s=%s\0" % pair for pair in start.env)
+    memory = ctypes.create_string_buffer(words + variables + b"\0")
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    # Fields 26 to 28 and 45 to 51 of proc(5); the list begins with field 3.
+    start_code, end_code, start_stack = (int(fields[n]) for n in (23, 24, 25))
+    start_data, end_data, start_brk = (int(fields[n]) for n in (42, 43, 44))
+    _libc.sbrk.restype = ctypes.c_void_p
+    first = ctypes.addressof(memory)
+    layout = struct.pack(
+        "12QIi",
+        *(start_code, end_code, start_data, end_data, start_brk, _libc.sbrk(0), start_stack),
+        *(first, first + len(words), first + len(words), first + len(words) + len(variables)),
+        *(0, 0, -1),
+    )
+    if _libc.prctl(_PR_SET_MM, _PR_SET_MM_MAP, layout, len(layout), 0) == 0:
+        _shown.append(memory)
+
+
+def _reseed():
+    """Give this process its own random numbers, where a module has made some when it was imported
+    or forking does not do it."""
+    modules = sys.modules
+    if (numpy := modules.get("numpy.random")) is not None:
+        numpy.seed(None)
+    if (tempfile := modules.get("tempfile")) is not None:
+        tempfile._name_sequence = None
+    if (process := modules.get("multiprocessing.process")) is not None:
+        process.current_process().authkey = os.urandom(32)
+    if (threading := modules.get("threading")) is not None:
+        threading.main_thread()._native_id = threading.get_native_id()
+
+
+def _learn(fd):
+    """Record the names of all modules that the program imports, in memory that the host reads."""
+    import mmap
+
+    size = os.fstat(fd).st_size
+    memory = mmap.mmap(fd, size)
+    position, known = 0, 0
+
+    def record(event, _):
+        nonlocal position, known
+        if event not in ("import", "exec") or len(sys.modules) == known:
+            return
+        names = list(sys.modules)
+        new = names[known:] if len(names) > known else names
+        known = len(names)
+        data = "".join("%s\n" % name for name in new).encode("utf-8", "replace")
+        if position + len(data) < size:
+            memory[position : position + len(data)] = data
+            position += len(data)
+
+    sys.addaudithook(record)
+
+
+def _run(start):
+    """Run the program as the interpreter would have run it."""
+    main = sys.modules["__main__"]
+    if sys.path and sys.path[0] == "":
+        del sys.path[0]
+    arguments = [os.fsdecode(word) for word in start.argv]
+    sys.orig_argv = [os.fsdecode(word) for word in start.orig_argv]
+    if start.is_module:
+        import runpy
+
+        sys.argv = ["-m", *arguments]
+        if start.folder is not None:
+            sys.path.insert(0, start.folder)
+        runpy._run_module_as_main(start.target)
+        return
+    sys.argv = [start.target, *arguments]
+    if start.folder is not None:
+        sys.path.insert(0, start.folder)
+    path = os.path.abspath(start.target) if sys.version_info >= (3, 9) else start.target
+    main.__file__ = path
+    main.__cached__ = None
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+    with open(path, "rb") as file:
+        source = file.read()
+    try:
+        exec(compile(source, path, "exec", 0, True), main.__dict__)
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        raise SystemExit(1) from None
+
+
+def _main():
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fileno=0)
+    size = struct.unpack("<I", _read_exactly(sock, 4))[0]
+    names, refused = _unpack(_read_exactly(sock, size))
+    preload = _Preload(frozenset(refused.decode().split()), _environment_roots())
+    preload.run(names.decode().split())
+    preload.faults.pop("", None)
+    # A new package, or another interpreter, also changes the environment.
+    packages = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
+    environment = {}
+    for path in (*packages, os.path.join(sys.prefix, "pyvenv.cfg"), sys.executable):
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        environment[path] = (status.st_dev, status.st_ino, status.st_mtime_ns)
+    report = {
+        "modules": len(sys.modules),
+        "faults": preload.faults,
+        "missing": preload.missing,
+        "reads": preload.reads,
+        "files": {**environment, **preload.files},
+    }
+    _write_all(1, _json(report).encode() + b"\n")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that join are not waited for
+    gc.collect()
+    if hasattr(gc, "freeze"):
+        gc.freeze()  # the collector of a forked process would copy the pages of these objects
+    start = _serve(sock)
+    sock.detach()
+    _become(start)
+    _reseed()
+    return start
+
+
+def _read_exactly(sock, size):
+    data = b""
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        if not part:
+            os._exit(0)
+        data += part
+    return data
+
+
+if __name__ == "exthost_template":
+    _run(_main())

@@ -1,0 +1,317 @@
+"""Images, audio, resources and prompts; questions to a person and to a model."""
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from exthost.events import Bus, ExtensionEvent
+from exthost.sdk import (
+    Assignment,
+    Audio,
+    Close,
+    Commit,
+    Context,
+    EditorEvent,
+    EmbeddedResource,
+    Extension,
+    HostError,
+    Image,
+    PromptMessage,
+    Render,
+    ResourceLink,
+    SinkEvent,
+    UnsupportedType,
+    testing,
+)
+from tests.extensions.harness import wait_until
+
+PIXEL = b"\x89PNG\r\n"
+DIALECTS_WITHOUT_CONTENT = ["morphir", "nexo", "roder", "synaps"]
+
+
+def make_extension() -> Extension:
+    ext = Extension("media")
+
+    @ext.tool(read_only=True, idempotent=True, destructive=False)
+    def plot() -> Image:
+        """Draw a plot."""
+        return Image(PIXEL)
+
+    @ext.tool
+    def report() -> list[Any]:
+        """Return content of every kind."""
+        return [
+            "see:",
+            Audio(b"beep", "audio/wav"),
+            ResourceLink("file:///tmp/a.txt", description="a file", media_type="text/plain"),
+            EmbeddedResource("note://1", "hello", media_type="text/plain"),
+            EmbeddedResource("note://2", b"\0"),
+        ]
+
+    return ext
+
+
+async def test_mcp_gets_content_blocks() -> None:
+    async with testing.connect(make_extension(), dialect="mcp") as client:
+        [block] = (await client.call_tool("plot", {})).raw["content"]
+        assert (block["type"], block["mimeType"]) == ("image", "image/png")
+        assert base64.b64decode(block["data"]) == PIXEL
+        text, audio, link, note, binary = (await client.call_tool("report", {})).raw["content"]
+        assert text == {"type": "text", "text": "see:"}
+        assert audio == {"type": "audio", "data": "YmVlcA==", "mimeType": "audio/wav"}
+        assert link == {
+            "type": "resource_link",
+            "uri": "file:///tmp/a.txt",
+            "name": "a.txt",
+            "description": "a file",
+            "mimeType": "text/plain",
+        }
+        assert note["resource"]["text"] == "hello"
+        assert binary["resource"] == {"uri": "note://2", "blob": "AA=="}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS_WITHOUT_CONTENT)
+async def test_a_dialect_without_images_gets_a_text_that_says_so(dialect: str) -> None:
+    async with testing.connect(make_extension(), dialect=dialect) as client:
+        result = await client.call_tool("plot", {})
+        assert "[image/png, 6 bytes: this dialect has no image]" in str(result.data or result.text)
+
+
+async def test_the_promises_of_a_tool_are_annotations_of_mcp() -> None:
+    async with testing.connect(make_extension(), dialect="mcp") as client:
+        assert client.tools["plot"].extra["annotations"] == {
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+        }
+        assert "annotations" not in client.tools["report"].extra
+        assert client.tools["plot"].output_schema is None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Image("text"), "bytes"),  # type: ignore[arg-type]
+        (lambda: Image(b"", "text/plain"), "not the media type of an image"),
+        (lambda: Audio(b"", "image/png"), "not the media type of an audio"),
+    ],
+)
+def test_wrong_content_is_an_error(make: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+async def test_prompts_are_listed_and_filled_in() -> None:
+    ext = Extension("prompts")
+
+    @ext.prompt
+    def review(code: str, strictness: int = 1) -> list[Any]:
+        """Review a piece of code.
+
+        Args:
+            code: the code
+        """
+        return [
+            f"Review with strictness {strictness + 1}: {code}",
+            PromptMessage("assistant", "OK"),
+        ]
+
+    async with testing.connect(ext, dialect="mcp") as client:
+        [prompt] = await client.prompts.list()
+        assert [item["name"] for item in prompt["arguments"]] == ["code", "strictness"]
+        assert [item["required"] for item in prompt["arguments"]] == [True, False]
+        result = await client.prompts.get("review", {"code": "x = 1", "strictness": "4"})
+        first, second = result["messages"]
+        assert first["content"]["text"] == "Review with strictness 5: x = 1"
+        assert second["role"] == "assistant"
+        with pytest.raises(Exception, match="code: is missing"):
+            await client.prompts.get("review", {})
+
+
+@dataclass
+class Trip:
+    city: str
+    days: int = 1
+
+
+def make_asking_extension() -> Extension:
+    ext = Extension("asking")
+
+    @ext.tool
+    def book(context: Context) -> str:
+        answer = context.elicit("Where to?", Trip)
+        return f"{answer.action} {answer.content}"
+
+    @ext.tool
+    async def confirm(context: Context) -> str:
+        answer = await context.elicit_async("Sure?", bool)
+        return f"{answer.action} {answer.content}"
+
+    @ext.tool
+    async def summarise(context: Context) -> str:
+        answer = await context.sample_async("Sum up", system="Be brief", max_tokens=9)
+        return f"{answer.model}: {answer.text}"
+
+    return ext
+
+
+async def test_a_tool_asks_a_person_and_a_model() -> None:
+    received: list[Any] = []
+
+    async def elicit(params: Any) -> Any:
+        received.append(params)
+        content = (
+            {"city": "Lima", "days": 2} if params["message"] == "Where to?" else {"value": True}
+        )
+        return {"action": "accept", "content": content}
+
+    async def sample(params: Any) -> Any:
+        received.append(params)
+        return {"role": "assistant", "model": "m1", "content": {"type": "text", "text": "short"}}
+
+    handlers = {"elicitation/create": elicit, "sampling/createMessage": sample}
+    async with testing.connect(make_asking_extension(), dialect="mcp", handlers=handlers) as client:
+        result = await client.call_tool("book", {})
+        assert result.text == "accept Trip(city='Lima', days=2)"
+        assert received[0]["requestedSchema"]["required"] == ["city"]
+        assert (await client.call_tool("confirm", {})).text == "accept True"
+        assert (await client.call_tool("summarise", {})).text == "m1: short"
+        assert received[2]["systemPrompt"] == "Be brief" and received[2]["maxTokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("dialect", "message"),
+    [("mcp", "it does not announce `elicitation`"), ("roder", "has no questions to a person")],
+)
+async def test_a_question_that_cannot_be_asked_is_an_error(dialect: str, message: str) -> None:
+    async with testing.connect(make_asking_extension(), dialect=dialect) as client:
+        result = await client.call_tool("book", {}, check=False)
+        assert message in result.text
+
+
+async def test_roder_dispatches_to_subagents_and_sends_events() -> None:
+    ext = Extension("helpers")
+    seen: list[SinkEvent] = []
+
+    @ext.subagent("shouter", description="Says it louder", max_turns=3)
+    def shout(assignment: Assignment) -> Any:
+        yield "thinking"
+        return assignment.prompt.upper()
+
+    @ext.subagent("failing")
+    def fail(assignment: Assignment) -> str:
+        raise ValueError("no idea")
+
+    @ext.sink("turn.")
+    def note(event: SinkEvent) -> None:
+        seen.append(event)
+
+    async with testing.connect(ext, dialect="roder") as client:
+        definitions = await client.subagents.definitions()
+        assert [item.agent_type for item in definitions] == ["shouter", "failing"]
+        assert definitions[0].max_turns == 3
+        request = {"subagent_type": "shouter", "prompt": "hi", "description": "d"}
+        async with client.subagents.dispatch(request) as stream:
+            events = [event async for event in stream]
+        assert [type(event).__name__ for event in events] == ["SubagentStatus", "Finished"]
+        assert events[-1].result["final_message"] == "HI"
+        await client.notify("events/handle", {"envelope": {"kind": "turn.started", "n": 1}})
+        await client.notify("events/handle", {"envelope": {"kind": "other"}})
+        await wait_until(lambda: bool(seen))
+        assert [event.kind for event in seen] == ["turn.started"]
+
+
+async def test_synaps_has_widgets_editors_and_a_sidecar() -> None:
+    ext = Extension("panel")
+    bus = Bus()
+    events: list[ExtensionEvent] = []
+
+    @ext.tool
+    def show(context: Context) -> str:
+        context.show_widget("w", ["one"], title="T", seconds=5)
+        context.dismiss_widget("w")
+        return "ok"
+
+    @ext.settings_editor("look", "colour")
+    def edit(event: EditorEvent) -> Any:
+        if event.action == "open":
+            return Render(["red", "blue"], cursor=0)
+        return Commit(event.value) if event.action == "commit" else Close("done")
+
+    @ext.sidecar
+    def sidecar() -> list[str]:
+        return ["--fast"]
+
+    bus.subscribe(ExtensionEvent, events.append)
+    async with testing.connect(ext, dialect="synaps", events=bus) as client:
+        await client.call_tool("show", {})
+        await client.settings.open("look", "colour")
+        await client.settings.commit("look", "colour", "red")
+        await client.settings.key("look", "colour", "esc")
+        assert (await client.sidecar.spawn_args()).args == ("--fast",)
+        names = ["widget.upsert", "widget.dismiss"]
+        names += [f"settings.editor.{name}" for name in ("render", "commit", "close")]
+        await wait_until(lambda: len(events) >= 5)
+        assert [event.kind for event in events] == names
+
+
+def test_what_no_dialect_can_call_is_an_error_by_name() -> None:
+    ext = Extension("wrong")
+
+    class Tools:
+        def shout(self, text: str) -> str:
+            return text.upper()
+
+    with pytest.raises(UnsupportedType, match="shout is a method, and its parameter self"):
+        ext.tool(Tools.shout)
+    ext.tool(Tools().shout)
+
+    def count(limit: int = "ten") -> int:  # type: ignore[assignment]
+        return limit
+
+    with pytest.raises(UnsupportedType, match="the default of the parameter limit is 'ten'"):
+        ext.tool(count)
+
+    def find(name: str = None) -> str:  # type: ignore[assignment]  # noqa: RUF013
+        return name
+
+    with pytest.raises(UnsupportedType, match=r"is None, and its type is str: write str \| None"):
+        ext.tool(find)
+    for capabilities in (["toolz"], "provider:make", ["provider:"]):
+        with pytest.raises(ValueError, match="not a capability of cigen"):
+            Extension("wrong", capabilities=capabilities)
+
+
+def test_other_dialects_report_what_they_do_not_offer(capsys: pytest.CaptureFixture[str]) -> None:
+    from exthost_sdk.connection import report_unsupported
+    from exthost_sdk.dialects import load_dialect
+
+    ext = Extension("prompts")
+
+    @ext.prompt
+    def hello() -> str:
+        return "hello"
+
+    @ext.resource("a://b")
+    def resource() -> str:
+        return "text"
+
+    report_unsupported(ext.identity("nexo"), load_dialect("nexo").endpoint)
+    assert capsys.readouterr().err.splitlines() == [
+        "exthost.sdk: nexo has no resources, so not offered: a://b",
+        "exthost.sdk: nexo has no prompts, so not offered: hello",
+    ]
+
+
+def test_a_host_error_is_raised_for_an_answer_that_does_not_fit() -> None:
+    from exthost_sdk.context import _read_elicitation, _read_sample
+    from exthost_sdk.types.form import Form
+
+    for answer in (None, {"action": "maybe"}, {"action": "accept", "content": {"city": 1}}):
+        with pytest.raises(HostError):
+            _read_elicitation(answer, Form(Trip))
+    with pytest.raises(HostError):
+        _read_sample("text")
+    assert _read_elicitation({"action": "decline"}, Form(Trip)).content is None

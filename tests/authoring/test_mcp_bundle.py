@@ -1,0 +1,83 @@
+"""The files by which an MCP server is published."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import exthost_sdk
+import pytest
+from exthost_sdk.scaffold import create
+
+from exthost.authoring.mcp_bundle import (
+    make_bundle,
+    make_manifest,
+    make_server_json,
+    read_project,
+)
+from exthost.errors import UsageError
+from exthost.model.offer import Tool
+
+SDK = Path(exthost_sdk.__file__).parent
+TOOLS = (Tool("shout", "Upper case"),)
+
+
+def names_in(bundle: bytes) -> list[str]:
+    return zipfile.ZipFile(io.BytesIO(bundle)).namelist()
+
+
+def test_a_bundle_of_python_has_the_program_and_the_sdk_and_no_secrets(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    create(str(folder), "mcp")
+    (folder / ".env").write_text("KEY=1")
+    (folder / "key.pem").write_text("secret")
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "module.py").write_text("")
+    project = read_project(folder, ["python3", "extension.py", "--dialect", "mcp"])
+    manifest = make_manifest(project, "0.1.0", TOOLS)
+    bundle = make_bundle(folder, project, manifest, SDK)
+    names = names_in(bundle)
+    assert [name for name in names if not name.startswith("lib/")] == [
+        "manifest.json",
+        "extension.py",
+        "README.md",
+    ]
+    assert "lib/exthost_sdk/__init__.py" in names
+    assert manifest["server"]["mcp_config"] == {
+        "command": "python3",
+        "args": ["${__dirname}/extension.py"],
+        "env": {"PYTHONPATH": "${__dirname}/lib"},
+    }
+    assert manifest["tools"] == [{"name": "shout", "description": "Upper case"}]
+    assert make_bundle(folder, project, manifest, SDK) == bundle
+
+
+def test_the_entry_for_a_registry_names_the_package_or_the_bundle(tmp_path: Path) -> None:
+    python, go = tmp_path / "fresh", tmp_path / "compiled"
+    create(str(python), "mcp")
+    create(str(go), "mcp", language="go")
+    (go / "compiled").write_bytes(b"program")
+    project = read_project(python, ["python3", "extension.py"])
+    entry = make_server_json(project, "0.1.0", "io.github.me", url="", sha256="")
+    assert entry["name"] == "io.github.me/fresh"
+    assert entry["packages"][0]["registryType"] == "pypi"
+    project = read_project(go, [str(go / "compiled")])
+    entry = make_server_json(project, "0.1.0", "io.github.me", url="https://a/b", sha256="ab")
+    assert entry["packages"][0]["identifier"] == "https://a/b"
+    assert entry["packages"][0]["fileSha256"] == "ab"
+
+
+def test_a_program_outside_of_the_folder_or_not_built_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    create(str(folder), "mcp", language="typescript")
+    with pytest.raises(UsageError, match=r"extension\.js"):
+        read_project(folder, [])
+    (tmp_path / "other.js").write_text("")
+    package = json.loads((folder / "package.json").read_text())
+    package["bin"] = "../other.js"
+    (folder / "package.json").write_text(json.dumps(package))
+    with pytest.raises(UsageError, match="is not in"):
+        read_project(folder, [])
+    (folder / "package.json").write_text("[]")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_project(folder, [])

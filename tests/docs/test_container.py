@@ -1,0 +1,115 @@
+"""The container image: its instructions, and a host as in a container without privileges."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHON = "/usr/bin/python3"
+
+EXTENSIONS = {
+    "free": "",
+    "strict": "permissions = {}",
+    "landlocked": 'permissions = {}\nsandbox = "landlock"',
+}
+
+
+def read_instructions() -> list[tuple[str, str]]:
+    """Return the instructions of the Dockerfile and their arguments."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines()]
+    return [
+        (name, rest.strip())
+        for name, _, rest in (line.partition(" ") for line in lines if line and line[0] != "#")
+    ]
+
+
+def test_the_image_runs_as_an_ordinary_user_and_starts_the_host() -> None:
+    instructions = read_instructions()
+    last_stage = instructions[[name for name, _ in instructions].index("FROM", 2) :]
+    values = dict(last_stage)
+    assert values["USER"] == "10001:10001"
+    assert values["STOPSIGNAL"] == "SIGTERM"
+    assert json.loads(values["ENTRYPOINT"]) == ["exthost"]
+    assert json.loads(values["CMD"])[0] == "run"
+    names = [name for name, _ in last_stage]
+    assert names.index("USER") > names.index("RUN")
+    assert "ADD" not in names
+
+
+def test_all_files_that_the_image_copies_are_in_its_context() -> None:
+    allowed = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"
+    }
+    for name, rest in read_instructions():
+        if name == "COPY" and "--from" not in rest:
+            *sources, _ = rest.split()
+            assert set(sources) <= allowed
+            assert all((ROOT / source).exists() for source in sources)
+
+
+def test_the_packages_that_the_image_installs_are_pinned() -> None:
+    (install,) = [rest for _, rest in read_instructions() if "pip install" in rest]
+    assert "--constraint constraints.txt" in install
+    extra = re.search(r'"\.\[(\w+)\]"', install)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert extra and extra[1] in project["project"]["optional-dependencies"]
+
+
+@pytest.mark.more
+def test_a_host_works_on_a_read_only_root_without_user_namespaces(tmp_path: Path) -> None:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None or not Path(PYTHON).exists():
+        pytest.skip("bubblewrap or the Python of the system is missing")
+    config = tmp_path / "config"
+    state = tmp_path / "state"
+    for folder in (config, state):
+        folder.mkdir()
+    shutil.copy(ROOT / "tests" / "sandbox" / "explorer.py", config / "explorer.py")
+    (config / "exthost.toml").write_text(
+        "\n".join(
+            f'[[extensions]]\nname = "{name}"\nsource = {{ command = "{PYTHON}", '
+            f'args = ["-S", "-E", "/config/explorer.py"] }}\n{line}\n'
+            for name, line in EXTENSIONS.items()
+        )
+    )
+    container = [
+        *(bwrap, "--unshare-user", "--uid", "10001", "--gid", "10001", "--cap-drop", "ALL"),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--disable-userns", "--as-pid-1"),
+        *("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+        *("--tmpfs", "/var/lib", "--bind", str(state), "/var/lib/exthost"),
+        *("--clearenv", "--setenv", "EXTHOST_HOME", "/var/lib/exthost"),
+        *("--setenv", "HOME", "/var/lib/exthost", "--setenv", "PATH", "/usr/bin:/bin"),
+    ]
+    # There is no /config on this machine to mount at, so the folder has its own path.
+    container += ["--ro-bind", str(config), str(config)]
+    text = (config / "exthost.toml").read_text().replace("/config/", f"{config}/")
+    (config / "exthost.toml").write_text(text)
+
+    def call(extension: str, code: str) -> "subprocess.CompletedProcess[str]":
+        words = ["call", extension, "explore", "--method", "--config", str(config / "exthost.toml")]
+        arguments = ["--args", json.dumps({"code": code}), "--json"]
+        command = [*container, "--", sys.executable, "-m", "exthost", *words, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    free = call("free", "result = 'works'")
+    assert (free.returncode, json.loads(free.stdout or "null")) == (0, "works"), free.stderr
+    strict = call("strict", "result = 'works'")
+    assert strict.returncode == 4, strict.stderr
+    assert json.loads(strict.stdout)["error"]["code"] == "X0302"
+    landlocked = call(
+        "landlocked",
+        "import socket\n"
+        "result = []\n"
+        f"for action in (lambda: open('{config}/exthost.toml'), socket.socket):\n"
+        "    try: action()\n"
+        "    except OSError as error: result.append(type(error).__name__)\n",
+    )
+    assert landlocked.returncode == 0, landlocked.stderr
+    assert json.loads(landlocked.stdout) == ["PermissionError", "PermissionError"]

@@ -1,0 +1,392 @@
+"""`start_method = "template"`: programs that are forked from a template cannot tell it from an
+ordinary start, and an ordinary start replaces what a template cannot do."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config import spec_from_mapping
+from exthost.extension.extension import Extension
+from exthost.extension.templates import TemplateStarter
+from exthost.process.child import Child
+from exthost.process.procfs import children_of, descendants
+from tests.extensions.harness import SHORT_SHUTDOWN
+
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's"),
+]
+
+LOOKS = Path(__file__).parent.parent / "extensions" / "looks.py"
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test uses the modules that another one has recorded."""
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "state"))
+
+
+@asynccontextmanager
+async def started(
+    *argv: str, method: str = "template", **settings: Any
+) -> AsyncIterator[Extension]:
+    source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
+    extension = Extension(
+        spec_from_mapping({"name": "looks", "source": source, "start_method": method, **settings}),
+        SHORT_SHUTDOWN,
+    )
+    try:
+        yield await extension.start()
+    finally:
+        await extension.close()
+
+
+def templates(extension: Extension) -> TemplateStarter:
+    starter = extension._starter.templates
+    assert starter is not None
+    return starter
+
+
+async def restart_from_full_template(extension: Extension) -> None:
+    """Restart the extension from a template that has the modules of its first run."""
+    starter = templates(extension)
+    starter._learn(extension._starter.prepared().plan)
+    await extension.restart()
+    assert starter.last.method == "template", starter.last
+
+
+def start_method(extension: Extension) -> dict[str, Any]:
+    return extension.internals.describe_start_method()
+
+
+def template_pid(extension: Extension) -> int:
+    entries = templates(extension)._templates._entries.items()
+    # The empty template of the first start lives as long as its process.
+    (entry,) = [entry for inputs, entry in entries if inputs.modules]
+    init = entry.template.child.init_pid
+    assert init is not None
+    # The wrappers of the extensions' processes are also children of that process.
+    return next(pid for pid in children_of(init) if b"exthost template" in _cmdline(pid))
+
+
+def _cmdline(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[Path]:
+    """A virtual environment in a folder that every user can reach."""
+    folder = Path("/var/tmp") / f"exthost-templates-{os.getpid()}"
+    venv.create(folder, symlinks=True, with_pip=False)
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def site_packages(environment: Path) -> Path:
+    (folder,) = environment.glob("lib/python3*/site-packages")
+    return folder
+
+
+COMMANDS = {
+    "script": (sys.executable, str(LOOKS), "one", "two"),
+    "options": (sys.executable, "-B", "-W", "error::UserWarning", "-X", "dev", str(LOOKS)),
+    "isolated": (sys.executable, "-I", str(LOOKS), "--flag"),
+    "no site": (sys.executable, "-S", "-E", str(LOOKS)),
+    "module": (sys.executable, "-m", "looks"),
+}
+
+
+@pytest.mark.parametrize("permissions", [None, {}], ids=["namespace", "sandbox"])
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_a_program_sees_the_same_in_both_ways_to_start(
+    command: str, permissions: dict[str, Any] | None
+) -> None:
+    settings: dict[str, Any] = {
+        "cwd": str(LOOKS.parent),
+        "env": {"PYTHONHASHSEED": "7", "LC_ALL": "C.UTF-8", "COLOUR": "blue", "API_KEY": "s3cret"},
+        "limits": {"nofile": 99},
+    }
+    if permissions is not None:
+        settings["permissions"] = permissions
+    argv = COMMANDS[command]
+    async with started(*argv, method="execute", **settings) as extension:
+        expected = await extension.call("look")
+    async with started(*argv, **settings) as extension:
+        first = await extension.call("look")
+        assert templates(extension).last.method == "template"
+        await restart_from_full_template(extension)
+        second = await extension.call("look")
+    assert first == expected
+    assert second == expected
+
+
+async def test_processes_of_a_template_have_their_own_random_numbers() -> None:
+    modules = {"LOOKS_IMPORTS": "random tempfile uuid multiprocessing.process"}
+    async with started(sys.executable, str(LOOKS), env=modules) as extension:
+        await extension.call("numbers")
+        await restart_from_full_template(extension)
+        first = await extension.call("numbers")
+        await extension.restart()
+        second = await extension.call("numbers")
+        assert start_method(extension)["last"] == "template"
+    assert not set(first.values()) & (set(second.values()) - {first["hash"]})
+
+
+async def test_a_hash_seed_is_as_it_is_set() -> None:
+    hashes = set()
+    for method in ("execute", "template"):
+        env = {"PYTHONHASHSEED": "42"}
+        async with started(sys.executable, str(LOOKS), method=method, env=env) as extension:
+            hashes.add((await extension.call("numbers"))["hash"])
+    assert len(hashes) == 1
+
+
+async def test_the_program_keeps_its_pid_of_outside() -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        child = extension._supervisor.processes.sessions[0].lifetime.child
+        assert isinstance(child, Child)
+        (pid,) = child.program_pids
+        outside = extension.stats.pid
+        status = Path(f"/proc/{pid}/status").read_text()
+        (line,) = [line for line in status.splitlines() if line.startswith("NSpid:")]
+        if os.geteuid() == 0:
+            assert int(line.split()[-1]) == outside
+
+
+async def test_status_shows_the_start_method_and_the_shared_memory() -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        shown = start_method(extension)
+    assert shown["configured"] == shown["last"] == "template"
+    assert shown["shared_memory"] > 1_000_000
+    assert shown["modules"] > 10
+
+
+@pytest.mark.parametrize(
+    ("argv", "settings", "reason"),
+    [
+        ((sys.executable, "-c", f"exec(open({str(LOOKS)!r}).read())"), {}, "option -c"),
+        (("timeout", "600", sys.executable, str(LOOKS)), {}, "started by timeout"),
+        ((sys.executable, str(LOOKS)), {"lifetime": "plain"}, "no PID namespace"),
+    ],
+)
+async def test_what_cannot_use_a_template_is_executed_and_says_why(
+    argv: tuple[str, ...], settings: dict[str, Any], reason: str
+) -> None:
+    async with started(*argv, **settings) as extension:
+        assert reason in start_method(extension)["reason"]
+        assert start_method(extension)["last"] == "execute"
+        assert await extension.call("echo", {"a": 1}) == {"a": 1}
+
+
+# -- modules that cannot be in a template ----------------------------------------------------------
+
+BAD_MODULES = {
+    "starts_thread": "import threading, time\n"
+    "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n",
+    "opens_file": "import os\nfile = open(os.devnull)\n",
+    "opens_socket": "import socket\nsocket_ = socket.socketpair()\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD_MODULES)
+async def test_a_module_with_threads_or_open_files_is_left_out(
+    name: str, environment: Path
+) -> None:
+    module = site_packages(environment) / f"{name}.py"
+    module.write_text(BAD_MODULES[name])
+    around = site_packages(environment) / f"imports_{name}.py"
+    around.write_text(f"import colorsys, {name}\nvalue = 1\n")
+    python = str(environment / "bin/python")
+    async with started(python, str(LOOKS), env={"LOOKS_IMPORTS": around.stem}) as extension:
+        await restart_from_full_template(extension)
+        refused = start_method(extension)["refused"]
+        assert list(refused) == [name], refused
+        assert {name, around.stem, "colorsys"} <= set(await extension.call("modules"))
+
+
+async def test_the_own_files_of_a_program_are_not_in_its_template(
+    environment: Path, tmp_path: Path
+) -> None:
+    """A module beside the script is read by each process, also after a change."""
+    shutil.copy(LOOKS, tmp_path / "run.py")
+    own = tmp_path / "own_module.py"
+    own.write_text("value = 1\n")
+    argv = (str(environment / "bin/python"), "-B", str(tmp_path / "run.py"))
+    async with started(*argv, env={"LOOKS_IMPORTS": "own_module"}) as extension:
+        await restart_from_full_template(extension)
+        own.write_text("value = 'changed'\n")
+        await extension.restart()
+        wanted = {"module": "own_module", "name": "value"}
+        assert await extension.call("read", wanted) == "changed"
+        assert start_method(extension)["last"] == "template"
+
+
+async def test_a_module_of_the_program_hides_a_module_of_its_environment(
+    environment: Path, tmp_path: Path
+) -> None:
+    """The template has the environment's module of that name: it cannot be used."""
+    (site_packages(environment) / "twice.py").write_text("value = 'environment'\n")
+    shutil.copy(LOOKS, tmp_path / "run.py")
+    argv = (str(environment / "bin/python"), str(tmp_path / "run.py"))
+    async with started(*argv, env={"LOOKS_IMPORTS": "twice"}) as extension:
+        await restart_from_full_template(extension)
+        (tmp_path / "twice.py").write_text("value = 'own'\n")
+        await extension.restart()
+        assert "a module twice of its own" in start_method(extension)["reason"]
+        assert await extension.call("read", {"module": "twice", "name": "value"}) == "own"
+
+
+async def test_a_change_of_the_environment_retires_the_template(environment: Path) -> None:
+    module = site_packages(environment) / "changes.py"
+    module.write_text("value = 'old'\n")
+    argv = (str(environment / "bin/python"), "-B", str(LOOKS))
+    async with started(*argv, env={"LOOKS_IMPORTS": "changes"}) as extension:
+        await restart_from_full_template(extension)
+        template = template_pid(extension)
+        module.write_text("value = 'newer'\n")
+        await extension.restart()
+        wanted = {"module": "changes", "name": "value"}
+        assert await extension.call("read", wanted) == "newer"
+        assert start_method(extension)["last"] == "template"
+        assert template_pid(extension) != template
+
+
+async def test_a_module_that_is_gone_is_left_out(environment: Path) -> None:
+    module = site_packages(environment) / "leaves.py"
+    module.write_text("")
+    argv = (str(environment / "bin/python"), "-B", str(LOOKS))
+    async with started(*argv, env={"LOOKS_IMPORTS": "leaves"}) as extension:
+        templates(extension)._take_recorded()
+        assert "leaves" in templates(extension)._learned.modules  # type: ignore[union-attr]
+    module.unlink()
+    async with started(*argv) as extension:
+        assert start_method(extension)["last"] == "template"
+        assert "leaves" not in await extension.call("modules")
+
+
+async def test_a_variable_that_a_module_reads_has_its_value(environment: Path) -> None:
+    (site_packages(environment) / "settings_reader.py").write_text(
+        "import os\nvalue = os.environ.get('COLOUR')\nkey = os.environ.get('READER_API_KEY')\n"
+    )
+    argv = (str(environment / "bin/python"), str(LOOKS))
+    for colour in ("blue", "green"):
+        env = {"LOOKS_IMPORTS": "settings_reader", "COLOUR": colour, "READER_API_KEY": colour}
+        async with started(*argv, env=env) as extension:
+            await restart_from_full_template(extension)
+            for name in ("value", "key"):
+                wanted = {"module": "settings_reader", "name": name}
+                assert await extension.call("read", wanted) == colour
+
+
+# -- templates that end or hang --------------------------------------------------------------------
+
+
+async def test_no_secret_is_in_the_template() -> None:
+    env = {"API_KEY": "the-secret-of-a", "OTHER": "configured"}
+    async with started(sys.executable, str(LOOKS), env=env) as extension:
+        await restart_from_full_template(extension)
+        assert (await extension.call("look"))["environ"]["API_KEY"] == "the-secret-of-a"
+        pid = template_pid(extension)
+        assert b"the-secret" not in Path(f"/proc/{pid}/environ").read_bytes()
+        assert b"the-secret-of-a" not in _memory(pid)
+
+
+def _memory(pid: int) -> bytes:
+    """Return the writable memory of a process."""
+    content = []
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            extent, rights, *_ = line.split()
+            if rights.startswith("rw"):
+                start, end = (int(address, 16) for address in extent.split("-"))
+                memory.seek(start)
+                content.append(memory.read(end - start))
+    return b"".join(content)
+
+
+async def test_a_killed_template_is_replaced_and_its_processes_go_on() -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        os.kill(template_pid(extension), signal.SIGKILL)
+        assert await extension.call("echo", {"a": 1}) == {"a": 1}
+        await extension.restart()
+        assert await extension.call("echo", {"a": 2}) == {"a": 2}
+
+
+async def test_a_stopped_template_delays_a_start_and_does_not_prevent_it() -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        stopped = template_pid(extension)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            await extension.restart()
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert start_method(extension)["last"] == "execute"
+        assert await extension.call("echo", {"a": 1}) == {"a": 1}
+
+
+async def test_templates_end_with_their_extension() -> None:
+    before = set(descendants(os.getpid()))
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        pid = template_pid(extension)
+    assert not Path(f"/proc/{pid}").exists()
+    assert set(descendants(os.getpid())) <= before
+
+
+HOST = """
+import asyncio, sys
+from exthost.config import spec_from_mapping
+from exthost.extension.extension import Extension
+from tests.extensions.harness import IMPATIENT
+source = {"type": "process", "command": sys.executable, "args": [sys.argv[1]]}
+spec = spec_from_mapping({"name": "looks", "source": source, "start_method": "template"})
+async def main():
+    extension = Extension(spec, IMPATIENT)
+    await extension.start()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+def test_templates_end_with_a_killed_host() -> None:
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, str(LOOKS)], stdout=subprocess.PIPE, cwd=LOOKS.parents[2]
+    )
+    assert host.stdout is not None and host.stdout.readline() == b"ready\n"
+    pids = [pid for pid in descendants(host.pid) if pid != host.pid]
+    assert len(pids) > 4
+    host.kill()
+    host.wait()
+    host.stdout.close()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+async def test_a_pool_is_forked_from_one_template() -> None:
+    async with started(sys.executable, str(LOOKS), pool={"min": 4, "max": 4}) as extension:
+        await restart_from_full_template(extension)
+        deadline = time.monotonic() + 60
+        while extension.stats.processes < 4:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        assert template_pid(extension)
+        replies = await asyncio.gather(*(extension.call("echo", {"n": n}) for n in range(8)))
+        assert [reply["n"] for reply in replies] == list(range(8))

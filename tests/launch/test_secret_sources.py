@@ -1,0 +1,175 @@
+"""Secrets that a config refers to: in a file, from a command, in the keyring."""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config import spec_from_mapping
+from exthost.errors import ConfigError, Refused
+from exthost.launch import secret_sources
+from exthost.launch.secret_sources import SecretReading, with_secrets
+from exthost.model.spec import SecretSource
+
+SECRET = "hush-hush-4711"
+COMMAND = {"type": "process", "command": "true"}
+
+
+def read(reference: Any, **environ: str) -> str:
+    spec = spec_from_mapping({"name": "x", "source": COMMAND, "env": {"TOKEN": reference}})
+    reading = SecretReading(spec, {"PATH": os.environ["PATH"], **environ})
+    assert reading.is_needed
+    reading.run()
+    assert SECRET not in repr(with_secrets(spec, reading.values).env)
+    return reading.values["TOKEN"]
+
+
+def write(path: Path, data: bytes, mode: int = 0o600) -> dict[str, str]:
+    path.write_bytes(data)
+    path.chmod(mode)
+    return {"file": str(path)}
+
+
+def refusal(reference: Any, **environ: str) -> Refused:
+    with pytest.raises(Refused) as caught:
+        read(reference, **environ)
+    assert SECRET not in f"{caught.value!r} {caught.value} {caught.value.help}"
+    return caught.value
+
+
+def test_a_file_has_a_secret_with_one_newline_at_its_end(tmp_path: Path) -> None:
+    for data in (SECRET, f"{SECRET}\n", f"{SECRET}\r\n"):
+        assert read(write(tmp_path / "token", data.encode())) == SECRET
+
+
+def test_a_secret_of_several_lines_keeps_them(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "key", b"-----\nabc\n-----\n")) == "-----\nabc\n-----"
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"a\0b", b"a" * 70_000])
+def test_a_secret_that_cannot_be_a_variable_is_refused(tmp_path: Path, data: bytes) -> None:
+    assert refusal(write(tmp_path / "token", data)).code == "X1862"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o620, 0o666, 0o601])
+def test_a_file_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
+    error = refusal(write(tmp_path / "token", SECRET.encode(), mode))
+    assert error.code == "X1861" and "chmod 600" in error.help
+
+
+def test_a_file_of_the_group_is_read(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "token", SECRET.encode(), 0o640)) == SECRET
+
+
+def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for path in (tmp_path / "pipe", tmp_path, tmp_path / "missing"):
+        assert refusal({"file": str(path)}).code == "X1860"
+
+
+def test_a_command_runs_without_a_shell() -> None:
+    code = "import os, sys; print(os.environ['X'] + sys.argv[1])"
+    assert read({"command": [sys.executable, "-c", code, "$X;"]}, X="a") == "a$X;"
+
+
+def test_a_command_that_fails_is_refused_without_its_output() -> None:
+    failing = f"import sys; print('{SECRET}'); print('{SECRET}', file=sys.stderr); sys.exit(7)"
+    error = refusal({"command": [sys.executable, "-c", failing]})
+    assert error.code == "X1863" and "exit status 7" in error.message
+    assert refusal({"command": ["/nonexistent/program"]}).code == "X1863"
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(secret_sources, "COMMAND_SECONDS", 0.5)
+    pid_file = tmp_path / "pid"
+    error = refusal({"command": ["sh", "-c", f"sleep 600 & echo $! > {pid_file}; wait"]})
+    assert error.code == "X1863" and "longer than" in error.message
+    deadline = time.monotonic() + 20
+    stat_file = Path(f"/proc/{pid_file.read_text().strip()}/stat")
+    while stat_file.exists() and stat_file.read_text().rpartition(") ")[2][0] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_reading_that_is_stopped_ends_its_command(tmp_path: Path) -> None:
+    began = tmp_path / "began"
+    command = ["sh", "-c", f"echo > {began}; exec sleep 600"]
+    spec = spec_from_mapping({"name": "x", "source": COMMAND, "env": {"T": {"command": command}}})
+    reading = SecretReading(spec, os.environ)
+    outcome: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            reading.run()
+        except Refused as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not began.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    reading.stop()
+    thread.join(20)
+    assert not thread.is_alive() and len(outcome) == 1
+
+
+def test_the_keyring_is_asked_for_a_service_and_a_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keyring.py").write_text(
+        f"def get_password(*entry): return {{('a/b', 'me'): {SECRET!r}}}.get(entry)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert read({"keyring": "a/b/me"}, PYTHONPATH=str(tmp_path)) == SECRET
+    assert refusal({"keyring": "a/other"}, PYTHONPATH=str(tmp_path)).code == "X1864"
+
+
+def test_without_the_package_the_keyring_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_sources, "find_spec", lambda _: None)
+    error = refusal({"keyring": "service/me"})
+    assert error.code == "X1864" and "pip install keyring" in error.help
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {},
+        {"file": "a", "from": "B"},
+        {"file": ""},
+        {"file": ["a"]},
+        {"command": "pass show x"},
+        {"command": []},
+        {"command": [""]},
+        {"keyring": "service"},
+        {"keyring": "/user"},
+        {"vault": "x"},
+    ],
+)
+def test_a_reference_that_is_not_one_is_a_problem_of_the_config(reference: Any) -> None:
+    with pytest.raises(ConfigError):
+        spec_from_mapping({"name": "x", "source": COMMAND, "env": {"TOKEN": reference}})
+
+
+def test_a_token_of_a_remote_server_can_be_in_a_file_and_its_url_cannot() -> None:
+    remote = {
+        "name": "far",
+        "dialect": "mcp",
+        "source": {"type": "http", "url": "https://h.example"},
+    }
+    source = {**remote["source"], "token": {"file": "token"}}  # type: ignore[dict-item]
+    spec = spec_from_mapping({**remote, "source": source})
+    assert isinstance(spec.env["EXTHOST_BRIDGE_TOKEN"], SecretSource)
+    with pytest.raises(ConfigError):
+        spec_from_mapping({**remote, "source": {"type": "http", "url": {"file": "url"}}})
+
+
+def test_a_source_says_where_the_secret_is() -> None:
+    source = SecretSource.make("command", ("pass", "show"))
+    assert (source.kind, source.place) == ("command", ["pass", "show"])

@@ -1,0 +1,18 @@
+"""The command that compiles a program is found from the files beside it."""
+
+from pathlib import Path
+
+from exthost.process.build_command import find_build_command
+
+
+def test_programs_of_go_and_rust_have_a_build_command(tmp_path: Path) -> None:
+    assert find_build_command(tmp_path / "tool") is None
+    (tmp_path / "go.mod").write_text("module tool")
+    build = find_build_command(tmp_path / "tool")
+    assert build == (("go", "build", "-o", "tool", "."), tmp_path)
+    (tmp_path / "Cargo.toml").write_text("")
+    build = find_build_command(tmp_path / "target" / "release" / "tool")
+    assert build == (("cargo", "build", "--release", "--quiet"), tmp_path)
+    build = find_build_command(tmp_path / "target" / "debug" / "tool")
+    assert build == (("cargo", "build", "--quiet"), tmp_path)
+    assert find_build_command(tmp_path / "elsewhere" / "release" / "tool") is None

@@ -1,0 +1,34 @@
+"""Answers of name servers are read, and damaged ones are ignored."""
+
+import struct
+
+import pytest
+
+from exthost.process.dns_answers import read_answer
+
+QUESTION = b"\x03api\x07Example\x03com\x00" + struct.pack("!HH", 1, 1)
+ALIAS = b"\xc0\x0c" + struct.pack("!HHIH", 5, 1, 60, 2) + b"\xc0\x10"
+IPV4 = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + bytes((192, 0, 2, 7))
+IPV6 = b"\xc0\x0c" + struct.pack("!HHIH", 28, 1, 60, 16) + bytes(15) + b"\x01"
+
+
+def answer(*records: bytes) -> bytes:
+    return struct.pack("!HHHHHH", 7, 0x8180, 1, len(records), 0, 0) + QUESTION + b"".join(records)
+
+
+def test_the_name_and_all_addresses_are_read() -> None:
+    assert read_answer(answer(ALIAS, IPV4, IPV6)) == ("api.example.com", ("192.0.2.7", "::1"))
+
+
+def test_a_name_without_addresses_is_read() -> None:
+    assert read_answer(answer()) == ("api.example.com", ())
+
+
+@pytest.mark.parametrize("end", range(len(answer(IPV4))))
+def test_a_cut_answer_is_ignored_or_has_no_address(end: int) -> None:
+    assert read_answer(answer(IPV4)[:end])[1] == ()
+
+
+def test_a_name_that_points_to_itself_is_ignored() -> None:
+    header = struct.pack("!HHHHHH", 7, 0x8180, 1, 0, 0, 0)
+    assert read_answer(header + b"\xc0\x0c" + bytes(4)) == ("", ())
