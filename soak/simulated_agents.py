@@ -12,7 +12,7 @@ import selectors
 import socket
 import time
 
-from exthost.cluster.link import HEARTBEAT_SECONDS, Link
+from exthost.cluster.link import HEARTBEAT_SECONDS, Connection, Link
 from exthost.cluster.messages import encode_exit, hello, stream_numbers
 from exthost.cluster.multiplexer import Kind
 from exthost.process.exit_status import ExitStatus
@@ -28,7 +28,7 @@ class SimulatedAgent:
         self._socket.sendall(nonce.encode() + b"\n")
         self._socket.setblocking(False)
         self._processes: dict[int, bytes] = {}  # an incomplete line of each, by the stdin's number
-        self.link = Link(self._socket, self._watch_writable)
+        self.link = Link(Connection(self._socket), self._watch_writable)
         selector.register(self._socket, selectors.EVENT_READ, self)
         self.link.send_message(0, hello())
 
@@ -45,13 +45,13 @@ class SimulatedAgent:
             return True
         except OSError:
             return False
-        for event in events:
-            if event.kind == Kind.DATA:
-                self._answer(event.stream, bytes(event.payload))
-            elif event.kind == Kind.END and event.stream in self._processes:
-                self._exit(event.stream)
-            elif event.kind == Kind.MESSAGE and "order" in event.payload:
-                self._start(event.stream)
+        for kind, stream, payload in events:
+            if kind == Kind.DATA:
+                self._answer(stream, bytes(payload))
+            elif kind == Kind.END and stream in self._processes:
+                self._exit(stream)
+            elif kind == Kind.MESSAGE and "order" in payload:
+                self._start(stream)
         return True
 
     def _start(self, number: int) -> None:

@@ -65,8 +65,8 @@ def test_orders_and_exits_are_the_same_after_the_transfer(order: Order, status: 
     sender.send_message(4, encode_order(order))
     sender.send_message(4, encode_exit(status))
     first, second = receiver.receive(b"".join(sender.take_output()))
-    assert decode_order(first.payload) == order
-    assert decode_exit(second.payload) == status
+    assert decode_order(first[2]) == order
+    assert decode_exit(second[2]) == status
 
 
 @pytest.mark.parametrize(

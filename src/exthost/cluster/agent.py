@@ -27,9 +27,9 @@ from typing import IO, Any
 
 from exthost.cluster.agent_process import AgentProcess, PipeWriter
 from exthost.cluster.folders import FolderStore
-from exthost.cluster.link import HEARTBEAT_SECONDS, Link, tune
+from exthost.cluster.link import HEARTBEAT_SECONDS, Connection, Link, tune
 from exthost.cluster.messages import decode_order, hello
-from exthost.cluster.multiplexer import FrameEvent, Kind
+from exthost.cluster.multiplexer import Kind
 from exthost.cluster.poller import Poller
 from exthost.cluster.preparation import encode_error, prepare_on_node
 from exthost.errors import ExthostError
@@ -49,6 +49,8 @@ _KILL_SECONDS = 1.0
 
 # How often the host gets the processor time and memory of the processes.
 _USAGE_SECONDS = 3.0
+
+_DATA = int(Kind.DATA)
 
 # The most starts at a time. Each checks files, which may take seconds.
 _MAX_STARTS = 4
@@ -82,19 +84,21 @@ def _close_output() -> None:
     os.close(null)
 
 
-def _connect(address: str, certificates: str, nonce: str) -> socket.socket:
+def _connect(address: str, certificates: str, nonce: str) -> Connection:
     """Connect to the host and present the nonce. Raises OSError."""
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS)
     tune(connection)
+    tls, line = None, nonce.encode() + b"\n"
     if certificates:
         # Imported only if needed, because it takes as long as all other imports together.
         from exthost.cluster.tls import connect_as_node
 
-        connection = connect_as_node(connection, certificates)
-    connection.sendall(nonce.encode() + b"\n")
+        tls = connect_as_node(connection, certificates)
+        line = tls.encrypt([line])
+    connection.sendall(line)
     connection.setblocking(False)
-    return connection
+    return Connection(connection, tls)
 
 
 def _reset_inherited() -> None:
@@ -112,7 +116,7 @@ def _reset_inherited() -> None:
 class Agent:
     """Runs processes for one host until the host, or the process `companion`, is gone."""
 
-    def __init__(self, connection: socket.socket, companion: int = 0) -> None:
+    def __init__(self, connection: Connection, companion: int = 0) -> None:
         self._poller = Poller()
         self._link = Link(connection, self._watch_writable)
         self._processes: dict[int, AgentProcess] = {}
@@ -141,14 +145,14 @@ class Agent:
 
     def run(self) -> None:
         """Carry out orders until the end."""
-        self._link.send_message(0, hello())
-        next_beat = time.monotonic()
+        wait, monotonic = self._poller.wait, time.monotonic
+        next_beat = 0.0
         while not self._end_reason:
-            now = time.monotonic()
+            now = monotonic()
             if now >= next_beat:
-                next_beat = now + HEARTBEAT_SECONDS
                 self._beat(now)
-            self._poller.wait(max(0.0, next_beat - time.monotonic()))
+                next_beat = now + HEARTBEAT_SECONDS
+            wait(next_beat - now)
         self._close()
 
     def _beat(self, now: float) -> None:
@@ -180,19 +184,16 @@ class Agent:
             self._end(f"its connection has ended: {error}")
             return
         self._last_received = time.monotonic()
-        for event in events:
-            if event[0] == Kind.DATA:
-                pipe = self._inputs.get(event[1])
+        for kind, stream, payload in events:
+            if kind == _DATA:
+                pipe = self._inputs.get(stream)
                 if pipe is not None:
-                    pipe.feed(event[2])
+                    pipe.feed(payload)
             else:
-                self._on_event(event)
-        while self._link.has_decrypted and not self._end_reason:
-            self._on_readable()
+                self._on_event(kind, stream, payload)
 
-    def _on_event(self, event: FrameEvent) -> None:
-        stream = event.stream
-        match event.kind:
+    def _on_event(self, kind: int, stream: int, payload: Any) -> None:
+        match kind:
             case Kind.CREDIT:
                 if (process := self._outputs.get(stream)) is not None:
                     process.outputs[stream].resume()
@@ -205,7 +206,7 @@ class Agent:
                     process.outputs[stream].close()
             case Kind.MESSAGE:
                 try:
-                    self._on_message(stream, event.payload)
+                    self._on_message(stream, payload)
                 except (KeyError, TypeError, ValueError) as error:
                     self._end(f"the host sent an invalid message: {error!r:.200}")
 
@@ -217,6 +218,7 @@ class Agent:
             ).start()
         elif "welcome" in message:
             self._silence = float(message["welcome"]["silence"])
+            self._link.send_message(0, hello())
         elif number in self._processes:
             if "kill" in message:
                 self._processes[number].child.kill()

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from exthost.cluster.folders import write_folder
-from exthost.cluster.link import HEARTBEAT_SECONDS, Link
+from exthost.cluster.link import HEARTBEAT_SECONDS, Connection, Link
 from exthost.cluster.messages import NUMBERS_PER_PROCESS, Order, encode_order, stream_numbers
-from exthost.cluster.multiplexer import FrameEvent, Kind, ProtocolError
+from exthost.cluster.multiplexer import Kind, ProtocolError
 from exthost.cluster.remote_child import RemoteChild
 from exthost.cluster.streams import IncomingStream, OutgoingStream
 from exthost.launch.package_tree import PackageTree
@@ -44,14 +44,14 @@ class AgentConnection:
     the reason when the connection has ended."""
 
     def __init__(
-        self, link_socket: Any, node: str, silence: float, on_lost: Callable[[str], None]
+        self, connection: Connection, node: str, silence: float, on_lost: Callable[[str], None]
     ) -> None:
         self.node = node
         self.hello: Mapping[str, Any] | None = None
         self.lost_reason = ""  # why the connection has ended, "" while it is open
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._link = Link(link_socket, self._watch_writable)
+        self._link = Link(connection, self._watch_writable)
         self._silence = silence
         self._on_lost = on_lost
         self._last_received = time.monotonic()
@@ -150,36 +150,33 @@ class AgentConnection:
             self.lose(f"the connection to node {self.node} has ended: {error}")
             return
         self._last_received = time.monotonic()
-        touched: dict[IncomingStream, None] = {}
-        for event in events:
-            if event[0] == _DATA:
-                stream = self._incoming.get(event[1])
-                if stream is not None:
-                    stream.feed(event[2])
-                    touched[stream] = None
+        readable: list[IncomingStream] = []
+        for kind, number, payload in events:
+            if kind == _DATA:
+                stream = self._incoming.get(number)
+                if stream is not None and stream.feed(payload):
+                    readable.append(stream)
             elif not self.lost_reason:
-                self._on_event(event)
-        for stream in touched:
+                self._on_event(kind, number, payload)
+        for stream in readable:
             stream.notify()
-        if self._link.has_decrypted and not self.lost_reason:
-            self._loop.call_soon(self._on_readable)
 
-    def _on_event(self, event: FrameEvent) -> None:
-        match event.kind:
+    def _on_event(self, kind: int, stream: int, payload: Any) -> None:
+        match kind:
             case Kind.CREDIT:
-                if (outgoing := self._outgoing.get(event.stream)) is not None:
+                if (outgoing := self._outgoing.get(stream)) is not None:
                     outgoing.notify()
-                elif (folder := self._folders.get(event.stream)) is not None:
+                elif (folder := self._folders.get(stream)) is not None:
                     folder.has_room.set()
             case Kind.END:
-                if (incoming := self._incoming.get(event.stream)) is not None:
+                if (incoming := self._incoming.get(stream)) is not None:
                     incoming.end()
             case Kind.RESET:
-                if (outgoing := self._outgoing.get(event.stream)) is not None:
+                if (outgoing := self._outgoing.get(stream)) is not None:
                     outgoing.abort()
             case Kind.MESSAGE:
                 try:
-                    self._on_message(event.stream, event.payload)
+                    self._on_message(stream, payload)
                 except (TypeError, ValueError, KeyError, AttributeError) as error:
                     self.lose(f"node {self.node} sent an invalid message: {error!r:.200}")
 

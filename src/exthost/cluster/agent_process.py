@@ -10,9 +10,11 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from os import read, write
 
 from exthost.cluster.link import Link
 from exthost.cluster.messages import encode_exit, stream_numbers
+from exthost.cluster.multiplexer import CONSUME_BYTES
 from exthost.cluster.poller import Poller
 from exthost.process.child import CLOSED, Child
 from exthost.process.large_reads import widen
@@ -29,7 +31,16 @@ class PipeWriter:
     """Writes what arrives in a stream to a pipe. When nothing reads the pipe any more, the stream
     is reset."""
 
-    __slots__ = ("_backlog", "_fd", "_is_ended", "_is_wide", "_link", "_poller", "_stream")
+    __slots__ = (
+        "_backlog",
+        "_consumed",
+        "_fd",
+        "_is_ended",
+        "_is_wide",
+        "_link",
+        "_poller",
+        "_stream",
+    )
 
     def __init__(self, link: Link, stream: int, poller: Poller, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -38,6 +49,7 @@ class PipeWriter:
         self._poller = poller
         self._fd = fd
         self._backlog: deque[bytes | memoryview] = deque()
+        self._consumed = 0  # bytes that were written and are not reported yet
         self._is_ended = False
         self._is_wide = False
         link.perform(link.multiplexer.open_incoming, stream)
@@ -60,14 +72,16 @@ class PipeWriter:
 
     def _write(self, data: bytes | memoryview) -> int:
         try:
-            count = os.write(self._fd, data)
+            count = write(self._fd, data)
         except BlockingIOError:
             return 0
         except OSError:
             self._break()
             return 0
-        multiplexer = self._link.multiplexer
-        self._link.perform(multiplexer.consume, self._stream, count)
+        self._consumed += count
+        if self._consumed >= CONSUME_BYTES:
+            consumed, self._consumed = self._consumed, 0
+            self._link.perform(self._link.multiplexer.consume, self._stream, consumed)
         return count
 
     def _on_writable(self) -> None:
@@ -107,7 +121,7 @@ class PipeWriter:
 class PipeReader:
     """Sends what a process writes to a pipe."""
 
-    __slots__ = ("_fd", "_is_watched", "_link", "_poller", "_read_bytes", "_stream")
+    __slots__ = ("_credits", "_fd", "_is_watched", "_link", "_poller", "_read_bytes", "_stream")
 
     def __init__(self, link: Link, stream: int, poller: Poller, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -115,6 +129,7 @@ class PipeReader:
         self._stream = stream
         self._poller = poller
         self._fd = fd
+        self._credits = link.multiplexer.credits
         self._read_bytes = _READ_BYTES
         self._is_watched = False
         link.perform(link.multiplexer.open_outgoing, stream)
@@ -145,13 +160,13 @@ class PipeReader:
         """Read once, and send it. Return whether there may be more to read now."""
         if self._fd == CLOSED:
             return False
-        credit = self._link.multiplexer.credit(self._stream)
+        credit = self._credits.get(self._stream, 0)
         if not credit or not self._link.has_room:
             self._pause()
             return False
-        size = min(self._read_bytes, credit)
+        size = self._read_bytes
         try:
-            data = os.read(self._fd, size)
+            data = read(self._fd, size if size < credit else credit)
         except BlockingIOError:
             return False
         except OSError:

@@ -6,14 +6,16 @@ only the thread of the event loop receives.
 """
 
 import socket
-import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exthost.cluster.multiplexer import FrameEvent, Multiplexer
+
+if TYPE_CHECKING:  # an agent without TLS starts faster if it does not import the module
+    from exthost.cluster.tls import TlsSession
 
 # While more than this waits to be sent, no further output of processes is accepted.
 MAX_UNSENT_BYTES = 512 * 1024
@@ -24,9 +26,6 @@ HEARTBEAT_SECONDS = 1.0
 # The size of a read. After a read that was full, the next one is larger.
 _READ_BYTES = 64 * 1024
 _LARGE_READ_BYTES = 1024 * 1024
-
-# The most that is decrypted at once. A TLS record has 16 KiB, and is decrypted in one step.
-_TLS_READ_BYTES = 256 * 1024
 
 # The most buffers of one write. Linux allows 1024.
 _MAX_BUFFERS = 256
@@ -46,14 +45,37 @@ def tune(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
 
 
-class Link:
-    """A connected socket in non-blocking mode, plain or encrypted. `watch_writable` is called with
-    True when something waits to be sent, and with False when nothing does; any thread may call
-    it."""
+class Connection(NamedTuple):
+    """A connected socket in non-blocking mode. `tls` encrypts what is sent and decrypts what is
+    received; without it the connection is plain."""
 
-    def __init__(self, connection: socket.socket, watch_writable: Callable[[bool], None]) -> None:
-        self._socket = connection
-        self._is_encrypted = isinstance(connection, ssl.SSLSocket)
+    socket: socket.socket
+    tls: "TlsSession | None" = None
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+
+class Link:
+    """The frames on a connection. `watch_writable` is called with True when something waits to be
+    sent, and with False when nothing does; any thread may call it."""
+
+    __slots__ = (
+        "_is_watching",
+        "_read_bytes",
+        "_socket",
+        "_tls",
+        "_unsent",
+        "_unsent_bytes",
+        "_watch_writable",
+        "is_closed",
+        "lock",
+        "multiplexer",
+    )
+
+    def __init__(self, connection: Connection, watch_writable: Callable[[bool], None]) -> None:
+        self._socket, self._tls = connection
         self._watch_writable = watch_writable
         self._read_bytes = _READ_BYTES
         self._unsent: deque[bytes | memoryview] = deque()
@@ -77,43 +99,14 @@ class Link:
     def receive(self) -> list[FrameEvent]:
         """Read once. Raises BlockingIOError if nothing has arrived, ProtocolError, and
         ConnectionError or another OSError at the end of the connection."""
-        if not self._is_encrypted:
-            data = self._receive_plain()
-            with self.lock:
-                return self.multiplexer.receive(data)
-        with self.lock:  # OpenSSL does not allow to read and write at the same time
-            return self.multiplexer.receive(self._receive_encrypted())
-
-    def _receive_plain(self) -> bytes:
         data = self._socket.recv(self._read_bytes)
         if not data:
             raise ConnectionError("the connection was closed")
         self._read_bytes = _LARGE_READ_BYTES if len(data) >= _READ_BYTES else _READ_BYTES
-        return data
-
-    def _receive_encrypted(self) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        while size < _TLS_READ_BYTES:
-            try:
-                part = self._socket.recv(_READ_BYTES)
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                break
-            if not part:
-                if parts:
-                    break  # the next read reports the end
-                raise ConnectionError("the connection was closed")
-            parts.append(part)
-            size += len(part)
-        if not parts:
-            raise BlockingIOError
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    @property
-    def has_decrypted(self) -> bool:
-        """Whether more was decrypted than `receive` has returned, so that the socket need not be
-        readable."""
-        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+        with self.lock:
+            if self._tls is not None:
+                data = self._tls.decrypt(data)
+            return self.multiplexer.receive(data)
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -121,7 +114,12 @@ class Link:
         """Send as much as the credit of the stream and the socket allow. Return the number of
         bytes."""
         with self.lock:
-            if self._unsent_bytes >= MAX_UNSENT_BYTES:
+            if not self._unsent:
+                frame = self.multiplexer.pack(stream, data)
+                if frame:
+                    self._send_buffers([frame], len(frame))
+                    return len(data)
+            elif self._unsent_bytes >= MAX_UNSENT_BYTES:
                 return 0
             count = self.multiplexer.send(stream, data)
             if count:
@@ -156,18 +154,22 @@ class Link:
     def _send_output(self) -> None:
         """Send the output of the multiplexer. The lock is held."""
         size = self.multiplexer.output_bytes
-        buffers = self.multiplexer.take_output()
+        self._send_buffers(self.multiplexer.take_output(), size)
+
+    def _send_buffers(self, buffers: list[bytes | memoryview], size: int) -> None:
+        """Send buffers of this size together. What the socket does not accept is kept."""
         if self.is_closed:
             return
+        if self._tls is not None:
+            encrypted = self._tls.encrypt(buffers)
+            buffers, size = [encrypted], len(encrypted)
         if not self._unsent:
-            if self._is_encrypted and len(buffers) > 1:
-                buffers = [b"".join(buffers)]
             try:
                 if len(buffers) == 1:
                     sent = self._socket.send(buffers[0])
                 else:
                     sent = self._socket.sendmsg(buffers[:_MAX_BUFFERS])
-            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            except BlockingIOError:
                 sent = 0
             except OSError:
                 return  # `receive` reports the end of the connection
@@ -187,15 +189,8 @@ class Link:
     def _send_unsent(self) -> None:
         while self._unsent and not self.is_closed:
             try:
-                if self._is_encrypted:
-                    if len(self._unsent) > 1:
-                        joined = b"".join(self._unsent)
-                        self._unsent.clear()
-                        self._unsent.append(joined)
-                    sent = self._socket.send(self._unsent[0])
-                else:
-                    sent = self._socket.sendmsg(tuple(islice(self._unsent, _MAX_BUFFERS)))
-            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                sent = self._socket.sendmsg(tuple(islice(self._unsent, _MAX_BUFFERS)))
+            except BlockingIOError:
                 return
             except OSError:
                 self._unsent.clear()

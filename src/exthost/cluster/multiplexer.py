@@ -24,7 +24,7 @@ import json
 import struct
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 # Of the protocol. Both ends must have the same.
 PROTOCOL_VERSION = 1
@@ -35,6 +35,10 @@ WINDOW_BYTES = 256 * 1024
 
 # The window of a stream whose receiver prepares for large messages (`widen`).
 WIDE_WINDOW_BYTES = 2 * 1024 * 1024
+
+# A receiver reports what it has consumed in steps of this size, because a report for each small
+# message would cost as much as the message.
+CONSUME_BYTES = WINDOW_BYTES // 8
 
 # The most bytes of one frame: other streams wait no longer than it takes to send them.
 MAX_FRAME_BYTES = 256 * 1024
@@ -73,12 +77,9 @@ class ProtocolError(ValueError):
     """The peer has sent something that the protocol does not allow."""
 
 
-class FrameEvent(NamedTuple):
-    """What was received: `payload` is bytes (DATA), or an object (MESSAGE), otherwise None."""
-
-    kind: int
-    stream: int
-    payload: Any = None
+# What was received: the kind, the number of the stream, and the payload: bytes (DATA), an object
+# (MESSAGE), otherwise None. It is a plain tuple, because there is one for each frame.
+FrameEvent = tuple[int, int, Any]
 
 
 class _Incoming:
@@ -94,10 +95,10 @@ class _Incoming:
 
 class Multiplexer:
     """One end of a connection. `output` has the buffers to send, in order, and `output_bytes` their
-    size; `take_output` removes them."""
+    size; `take_output` removes them. `credits` has the number of bytes that may be sent now in each
+    stream that this end sends."""
 
     __slots__ = (
-        "_credit",
         "_frame_kind",
         "_frame_left",
         "_frame_stream",
@@ -105,6 +106,7 @@ class Multiplexer:
         "_incoming",
         "_parts",
         "_small",
+        "credits",
         "output",
         "output_bytes",
     )
@@ -112,7 +114,7 @@ class Multiplexer:
     def __init__(self) -> None:
         self.output: list[bytes | memoryview] = []
         self.output_bytes = 0
-        self._credit: dict[int, int] = {}  # of the streams that are sent
+        self.credits: dict[int, int] = {}
         self._incoming: dict[int, _Incoming] = {}
         self._parts: dict[int, bytearray] = {}  # unfinished messages, by stream
         self._head = b""  # an incomplete header
@@ -123,22 +125,28 @@ class Multiplexer:
 
     def open_outgoing(self, stream: int) -> None:
         """Begin a stream that this end sends."""
-        self._credit[stream] = WINDOW_BYTES
+        self.credits[stream] = WINDOW_BYTES
 
-    def credit(self, stream: int) -> int:
-        """Return how many bytes of a stream may be sent now; 0 if it is not open."""
-        return self._credit.get(stream, 0)
+    def pack(self, stream: int, data: bytes | memoryview) -> bytes:
+        """Return the frame of `data`, to be sent at once. Return b"" if `send` has to be used: the
+        data is large, or the credit does not suffice, or other output waits."""
+        size = len(data)
+        credit = self.credits.get(stream, 0)
+        if size > credit or size > _JOIN_BYTES or self.output or not size:
+            return b""
+        self.credits[stream] = credit - size
+        return _HEADER.pack(size << 8 | _DATA, stream) + data
 
     def send(self, stream: int, data: bytes | memoryview) -> int:
         """Send as much of `data` as the credit of the stream allows. Return the number of bytes."""
-        credit = self._credit.get(stream, 0)
+        credit = self.credits.get(stream, 0)
         size = len(data)
         if size > credit:
             size = credit
             data = memoryview(data)[:size]
         if not size:
             return 0
-        self._credit[stream] = credit - size
+        self.credits[stream] = credit - size
         if size <= MAX_FRAME_BYTES:
             self._add_frame(_DATA, stream, data)
         else:
@@ -149,7 +157,7 @@ class Multiplexer:
 
     def end(self, stream: int) -> None:
         """End a stream that this end sends. Does nothing if it is not open."""
-        if self._credit.pop(stream, None) is not None:
+        if self.credits.pop(stream, None) is not None:
             self._add_frame(Kind.END, stream)
 
     def send_message(self, stream: int, message: Mapping[str, Any]) -> None:
@@ -214,6 +222,20 @@ class Multiplexer:
 
     def receive(self, data: bytes) -> list[FrameEvent]:
         """Return what these bytes mean. Raises ProtocolError."""
+        if not self._frame_left and not self._head and len(data) > 8:
+            # Nearly always, the bytes of one read are one whole frame of data.
+            length_and_kind, stream = _HEADER.unpack_from(data)
+            size = len(data) - 8
+            if length_and_kind == size << 8 | _DATA and size <= MAX_FRAME_BYTES:
+                incoming = self._incoming.get(stream)
+                if incoming is not None and size <= incoming.room:
+                    incoming.room -= size
+                    payload = data[8:] if size < _VIEW_BYTES else memoryview(data)[8:]
+                    return [(_DATA, stream, payload)]
+        return self._receive_frames(data)
+
+    def _receive_frames(self, data: bytes) -> list[FrameEvent]:
+        """Return what these bytes mean, which may be several frames, or parts of them."""
         events: list[FrameEvent] = []
         if self._head:
             data = self._head + data
@@ -240,7 +262,7 @@ class Multiplexer:
             self._frame_left -= count
             if self._frame_kind == _DATA:
                 if self._frame_stream in self._incoming:
-                    events.append(FrameEvent(_DATA, self._frame_stream, chunk))
+                    events.append((_DATA, self._frame_stream, chunk))
             elif self._frame_left:
                 self._small += chunk
             else:
@@ -266,15 +288,15 @@ class Multiplexer:
             case Kind.CREDIT:
                 if len(payload) != _CREDIT.size:
                     raise ProtocolError("a frame with a credit of another size")
-                if stream in self._credit:
-                    self._credit[stream] += _CREDIT.unpack(payload)[0]
-                    events.append(FrameEvent(kind, stream))
+                if stream in self.credits:
+                    self.credits[stream] += _CREDIT.unpack(payload)[0]
+                    events.append((kind, stream, None))
             case Kind.END:
                 if self._incoming.pop(stream, None) is not None:
-                    events.append(FrameEvent(kind, stream))
+                    events.append((kind, stream, None))
             case Kind.RESET:
-                if self._credit.pop(stream, None) is not None:
-                    events.append(FrameEvent(kind, stream))
+                if self.credits.pop(stream, None) is not None:
+                    events.append((kind, stream, None))
             case Kind.PART | Kind.MESSAGE:
                 self._on_message(kind, stream, payload, events)
 
@@ -292,4 +314,4 @@ class Multiplexer:
             raise ProtocolError(f"a message is not JSON: {error}") from None
         if not isinstance(message, dict):
             raise ProtocolError("a message is not an object")
-        events.append(FrameEvent(kind, stream, message))
+        events.append((kind, stream, message))

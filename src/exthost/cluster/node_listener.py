@@ -13,9 +13,8 @@ import logging
 import resource
 import secrets
 import socket
-import ssl
 
-from exthost.cluster.link import tune
+from exthost.cluster.link import Connection, tune
 from exthost.cluster.messages import NONCE_BYTES
 from exthost.cluster.tls import HostCertificates, default_folder
 from exthost.config.cluster import ClusterSettings, is_loopback
@@ -27,6 +26,9 @@ _log = logging.getLogger("exthost.cluster")
 
 # How long a connection may take to present its nonce.
 _NONCE_SECONDS = 5.0
+
+# The size of a read of an encrypted nonce. What follows it is decrypted later.
+_TLS_READ_BYTES = 1024
 
 # How many connections may be open that have not sent a valid nonce yet. If the process may open few
 # file descriptors, it is this part of them. One peer may have this part of the connections.
@@ -49,7 +51,7 @@ class NodeListener:
         self._unauthenticated: set[asyncio.Task[None]] = set()
         self._limit: ConnectionLimit[asyncio.Task[None]] = _make_limit()
         self.strangers_closed = 0  # connections that were closed because there were too many
-        self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
+        self._expected: dict[bytes, asyncio.Future[Connection]] = {}
         self.last_refusal = ""  # why the last connection was closed that did not authenticate
         self.address = ""
         disown_in_copies(self)
@@ -95,11 +97,11 @@ class NodeListener:
                 settings.host,
             )
 
-    def expect(self) -> tuple[str, "asyncio.Future[socket.socket]"]:
+    def expect(self) -> tuple[str, "asyncio.Future[Connection]"]:
         """Return a new nonce, and the future of the connection that presents it. Cancel the future
         if the connection is no longer needed."""
         nonce = secrets.token_hex(NONCE_BYTES // 2)
-        future: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._expected[nonce.encode()] = future
         future.add_done_callback(lambda _: self._expected.pop(nonce.encode(), None))
         return nonce, future
@@ -131,19 +133,15 @@ class NodeListener:
     async def _authenticate(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         tune(connection)
-        nonce = b""
+        nonce, tls = b"", None
         try:
             async with asyncio.timeout(_NONCE_SECONDS):
                 if self._certificates is not None:
                     await _readable(connection)
                     self._heard()
-                    connection = await self._certificates.accept(connection)
+                    tls = await self._certificates.accept(connection)
                 while len(nonce) <= NONCE_BYTES:  # the nonce and a line feed
-                    try:
-                        data = connection.recv(NONCE_BYTES + 1 - len(nonce))
-                    except (BlockingIOError, ssl.SSLWantReadError):
-                        await _readable(connection)
-                        continue
+                    data = await _receive(Connection(connection, tls), NONCE_BYTES + 1 - len(nonce))
                     if not data:
                         break
                     nonce += data
@@ -158,7 +156,7 @@ class NodeListener:
         if future is None or future.done():
             connection.close()
             return
-        future.set_result(connection)
+        future.set_result(Connection(connection, tls))
 
     def _heard(self) -> None:
         task = asyncio.current_task()
@@ -204,6 +202,21 @@ def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
 def _has_port(address: str) -> bool:
     """Return whether an address has a port: HOST:PORT or [IPV6]:PORT."""
     return address.rpartition(":")[2].isdecimal() and not address.endswith("]")
+
+
+async def _receive(connection: Connection, size: int) -> bytes:
+    """Return at most so many bytes, and b"" at the end. Raises OSError."""
+    source, tls = connection
+    while True:
+        try:
+            return source.recv(size) if tls is None else tls.read(size)
+        except BlockingIOError:
+            await _readable(source)
+            if tls is not None:
+                data = source.recv(_TLS_READ_BYTES)
+                if not data:
+                    return b""
+                tls.receive(data)
 
 
 async def _readable(connection: socket.socket) -> None:

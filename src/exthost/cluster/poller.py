@@ -7,6 +7,8 @@ waits twice for each call of an extension.
 import select
 from collections.abc import Callable
 
+_OUT = select.EPOLLOUT
+
 # The most events of one wait. The others are returned by the next.
 _MAX_EVENTS = 64
 
@@ -50,9 +52,9 @@ class Poller:
         """Wait this long at most until a descriptor is ready, and call the functions of those that
         are."""
         for fd, events in self._epoll.poll(seconds, _MAX_EVENTS):
-            if events & select.EPOLLOUT and fd in self._writable_callbacks:
+            if events & _OUT and fd in self._writable_callbacks:
                 self._writable_callbacks[fd]()
-                if not events & ~select.EPOLLOUT:
+                if not events & ~_OUT:
                     continue
             callback = self._callbacks.get(fd)
             if callback is not None:  # None: an earlier callback has ended the wait for it

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from exthost.cluster.link import Link
+from exthost.cluster.multiplexer import CONSUME_BYTES
 
 
 class IncomingStream:
@@ -17,6 +18,7 @@ class IncomingStream:
     __slots__ = (
         "_callback",
         "_chunks",
+        "_consumed",
         "_is_notifying",
         "_link",
         "_loop",
@@ -32,15 +34,19 @@ class IncomingStream:
         self._loop = loop
         self._chunks: deque[bytes | memoryview] = deque()
         self._callback: Callable[[], None] | None = None
+        self._consumed = 0  # bytes that were read and are not reported yet
         self._is_notifying = False  # whether a call of `notify` is scheduled
         self.is_ended = False
         link.perform(link.multiplexer.open_incoming, stream)
 
     # -- used by the connection --------------------------------------------------------------
 
-    def feed(self, data: bytes | memoryview) -> None:
-        """Add bytes that were received."""
-        self._chunks.append(data)
+    def feed(self, data: bytes | memoryview) -> bool:
+        """Add bytes that were received. Return whether `notify` is to be called: there were none
+        before."""
+        chunks = self._chunks
+        chunks.append(data)
+        return len(chunks) == 1
 
     def end(self) -> None:
         """Report the end of the stream when everything before it was read."""
@@ -53,7 +59,8 @@ class IncomingStream:
         self._is_notifying = False
         if self._callback is not None and (self._chunks or self.is_ended):
             self._callback()
-            self._schedule()
+            if self._chunks or self.is_ended:
+                self._schedule()
 
     def _schedule(self) -> None:
         is_readable = self._chunks or self.is_ended
@@ -73,7 +80,9 @@ class IncomingStream:
             data = bytes(chunks.popleft())  # not a copy, if it is bytes already
         else:
             data = self._join(size)
-        self._consume(len(data))
+        self._consumed += len(data)
+        if self._consumed >= CONSUME_BYTES:
+            self._report_consumed()
         return data
 
     def _join(self, size: int) -> bytes:
@@ -102,10 +111,13 @@ class IncomingStream:
                 chunk = view[:room]
             buffer[count : count + len(chunk)] = chunk
             count += len(chunk)
-        self._consume(count)
+        self._consumed += count
+        if self._consumed >= CONSUME_BYTES:
+            self._report_consumed()
         return count
 
-    def _consume(self, count: int) -> None:
+    def _report_consumed(self) -> None:
+        count, self._consumed = self._consumed, 0
         if not self.is_ended:
             self._link.perform(self._link.multiplexer.consume, self._stream, count)
 
@@ -193,7 +205,8 @@ class OutgoingStream:
     def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         self._callback = callback
         # There may be room again by now, which would not be reported a second time.
-        if self.is_broken or (self._link.has_room and self._link.multiplexer.credit(self._stream)):
+        has_credit = self._link.multiplexer.credits.get(self._stream, 0) > 0
+        if self.is_broken or (self._link.has_room and has_credit):
             loop.call_soon(self.notify)
 
     def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -10,7 +10,9 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from exthost.errors import ConfigError
 from exthost.process.state_root import state_root
@@ -23,6 +25,12 @@ NODE_NAME = "node.exthost.internal"
 DEFAULT_FOLDER = "cluster"
 
 _AUTHORITY = "ca.pem"
+
+# The size of a read of the handshake. Certificates have about 1 KiB.
+_HANDSHAKE_READ_BYTES = 16 * 1024
+
+# The most bytes of one TLS record, and so of one step of decryption.
+_RECORD_BYTES = 16 * 1024
 
 
 def default_folder() -> str:
@@ -55,23 +63,93 @@ class HostCertificates:
             ) from None
         return self._context
 
-    async def accept(self, connection: socket.socket) -> socket.socket:
-        """Return the encrypted connection to a node. Raises OSError if the handshake fails, and
-        ConfigError."""
-        encrypted = self.context().wrap_socket(
-            connection, server_side=True, do_handshake_on_connect=False
-        )
+    async def accept(self, connection: socket.socket) -> "TlsSession":
+        """Return the session with a node after its handshake. Raises OSError if the handshake
+        fails, and ConfigError."""
+        session = TlsSession(self.context(), server_side=True)
+        loop, received = asyncio.get_running_loop(), b""
+        while not session.is_established:
+            # An alert is sent to the peer even if the handshake has failed.
+            await loop.sock_sendall(connection, session.shake_hands(received))
+            session.check_handshake()
+            if not session.is_established:
+                received = await loop.sock_recv(connection, _HANDSHAKE_READ_BYTES)
+                _check_open(received)
+        _check_role(session, NODE_NAME)
+        return session
+
+
+class TlsSession:
+    """Encrypts and decrypts the bytes of one connection, without I/O. `is_established` is whether
+    the handshake is complete."""
+
+    __slots__ = ("_error", "_incoming", "_object", "_outgoing", "is_established")
+
+    def __init__(self, context: ssl.SSLContext, **options: Any) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, **options)
+        self._error: ssl.SSLError | None = None
+        self.is_established = False
+
+    def shake_hands(self, received: bytes) -> bytes:
+        """Continue the handshake with what was received. Return what is to be sent."""
+        self._incoming.write(received)
         try:
-            await _shake_hands(encrypted)
-            _check_role(encrypted, NODE_NAME)
-        except BaseException:
-            encrypted.close()
-            raise
-        return encrypted
+            self._object.do_handshake()
+            self.is_established = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._error = error
+        return self._outgoing.read()
+
+    def check_handshake(self) -> None:
+        """Raise the error with which the handshake has failed, if it has."""
+        if self._error is not None:
+            raise self._error
+
+    def certificate_of_peer(self) -> dict[str, Any]:
+        """Return the fields of the certificate that the peer has presented."""
+        return dict(self._object.getpeercert() or {})
+
+    def encrypt(self, buffers: Sequence[bytes | memoryview]) -> bytes:
+        """Return the buffers as records of TLS."""
+        self._object.write(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+        return self._outgoing.read()
+
+    def receive(self, data: bytes) -> None:
+        """Add bytes that were received, for `read`."""
+        self._incoming.write(data)
+
+    def read(self, size: int) -> bytes:
+        """Return at most so many decrypted bytes. Raises BlockingIOError if none are complete."""
+        try:
+            return self._object.read(size)
+        except ssl.SSLWantReadError:
+            raise BlockingIOError from None
+
+    def decrypt(self, data: bytes) -> bytes:
+        """Return what these received bytes mean, together with those before; b"" if their record is
+        incomplete. Raises OSError."""
+        self._incoming.write(data)
+        parts: list[bytes] = []
+        # Not read until it fails, because the exception takes longer than a small record.
+        while self._incoming.pending:
+            try:
+                part = self._object.read(_RECORD_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            if not part:
+                if parts:
+                    break  # the next call reports the end
+                raise ConnectionError("the connection was closed")
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def connect_as_node(connection: socket.socket, folder: str) -> socket.socket:
-    """Return the encrypted connection to the host. `folder` has the certificates; "default" is that
+def connect_as_node(connection: socket.socket, folder: str) -> TlsSession:
+    """Return the session with the host after the handshake, for which the connection must be in
+    blocking mode. `folder` has the certificates; "default" is that
     in the state folder. Raises OSError."""
     path = default_folder() if folder == "default" else folder
     try:
@@ -81,7 +159,15 @@ def connect_as_node(connection: socket.socket, folder: str) -> socket.socket:
             f"the certificate of the node in {path} cannot be used ({error}): copy ca.pem, "
             "node.pem and node.key there, which `exthost cluster init` has made"
         ) from None
-    return context.wrap_socket(connection, server_hostname=HOST_NAME)
+    session = TlsSession(context, server_hostname=HOST_NAME)
+    received = b""
+    while not session.is_established:
+        connection.sendall(session.shake_hands(received))
+        session.check_handshake()
+        if not session.is_established:
+            received = connection.recv(_HANDSHAKE_READ_BYTES)
+            _check_open(received)
+    return session
 
 
 def _load(protocol: "ssl._SSLMethod", folder: str, role: str) -> ssl.SSLContext:
@@ -94,26 +180,11 @@ def _load(protocol: "ssl._SSLMethod", folder: str, role: str) -> ssl.SSLContext:
     return context
 
 
-def _check_role(connection: ssl.SSLSocket, name: str) -> None:
-    certificate = connection.getpeercert() or {}
-    if ("DNS", name) not in certificate.get("subjectAltName", ()):
+def _check_role(session: TlsSession, name: str) -> None:
+    if ("DNS", name) not in session.certificate_of_peer().get("subjectAltName", ()):
         raise ssl.SSLError("the peer has the certificate of another role")
 
 
-async def _shake_hands(connection: ssl.SSLSocket) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            connection.do_handshake()
-        except ssl.SSLWantReadError:
-            watch, unwatch = loop.add_reader, loop.remove_reader
-        except ssl.SSLWantWriteError:
-            watch, unwatch = loop.add_writer, loop.remove_writer
-        else:
-            return
-        ready = asyncio.Event()
-        watch(connection.fileno(), ready.set)
-        try:
-            await ready.wait()
-        finally:
-            unwatch(connection.fileno())
+def _check_open(received: bytes) -> None:
+    if not received:
+        raise ConnectionError("the peer has closed the connection during the handshake")
