@@ -20,9 +20,9 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import IO, Any
 
 from exthost.cluster.agent_process import AgentProcess, PipeWriter
@@ -128,7 +128,7 @@ class Agent:
         self._store = FolderStore(Path(state_root(os.environ), "folders"))
         self._turns = threading.Semaphore(_MAX_STARTS)
         self._silence = _WELCOME_SECONDS
-        self._last_received = time.monotonic()
+        self._last_received = monotonic()
         self._end_reason = ""
         self._next_usage = 0.0
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -145,7 +145,7 @@ class Agent:
 
     def run(self) -> None:
         """Carry out orders until the end."""
-        wait, monotonic = self._poller.wait, time.monotonic
+        wait = self._poller.wait
         next_beat = 0.0
         while not self._end_reason:
             now = monotonic()
@@ -183,7 +183,7 @@ class Agent:
         except (OSError, ValueError) as error:
             self._end(f"its connection has ended: {error}")
             return
-        self._last_received = time.monotonic()
+        self._last_received = monotonic()
         for kind, stream, payload in events:
             if kind == _DATA:
                 pipe = self._inputs.get(stream)
@@ -373,11 +373,11 @@ def _read_usage(pid: int) -> tuple[float, int]:
 
 
 def _wait_for_exits(children: list[Child]) -> None:
-    deadline = time.monotonic() + _KILL_SECONDS
+    deadline = monotonic() + _KILL_SECONDS
     for child in children:
         exited = select.poll()
         exited.register(child.exit_fd, select.POLLIN)
-        exited.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        exited.poll(max(0.0, deadline - monotonic()) * 1000)
 
 
 if __name__ == "__main__":

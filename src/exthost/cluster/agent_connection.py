@@ -7,8 +7,8 @@ and messages to the processes. One heartbeat covers all of them. If the agent se
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Mapping
+from time import monotonic, perf_counter
 from typing import Any
 
 from exthost.cluster.folders import write_folder
@@ -54,7 +54,7 @@ class AgentConnection:
         self._link = Link(connection, self._watch_writable)
         self._silence = silence
         self._on_lost = on_lost
-        self._last_received = time.monotonic()
+        self._last_received = monotonic()
         self._next_number = NUMBERS_PER_PROCESS
         self._children: dict[int, RemoteChild] = {}
         self._starts: dict[int, asyncio.Future[int]] = {}
@@ -91,7 +91,7 @@ class AgentConnection:
         NodeLost."""
         if self.lost_reason:
             raise NodeLost(self.lost_reason)
-        began = time.perf_counter()
+        began = perf_counter()
         number, self._next_number = self._next_number, self._next_number + NUMBERS_PER_PROCESS
         child = RemoteChild(
             self._link,
@@ -121,7 +121,7 @@ class AgentConnection:
             sender = self._folders.pop(number, None)
             if sender is not None:
                 sender.stop()
-        child.spawn_seconds = time.perf_counter() - began
+        child.spawn_seconds = perf_counter() - began
         return child
 
     def release(self, child: RemoteChild) -> None:
@@ -149,7 +149,7 @@ class AgentConnection:
         except OSError as error:
             self.lose(f"the connection to node {self.node} has ended: {error}")
             return
-        self._last_received = time.monotonic()
+        self._last_received = monotonic()
         readable: list[IncomingStream] = []
         for kind, number, payload in events:
             if kind == _DATA:
@@ -207,7 +207,7 @@ class AgentConnection:
     # -- the heartbeat -----------------------------------------------------------------------
 
     def _beat(self) -> None:
-        now = time.monotonic()
+        now = monotonic()
         if now - self._last_received > HEARTBEAT_SECONDS:
             self._on_readable()  # the host may have been too busy to read what has arrived
             if self.lost_reason:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from os import read, write
 
-from exthost.cluster.link import Link
+from exthost.cluster.link import MAX_UNSENT_BYTES, Link
 from exthost.cluster.messages import encode_exit, stream_numbers
 from exthost.cluster.multiplexer import CONSUME_BYTES
 from exthost.cluster.poller import Poller
@@ -56,9 +56,9 @@ class PipeWriter:
 
     def feed(self, data: bytes | memoryview) -> None:
         """Write, or keep what does not fit into the pipe."""
-        if self._fd == CLOSED:
-            return
         if not self._backlog:
+            if self._fd == CLOSED:
+                return
             count = self._write(data)
             if count == len(data) or self._fd == CLOSED:
                 return
@@ -161,7 +161,7 @@ class PipeReader:
         if self._fd == CLOSED:
             return False
         credit = self._credits.get(self._stream, 0)
-        if not credit or not self._link.has_room:
+        if not credit or self._link.unsent_bytes >= MAX_UNSENT_BYTES:
             self._pause()
             return False
         size = self._read_bytes

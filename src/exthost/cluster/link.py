@@ -8,7 +8,7 @@ only the thread of the event loop receives.
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,7 +59,8 @@ class Connection(NamedTuple):
 
 class Link:
     """The frames on a connection. `watch_writable` is called with True when something waits to be
-    sent, and with False when nothing does; any thread may call it."""
+    sent, and with False when nothing does; any thread may call it. `unsent_bytes` is the size of
+    what waits."""
 
     __slots__ = (
         "_is_watching",
@@ -67,11 +68,11 @@ class Link:
         "_socket",
         "_tls",
         "_unsent",
-        "_unsent_bytes",
         "_watch_writable",
         "is_closed",
         "lock",
         "multiplexer",
+        "unsent_bytes",
     )
 
     def __init__(self, connection: Connection, watch_writable: Callable[[bool], None]) -> None:
@@ -79,7 +80,7 @@ class Link:
         self._watch_writable = watch_writable
         self._read_bytes = _READ_BYTES
         self._unsent: deque[bytes | memoryview] = deque()
-        self._unsent_bytes = 0
+        self.unsent_bytes = 0
         self._is_watching = False
         self.lock = threading.Lock()
         self.multiplexer = Multiplexer()
@@ -92,7 +93,7 @@ class Link:
     @property
     def has_room(self) -> bool:
         """Whether output of processes is accepted now."""
-        return self._unsent_bytes < MAX_UNSENT_BYTES
+        return self.unsent_bytes < MAX_UNSENT_BYTES
 
     # -- receiving ---------------------------------------------------------------------------
 
@@ -103,10 +104,14 @@ class Link:
         if not data:
             raise ConnectionError("the connection was closed")
         self._read_bytes = _LARGE_READ_BYTES if len(data) >= _READ_BYTES else _READ_BYTES
-        with self.lock:
-            if self._tls is not None:
+        if self._tls is not None:
+            with self.lock:  # OpenSSL does not allow to encrypt and decrypt at the same time
                 data = self._tls.decrypt(data)
-            return self.multiplexer.receive(data)
+        events = self.multiplexer.receive_one(data)
+        if not events:
+            with self.lock:
+                events = self.multiplexer.receive(data)
+        return events
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -117,9 +122,18 @@ class Link:
             if not self._unsent:
                 frame = self.multiplexer.pack(stream, data)
                 if frame:
-                    self._send_buffers([frame], len(frame))
+                    if self._tls is not None:
+                        frame = self._tls.encrypt((frame,))
+                    try:
+                        sent = self._socket.send(frame)
+                    except BlockingIOError:
+                        sent = 0
+                    except OSError:
+                        return len(data)  # `receive` reports the end of the connection
+                    if sent < len(frame):
+                        self._keep([memoryview(frame)[sent:]])
                     return len(data)
-            elif self._unsent_bytes >= MAX_UNSENT_BYTES:
+            elif self.unsent_bytes >= MAX_UNSENT_BYTES:
                 return 0
             count = self.multiplexer.send(stream, data)
             if count:
@@ -175,15 +189,17 @@ class Link:
                 return  # `receive` reports the end of the connection
             if sent == size:
                 return
-            size -= sent
             while sent >= len(buffers[0]):
                 sent -= len(buffers.pop(0))
             buffers[0] = memoryview(buffers[0])[sent:]
-        # A view may show memory that its owner changes or frees: what waits is copied.
-        self._unsent.extend(
-            bytes(buffer) if isinstance(buffer, memoryview) else buffer for buffer in buffers
-        )
-        self._unsent_bytes += size
+        self._keep(buffers)
+
+    def _keep(self, buffers: Sequence[bytes | memoryview]) -> None:
+        """Keep buffers until the socket is writable. A view may show memory that its owner changes
+        or frees, so it is copied."""
+        for buffer in buffers:
+            self._unsent.append(bytes(buffer))
+            self.unsent_bytes += len(buffer)
         self._watch(True)
 
     def _send_unsent(self) -> None:
@@ -194,9 +210,9 @@ class Link:
                 return
             except OSError:
                 self._unsent.clear()
-                self._unsent_bytes = 0
+                self.unsent_bytes = 0
                 break
-            self._unsent_bytes -= sent
+            self.unsent_bytes -= sent
             while sent:
                 first = self._unsent.popleft()
                 if sent < len(first):
@@ -216,5 +232,5 @@ class Link:
             if not self.is_closed:
                 self.is_closed = True
                 self._unsent.clear()
-                self._unsent_bytes = 0
+                self.unsent_bytes = 0
                 self._socket.close()

@@ -220,22 +220,25 @@ class Multiplexer:
         if self._incoming.pop(stream, None) is not None:
             self._add_frame(Kind.RESET, stream)
 
+    def receive_one(self, data: bytes) -> list[FrameEvent]:
+        """Return what these bytes mean if they are one whole frame of data, as nearly always in one
+        read. Otherwise return an empty list; `receive` has to be used. It changes nothing that
+        senders use."""
+        size = len(data) - 8
+        if size <= 0 or self._frame_left or self._head:
+            return []
+        length_and_kind, stream = _HEADER.unpack_from(data)
+        incoming = self._incoming.get(stream)
+        # The kind of data is 0. A frame that is too large has no room, or is left to `receive`.
+        if length_and_kind != size << 8 or incoming is None or size > MAX_FRAME_BYTES:
+            return []
+        if size > incoming.room:
+            return []
+        incoming.room -= size
+        return [(_DATA, stream, data[8:] if size < _VIEW_BYTES else memoryview(data)[8:])]
+
     def receive(self, data: bytes) -> list[FrameEvent]:
         """Return what these bytes mean. Raises ProtocolError."""
-        if not self._frame_left and not self._head and len(data) > 8:
-            # Nearly always, the bytes of one read are one whole frame of data.
-            length_and_kind, stream = _HEADER.unpack_from(data)
-            size = len(data) - 8
-            if length_and_kind == size << 8 | _DATA and size <= MAX_FRAME_BYTES:
-                incoming = self._incoming.get(stream)
-                if incoming is not None and size <= incoming.room:
-                    incoming.room -= size
-                    payload = data[8:] if size < _VIEW_BYTES else memoryview(data)[8:]
-                    return [(_DATA, stream, payload)]
-        return self._receive_frames(data)
-
-    def _receive_frames(self, data: bytes) -> list[FrameEvent]:
-        """Return what these bytes mean, which may be several frames, or parts of them."""
         events: list[FrameEvent] = []
         if self._head:
             data = self._head + data
