@@ -40,7 +40,7 @@ class SimulatedAgent:
         """Handle what has arrived. Return False if the connection has ended."""
         self.link.flush()
         try:
-            events = self.link.receive()
+            events = self.link.decode(self.link.read())
         except BlockingIOError:
             return True
         except OSError:

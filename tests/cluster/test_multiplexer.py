@@ -41,7 +41,8 @@ def transfer(
 
 
 def receive(target: Multiplexer, data: bytes) -> list[FrameEvent]:
-    return target.receive_one(data) or target.receive(data)
+    one = target.receive_one(data)
+    return target.receive(data) if one is None else [(Kind.DATA, *one)]
 
 
 def data_of(events: list[FrameEvent], stream: int) -> bytes:

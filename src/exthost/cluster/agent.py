@@ -177,13 +177,20 @@ class Agent:
 
     def _on_readable(self) -> None:
         try:
-            events = self._link.receive()
+            data = self._link.read()
+            frame = self._link.multiplexer.receive_one(data)
+            events = self._link.decode(data) if frame is None else ()
         except BlockingIOError:
             return
         except (OSError, ValueError) as error:
             self._end(f"its connection has ended: {error}")
             return
         self._last_received = monotonic()
+        if frame is not None:
+            pipe = self._inputs.get(frame[0])
+            if pipe is not None:
+                pipe.feed(frame[1])
+            return
         for kind, stream, payload in events:
             if kind == _DATA:
                 pipe = self._inputs.get(stream)

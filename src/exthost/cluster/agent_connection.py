@@ -140,7 +140,9 @@ class AgentConnection:
 
     def _on_readable(self) -> None:
         try:
-            events = self._link.receive()
+            data = self._link.read()
+            frame = self._link.multiplexer.receive_one(data)
+            events = self._link.decode(data) if frame is None else ()
         except BlockingIOError:
             return
         except ProtocolError as error:
@@ -150,6 +152,11 @@ class AgentConnection:
             self.lose(f"the connection to node {self.node} has ended: {error}")
             return
         self._last_received = monotonic()
+        if frame is not None:
+            stream = self._incoming.get(frame[0])
+            if stream is not None and stream.feed(frame[1]):
+                stream.notify()
+            return
         readable: list[IncomingStream] = []
         for kind, number, payload in events:
             if kind == _DATA:

@@ -1,6 +1,6 @@
 """One connection between a host and an agent: a socket, and the multiplexer on it.
 
-Both ends use it, each with its own event loop. A `Link` does not wait: `receive` reads what has
+Both ends use it, each with its own event loop. A `Link` does not wait: `read` returns what has
 arrived, and what the socket does not accept now is kept until `flush`. Several threads may send;
 only the thread of the event loop receives.
 """
@@ -97,9 +97,10 @@ class Link:
 
     # -- receiving ---------------------------------------------------------------------------
 
-    def receive(self) -> list[FrameEvent]:
-        """Read once. Raises BlockingIOError if nothing has arrived, ProtocolError, and
-        ConnectionError or another OSError at the end of the connection."""
+    def read(self) -> bytes:
+        """Read once, for `receive_one` of the multiplexer or for `decode`. Raises BlockingIOError
+        if nothing has arrived, and ConnectionError or another OSError at the end of the
+        connection."""
         data = self._socket.recv(self._read_bytes)
         if not data:
             raise ConnectionError("the connection was closed")
@@ -107,11 +108,12 @@ class Link:
         if self._tls is not None:
             with self.lock:  # OpenSSL does not allow to encrypt and decrypt at the same time
                 data = self._tls.decrypt(data)
-        events = self.multiplexer.receive_one(data)
-        if not events:
-            with self.lock:
-                events = self.multiplexer.receive(data)
-        return events
+        return data
+
+    def decode(self, data: bytes) -> list[FrameEvent]:
+        """Return what these bytes mean. Raises ProtocolError."""
+        with self.lock:
+            return self.multiplexer.receive(data)
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -129,7 +131,7 @@ class Link:
                     except BlockingIOError:
                         sent = 0
                     except OSError:
-                        return len(data)  # `receive` reports the end of the connection
+                        return len(data)  # `read` reports the end of the connection
                     if sent < len(frame):
                         self._keep([memoryview(frame)[sent:]])
                     return len(data)
@@ -186,7 +188,7 @@ class Link:
             except BlockingIOError:
                 sent = 0
             except OSError:
-                return  # `receive` reports the end of the connection
+                return  # `read` reports the end of the connection
             if sent == size:
                 return
             while sent >= len(buffers[0]):

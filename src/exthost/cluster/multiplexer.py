@@ -220,22 +220,20 @@ class Multiplexer:
         if self._incoming.pop(stream, None) is not None:
             self._add_frame(Kind.RESET, stream)
 
-    def receive_one(self, data: bytes) -> list[FrameEvent]:
-        """Return what these bytes mean if they are one whole frame of data, as nearly always in one
-        read. Otherwise return an empty list; `receive` has to be used. It changes nothing that
-        senders use."""
+    def receive_one(self, data: bytes) -> tuple[int, bytes | memoryview] | None:
+        """Return the number of the stream and the payload if these bytes are one whole frame of
+        data, as nearly always in one read. Otherwise do nothing and return None: `receive` has to
+        be used. This method changes nothing that senders use."""
         size = len(data) - 8
-        if size <= 0 or self._frame_left or self._head:
-            return []
+        if size <= 0 or size > MAX_FRAME_BYTES or self._frame_left or self._head:
+            return None
         length_and_kind, stream = _HEADER.unpack_from(data)
         incoming = self._incoming.get(stream)
-        # The kind of data is 0. A frame that is too large has no room, or is left to `receive`.
-        if length_and_kind != size << 8 or incoming is None or size > MAX_FRAME_BYTES:
-            return []
-        if size > incoming.room:
-            return []
+        # The kind of data is 0.
+        if length_and_kind != size << 8 or incoming is None or size > incoming.room:
+            return None
         incoming.room -= size
-        return [(_DATA, stream, data[8:] if size < _VIEW_BYTES else memoryview(data)[8:])]
+        return stream, data[8:] if size < _VIEW_BYTES else memoryview(data)[8:]
 
     def receive(self, data: bytes) -> list[FrameEvent]:
         """Return what these bytes mean. Raises ProtocolError."""
