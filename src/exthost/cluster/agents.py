@@ -114,6 +114,8 @@ class Agents:
             )
             if connected.done():
                 return
+            if self._listener.accept_error is not None:
+                raise self._listener.accept_error
             address, closed = self._listener.address, self._listener.strangers_closed
             reason = ended.result() if ended.done() else ""
             is_unreachable = "cannot be reached" in reason  # a message of `agent.main`

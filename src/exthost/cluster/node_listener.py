@@ -53,6 +53,7 @@ class NodeListener:
         self.strangers_closed = 0  # connections that were closed because there were too many
         self._expected: dict[bytes, asyncio.Future[Connection]] = {}
         self.last_refusal = ""  # why the last connection was closed that did not authenticate
+        self.accept_error: OSError | None = None  # why the last connection was not accepted
         self.address = ""
         disown_in_copies(self)
 
@@ -111,9 +112,11 @@ class NodeListener:
         while True:
             try:
                 connection, address = await loop.sock_accept(listener)
-            except OSError:  # out of file descriptors; the callers of `expect` have a timeout
+            except OSError as error:  # out of descriptors; the callers of `expect` have a timeout
+                self.accept_error = error
                 await asyncio.sleep(0.1)
                 continue
+            self.accept_error = None
             task = asyncio.create_task(self._authenticate(connection))
             self._unauthenticated.add(task)
             task.add_done_callback(functools.partial(self._forget, connection))

@@ -57,6 +57,16 @@ def agent_unreachable(extension: str, node: Node, reason: str) -> PlacementFaile
     )
 
 
+def host_exhausted(extension: str, error: OSError) -> PlacementFailed:
+    """The host itself has no descriptors, processes or memory for a start on a node."""
+    return PlacementFailed(
+        "X0405",
+        f"the host has no room for the connection to a node: {error}",
+        extension=extension,
+        help="stop other extensions, or raise the limit of the host (ulimit -n, ulimit -u)",
+    )
+
+
 def too_many_strangers(extension: str, node: Node, address: str, closed: int) -> PlacementFailed:
     """Other connections have kept the agent from connecting."""
     return PlacementFailed(
