@@ -17,6 +17,7 @@ from exthost.cluster.placer import AgentStart, Node, PlaceRequest
 from exthost.config.cluster import ClusterSettings
 from exthost.config.extension_settings import PoolSettings
 from exthost.errors import ConfigError, Refused, SpawnFailed
+from exthost.faces.http_server.metrics import Metrics
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Pool, Spec
 from exthost.process.environment import Variables
@@ -221,6 +222,17 @@ async def test_a_host_starts_a_pool_with_resources_on_a_node() -> None:
     async with exthost.Host.from_config(config) as host:
         assert await host["a"].call("echo", 1) == 1
         assert sum(host["a"].stats.nodes.values()) == 1
+
+
+@pytest.mark.more
+async def test_metrics_count_the_processes_of_each_node() -> None:
+    async with exthost.Host.from_config({"extensions": [entry(pool={"engine": "local"})]}) as host:
+        await host["a"].start()
+        (node,) = host["a"].stats.nodes
+        metrics = Metrics(host)
+        expected = f'exthost_node_processes{{extension="a",node="{node}"}} 1.0\n'
+        assert expected in metrics.text().body.decode()
+        metrics.close()
 
 
 @pytest.mark.more

@@ -86,6 +86,8 @@ class Cluster:
                     if attempt == _MAX_TRIES:
                         raise
                     _log.warning("[%s] %s; another node is tried", extension, error.message)
+                except ExthostError:
+                    raise
                 except OSError as error:
                     raise placement_errors.host_exhausted(extension, error) from None
             raise AssertionError

@@ -239,7 +239,7 @@ class Diagnostics:
     def _pass_on(self, source: str, level: int, text: str) -> None:
         text = self.hide_secrets(text)
         if LogLine in self._bus.listeners:
-            self._bus.publish(LogLine(self.extension, source, level, text))
+            self._bus.publish(LogLine(self.extension, source, level, text, self._child.node))
         if _log.isEnabledFor(level):
             _log.log(level, "[%s] %s", self.extension, text)
 

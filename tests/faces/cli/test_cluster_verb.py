@@ -38,6 +38,9 @@ def test_status_shows_the_nodes_and_the_processes_of_a_running_host(tmp_path: Pa
     with host_process(tmp_path):
         output = run_exthost(tmp_path, "cluster", "status").stdout
     assert "local-1" in output and "text" in output, output
+    logs = run_exthost(tmp_path, "logs", "text", "--json").stdout.splitlines()
+    texts = [json.loads(line)["text"] for line in logs]
+    assert sum(" on node local-" in text for text in texts) >= 4  # two starts and two exits
 
 
 @pytest.mark.more
