@@ -63,7 +63,10 @@ os.environ["XDG_RUNTIME_DIR"] = _HOME.name
 atexit.register(_HOME.cleanup)
 
 # No deadline for examples: it depends on the machine, and the limits above find a hang.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Each run has other examples, so that fewer of them are enough here; `make fuzz` has no limit.
+settings.register_profile(
+    "tests", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("tests")
 
 # libuv creates a pipe for signals with its first loop and keeps it: that is not a leak of a test.

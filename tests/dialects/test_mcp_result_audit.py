@@ -28,15 +28,24 @@ def resource(**members: Any) -> dict[str, Any]:
     [
         (
             "initialize",
-            {"capabilities": {}},
+            {"protocolVersion": "2025-11-25", "capabilities": {}},
             "handshake: in its reply to initialize serverInfo is missing",
         ),
         (
             "initialize",
-            {"capabilities": {}, "serverInfo": {"name": "x"}},
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x"}},
             "the version of serverInfo is missing",
         ),
-        ("initialize", {"serverInfo": INFO}, "handshake: in its reply to initialize capabilities"),
+        (
+            "initialize",
+            {"protocolVersion": "2025-11-25", "serverInfo": INFO},
+            "handshake: in its reply to initialize capabilities",
+        ),
+        (
+            "initialize",
+            {"capabilities": {}, "serverInfo": INFO},
+            "handshake: in its reply to initialize protocolVersion is missing",
+        ),
         (
             "server/discover",
             {"supportedVersions": [], "capabilities": ["tools"]},
@@ -82,7 +91,10 @@ def test_a_result_that_official_clients_refuse_is_one_problem(
 @pytest.mark.parametrize(
     ("method", "result"),
     [
-        ("initialize", {"serverInfo": INFO, "capabilities": {}}),
+        (
+            "initialize",
+            {"protocolVersion": "2025-11-25", "serverInfo": INFO, "capabilities": {}},
+        ),
         ("server/discover", {}),  # an older server that answers everything
         ("tools/list", {"tools": [{"name": "a", "inputSchema": OBJECT, "outputSchema": OBJECT}]}),
         # Reported for every dialect, from the offer.

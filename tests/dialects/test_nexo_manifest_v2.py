@@ -135,7 +135,7 @@ MISTAKES = {
     'plugin.config_schema.schema: its root must have "type": "object"': RUNNABLE
     + '[plugin.config_schema]\nschema = \'{"type": "array"}\'\n',
     "plugin.config_schema.shape": RUNNABLE + '[plugin.config_schema]\nshape = "text"\n',
-    "plugin.supervisor.backoff_ms: must be a whole number from 100 to 300000, and is 5": RUNNABLE
+    "plugin.supervisor.backoff_ms: must be a whole number from 100 to 300000, not 5": RUNNABLE
     + "[plugin.supervisor]\nbackoff_ms = 5\n",
     "plugin.sandbox.network": RUNNABLE + '[plugin.sandbox]\nnetwork = "some"\n',
 }

@@ -38,6 +38,7 @@ class FakeChild:
     is_node_draining = False
     is_node_silent = False
     node_usage = 0.0, 0
+    network_proxy = None
 
     def __init__(self) -> None:
         self.reads, self.stdin = os.pipe()

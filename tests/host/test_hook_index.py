@@ -50,7 +50,7 @@ def test_extensions_are_read_once_until_they_change() -> None:
     assert index.extensions_with("after") == (owners[1],)
 
 
-def test_a_hook_that_is_offered_twice_is_called_once() -> None:
+def test_an_extension_that_offers_a_hook_twice_is_listed_once() -> None:
     owner = Owner("before", "before")
     assert HookIndex(lambda: [owner]).extensions_with("before") == (owner,)
 
@@ -62,7 +62,7 @@ def test_an_extension_whose_hooks_are_unknown_is_in_the_index() -> None:
     assert HookIndex[Owner](list).is_empty
 
 
-def test_a_refused_extension_with_a_pinned_manifest_may_have_any_hook_that_blocks() -> None:
+def test_a_refused_extension_with_a_pinned_manifest_counts_as_having_every_blocking_hook() -> None:
     owner, other = Owner(), Owner("before_tool_call")
     index = HookIndex(lambda: [owner, other])
     for pins in (Pins(manifest="0" * 64), Pins(package="0" * 64)):
@@ -79,7 +79,7 @@ def test_a_refused_extension_with_a_pinned_manifest_may_have_any_hook_that_block
     assert index.extensions_with("before_message") == ()
 
 
-async def test_a_guard_decides_from_load_to_unload(tmp_path: Path) -> None:
+async def test_a_hook_blocks_calls_from_load_until_unload(tmp_path: Path) -> None:
     write_plugin(tmp_path / "tools")
     behaviour = {
         "offer": {"hooks": ["before_tool_call"]},

@@ -25,7 +25,7 @@ import os, pathlib
 from exthost.sdk import Extension
 
 description = pathlib.Path(os.environ["OFFER"]).read_text()
-ext = Extension("demo", capabilities=description.split()[:1])
+ext = Extension("demo", capabilities=[description] if ":" in description else [])
 
 @ext.tool(description=description)
 def get() -> str:

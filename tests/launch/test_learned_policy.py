@@ -152,6 +152,7 @@ def test_a_path_that_was_only_looked_at_is_added_on_demand() -> None:
         ("/data/bin/tool", "create", "code that others run"),
         ("/data/trap:rw", "read", "cannot be written in a config"),
         ("/data/line\nbreak", "read", "cannot be written in a config"),
+        (f"{HOME}/notes/~/work", "list", "cannot be written in a config"),
     ],
 )
 def test_these_are_never_granted_and_always_reported(path: str, use: FileUse, reason: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from exthost.process.init_channel import split_loader_variables
 from exthost.process.memory_file import memory_file
 
 EXPLORER = [
@@ -107,3 +108,10 @@ def test_a_memory_file_without_memfd_create_is_read_from_its_beginning(
         assert os.read(fd, 99) == b"some bytes" and not os.get_inheritable(fd)
     finally:
         os.close(fd)
+
+
+def test_only_variables_of_the_loader_are_on_the_command_line_of_a_wrapper() -> None:
+    env = {"LD_PRELOAD": "evil.so", "LD_SDK_KEY": "s3cret", "MALLOC_TRACE": "f", "PATH": "/bin"}
+    others, loader_variables = split_loader_variables(env)
+    assert loader_variables == {"LD_PRELOAD": "evil.so", "MALLOC_TRACE": "f"}
+    assert dict(others) == {"LD_SDK_KEY": "s3cret", "PATH": "/bin"}

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from exthost.model import network_rules
 from exthost.model.launch_plan import ProxyPolicy
 from exthost.model.network_rules import UpstreamProxy
 from exthost.process import proxy_server
@@ -94,8 +95,12 @@ def send_listener(channel: int) -> int:
 async def echo_server(banner: bytes = b"") -> Any:
     """Yield the port of a server that sends `banner`, and then what it gets. It records that."""
     received: list[bytes] = []
+    connections: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
         writer.write(banner)
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
@@ -107,6 +112,8 @@ async def echo_server(banner: bytes = b"") -> Any:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1], received
+        # The proxy has ended by now, and with it the other ends of these connections.
+        await asyncio.wait_for(asyncio.gather(*connections), WAIT_SECONDS)
 
 
 async def test_a_tunnel_to_an_allowed_host_passes_bytes_both_ways() -> None:
@@ -350,6 +357,18 @@ def test_a_name_that_resolves_to_a_private_address_is_refused(
         assert reply.startswith(b"HTTP/1.1 403 ") and b"not a public address" in reply
         ((target, _, entry),) = server._refused
         assert target == "api.example.com:443" and entry.endswith(":443")
+
+
+def test_a_name_that_resolves_to_a_public_address_of_this_machine_is_refused(
+    names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_rules, "is_public", lambda address: True)
+    with socket.create_server(("127.0.0.1", 0)) as local:
+        port = local.getsockname()[1]
+        names["api.example.com"] = ["127.0.0.1"]
+        with serving(f"api.example.com:{port}") as (_, proxy_port):
+            reply = ask(proxy_port, b"CONNECT api.example.com:%d HTTP/1.1\r\n\r\n" % port)
+    assert reply.startswith(b"HTTP/1.1 403 ") and b"an address of this machine" in reply
 
 
 def test_a_name_that_changes_after_its_look_up_is_reached_at_the_checked_address(

@@ -1,49 +1,24 @@
 """Runs every trial of `tests/sandbox` as root and as an ordinary user. The summary of the test run
 counts them. A trial is skipped only if the platform cannot run it. A missing bubblewrap is a
-failure, because `make test-more` installs it.
+failure, because `make test-more` installs it."""
 
-A sample of the trials runs once more with `start_method = "template"`, because a process that was
-forked from a template must be confined like any other. EXTHOST_TEST_SAMPLE=all runs all of them."""
-
-import inspect
 import json
 import os
-import random
 import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.trials import SAMPLE_VARIABLE, default_seed
 from tests.sandbox.trial_users import PROJECT, USERS, command, missing
 from tests.sandbox.trials import NOT_HERE, TRIAL_SECONDS, all_trials
 
 NAMES = tuple(all_trials())
-
-# The trials that start an extension by the helpers which choose a start method.
-WITH_START_METHOD = [
-    name
-    for name, work in all_trials().items()
-    if any(helper in inspect.getsource(work) for helper in ("exploring(", "impatient("))
-]
-SAMPLE_SIZE = 12
-
-
-def sample_for_templates() -> list[str]:
-    seed = os.environ.get(SAMPLE_VARIABLE) or default_seed()
-    if seed == "all":
-        return WITH_START_METHOD
-    return random.Random(seed).sample(WITH_START_METHOD, SAMPLE_SIZE)
-
-
-FROM_TEMPLATE = sample_for_templates()
 
 
 @contextmanager
@@ -73,20 +48,7 @@ def build_programs() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, dict[str, Any]]:
-    """The errors of all trials by user."""
-    return run_trials("execute", ())
-
-
-@pytest.fixture(scope="module")
-def template_outcomes() -> dict[str, dict[str, Any]]:
-    """The errors of the sample by user, in processes of a template."""
-    return run_trials("template", FROM_TEMPLATE)
-
-
-def run_trials(start_method: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Run trials once, as both users at the same time, and return the errors by user. The error of
-    the trial "" is stderr, and that of "started" is how many processes were started in which
-    way."""
+    """Run all trials once, as both users at the same time, and return the errors by user."""
     running: dict[str, subprocess.Popen[str]] = {}
     errors_by_user: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
@@ -94,16 +56,10 @@ def run_trials(start_method: str, names: Sequence[str]) -> dict[str, dict[str, A
         for user in USERS:
             if missing(user):
                 continue
-            argv, variables = stack.enter_context(
-                command(user, ("-m", "tests.sandbox.trials", *names))
-            )
+            argv, variables = stack.enter_context(command(user, ("-m", "tests.sandbox.trials")))
             running[user] = subprocess.Popen(
                 argv,
-                env={
-                    **variables,
-                    "EXTHOST_TEST_BINARIES": folder,
-                    "EXTHOST_TEST_START_METHOD": start_method,
-                },
+                env={**variables, "EXTHOST_TEST_BINARIES": folder},
                 cwd="/" if os.geteuid() == 0 else PROJECT,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -112,11 +68,7 @@ def run_trials(start_method: str, names: Sequence[str]) -> dict[str, dict[str, A
         for user, process in running.items():
             out, err = process.communicate(timeout=len(NAMES) * TRIAL_SECONDS)
             lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"trial"')]
-            started: Counter[str] = Counter()
-            for item in lines:
-                started.update(item["started"])
-            errors = {item["trial"]: item["wrong"] for item in lines}
-            errors_by_user[user] = errors | {"": err, "started": started}
+            errors_by_user[user] = {item["trial"]: item["wrong"] for item in lines} | {"": err}
     return errors_by_user
 
 
@@ -125,31 +77,6 @@ def run_trials(start_method: str, names: Sequence[str]) -> dict[str, dict[str, A
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("user", USERS)
 def test_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
-    check_trial(user, name, outcomes)
-
-
-@pytest.mark.more
-@pytest.mark.trial
-@pytest.mark.parametrize("name", FROM_TEMPLATE)
-@pytest.mark.parametrize("user", USERS)
-def test_trial_in_a_process_of_a_template(
-    user: str, name: str, template_outcomes: dict[str, dict[str, Any]]
-) -> None:
-    check_trial(user, name, template_outcomes)
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("user", USERS)
-def test_most_of_these_trials_use_a_template(
-    user: str, template_outcomes: dict[str, dict[str, Any]]
-) -> None:
-    if reason := missing(user):
-        pytest.skip(reason)
-    started = template_outcomes[user]["started"]
-    assert started["template"] > started["execute"]
-
-
-def check_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
     if reason := missing(user):
         pytest.skip(reason)
     errors = outcomes[user]

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,12 +16,6 @@ from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
 from tests.extensions.harness import SHORT_SHUTDOWN
 
-# Trials run once more with another start method (`test_trials`).
-START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
-
-# How the processes of the trials were started.
-STARTED: Counter[str] = Counter()
-
 FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py")]
 
 
@@ -31,14 +24,12 @@ async def impatient(
     argv: list[str], events: Any = None, **settings: Any
 ) -> AsyncIterator[Extension]:
     """Connect as `exthost.connect` does, with short shutdown steps."""
-    settings.setdefault("start_method", START_METHOD)
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
     extension = Extension(spec, SHORT_SHUTDOWN, bus=events)
     try:
         yield await extension.start()
     finally:
-        STARTED[extension.internals.describe_start_method()["last"]] += 1
         await extension.close()
 
 

@@ -93,6 +93,7 @@ def test_a_request_in_any_parts_is_the_same_request(data: bytes) -> None:
         b"POST http://a.test/ HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"POST http://a.example/ HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
         b"POST http://a.example/ HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"TRACE http://a.example/ HTTP/1.1\r\nMax-Forwards: 0\r\n\r\n",
         b"\x16\x03\x01 client hello\r\n",
         b"\x04\x01\x01\xbb\r\n",
     ],

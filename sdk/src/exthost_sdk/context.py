@@ -99,7 +99,7 @@ class Context:
         self.check_cancelled()
         for name, value in (("current", current), ("total", total)):
             if isinstance(value, float) and not isfinite(value):
-                raise ValueError(f"progress: {name} must be a finite number, and is {value!r}")
+                raise ValueError(f"progress: {name} must be a finite number, not {value!r}")
         return self._port.send_progress(current, total, message)
 
     def emit(self, item: Any) -> Delivery:

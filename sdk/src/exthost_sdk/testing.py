@@ -103,6 +103,7 @@ class _Threaded(Child):
     ) -> None:
         # `Child.__init__` is not called: there is no process to start.
         self._watch = self._init_channel = self._stop_watchdog = self._group = None
+        self._start = self.network_proxy = None
         self._ceiling, self._limit_exceeded = plan.ceiling, ""
         self.argv, self.cwd, self.closed_paths = plan.argv, plan.cwd or "", ()
         self.pid, self.status, self.spawn_seconds = os.getpid(), None, 0.0

@@ -368,7 +368,7 @@ def _read_extensions(value: Any, place: Place, context: _FileContext) -> tuple[E
     if not isinstance(value, list | tuple):
         help = "write [[extensions]] with two brackets" if isinstance(value, Mapping) else ""
         place.add_problem(
-            WRONG_VALUE, f"must be a list of tables, and is {describe_type(value)}", help
+            WRONG_VALUE, f"must be a list of tables, not {describe_type(value)}", help
         )
         return ()
     read = (
@@ -406,9 +406,7 @@ _NO_OVERRIDES = _Overrides(EMPTY_MAPPING, EMPTY_MAPPING)
 
 def _read_overrides(value: Any, place: Place, context: _FileContext) -> _Overrides:
     if not isinstance(value, Mapping):
-        place.add_problem(
-            WRONG_VALUE, f"must be a table by extension, and is {describe_type(value)}"
-        )
+        place.add_problem(WRONG_VALUE, f"must be a table by extension, not {describe_type(value)}")
         return _NO_OVERRIDES
     settings: dict[str, SettingValues] = {}
     configs: dict[str, Any] = {}

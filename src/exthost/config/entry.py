@@ -51,15 +51,16 @@ from exthost.model.spec import DEFAULT_DIALECT, Spec
 DIALECTS = DIALECT_NAMES
 
 # Types of source that a morphir config may have, and that this host cannot run.
-_FOREIGN_SOURCES = frozenset({"grpc", "wasmcomponent"})
+_UNSUPPORTED_SOURCES = frozenset({"grpc", "wasmcomponent"})
 
 # Types of source that this host runs.
-_RUN_SOURCES = frozenset({"process", "wasm", "http"})
+_SUPPORTED_SOURCES = frozenset({"process", "wasm", "http"})
 
-_WRONG_DIALECT = 'a source of type "http" is a remote MCP server, and needs dialect = "mcp"'
+_NEEDS_MCP = 'a source of type "http" is a remote MCP server, and needs dialect = "mcp"'
 
 _STDIO_ONLY_HELP = (
-    "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
+    "exthost runs child processes over stdin and stdout; disable the entry, or start it through a "
+    "program that does so"
 )
 
 
@@ -92,7 +93,7 @@ def read_entry(
     `origin` is the path of the config, `folder` its folder, and `dialects` are the names of
     dialects (protocols) that the key `dialect` may have."""
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
     raw_name = value.get("name")
     if isinstance(raw_name, str):
@@ -154,7 +155,7 @@ def _resolve_module(source: _Source, folder: str | None) -> tuple[str, ...]:
 
 
 def _is_foreign_source(name: Any) -> bool:
-    return isinstance(name, str) and name in _FOREIGN_SOURCES
+    return isinstance(name, str) and name in _UNSUPPORTED_SOURCES
 
 
 def _as_frozenset(dialects: Collection[str]) -> frozenset[str]:
@@ -200,7 +201,7 @@ def _read_protocol(value: Any, place: Place) -> str:
 
 def _read_source(value: Any, place: Place) -> _Source:
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return _NO_SOURCE
     type_ = value.get("type", "process")
     if type_ == "wasm":
@@ -211,14 +212,14 @@ def _read_source(value: Any, place: Place) -> _Source:
         return _Source(argv, read.get("env") or {}, has_args="args" in value, type="wasm")
     if type_ == "http":
         # `read_entry` reads the other keys, if the dialect is MCP.
-        return _Source((), {}, has_args=False, type="http", unrunnable_reason=_WRONG_DIALECT)
+        return _Source((), {}, has_args=False, type="http", unrunnable_reason=_NEEDS_MCP)
     if isinstance(type_, str) and type_ != "process":
         # The other keys are not checked, because they belong to that type of source.
-        verdict = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
-        nearest = find_nearest(type_, _RUN_SOURCES | _FOREIGN_SOURCES)
-        guess = f'; did you mean "{nearest}"?' if nearest in _RUN_SOURCES else ""
-        known = 'only "process", "wasm" and "http" are'
-        reason = f"source type {quote_text(type_)} {verdict}, {known}{guess}"
+        verdict = "cannot be run here" if type_ in _UNSUPPORTED_SOURCES else "is unknown"
+        nearest = find_nearest(type_, _SUPPORTED_SOURCES | _UNSUPPORTED_SOURCES)
+        guess = f'; did you mean "{nearest}"?' if nearest in _SUPPORTED_SOURCES else ""
+        known = 'use "process", "wasm" or "http"'
+        reason = f"source type {quote_text(type_)} {verdict}{guess or '; ' + known}"
         return _Source((), {}, has_args=False, unrunnable_reason=reason)
     read = read_table(value, place, _SOURCE_KEYS)
     if "command" not in value:
@@ -240,7 +241,7 @@ def _read_remote_source(value: Mapping[str, Any], place: Place) -> _Source:
 def _read_command(value: Any, place: Place) -> str | None:
     if isinstance(value, list | tuple):
         help = "put the first word in command and the others in args"
-        place.add_problem(WRONG_VALUE, "must be text, and is a list", help)
+        place.add_problem(WRONG_VALUE, "must be text, not a list", help)
         return None
     return read_text(value, place)
 
@@ -308,7 +309,7 @@ ENTRY_KEYS: Mapping[str, Key] = {
                     table_schema(_MODULE_KEYS),
                     table_schema(_REMOTE_KEYS),
                     {
-                        "properties": {"type": {"not": {"enum": sorted(_RUN_SOURCES)}}},
+                        "properties": {"type": {"not": {"enum": sorted(_SUPPORTED_SOURCES)}}},
                         "required": ["type"],
                     },
                 ]

@@ -55,9 +55,7 @@ def _declared_options(dialect: str) -> list[tuple[str, Option]]:
 def _make_reader(option: Option) -> Reader:
     def read(value: Any, place: Place) -> Any:
         if not option.fits(value):
-            place.add_problem(
-                WRONG_VALUE, f"must be {option.expected}, and is {describe_type(value)}"
-            )
+            place.add_problem(WRONG_VALUE, f"must be {option.expected}, not {describe_type(value)}")
         return value
 
     return read

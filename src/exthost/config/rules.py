@@ -82,7 +82,7 @@ def read_rules(value: Any, place: Place) -> Rules:
     """Read the section."""
     if not isinstance(value, list | tuple):
         help = "write [[rules]] with two brackets" if isinstance(value, Mapping) else ""
-        text = f"must be a list of tables, and is {describe_type(value)}"
+        text = f"must be a list of tables, not {describe_type(value)}"
         place.add_problem(WRONG_VALUE, text, help)
         return Rules()
     if len(value) > _MAX_RULES:

@@ -127,7 +127,7 @@ class _FileReader:
 
     def _read_transports(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
-            place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+            place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
             return
         for name, settings in value.items():
             if name == "stdio":
@@ -137,7 +137,7 @@ class _FileReader:
 
     def _read_stdio(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
-            place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+            place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
             return
         for key, item in value.items():
             if key not in _LIMITS:

@@ -2,8 +2,10 @@
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 
 from exthost.events import Bus, NetworkProxyEnded, NetworkRefused
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.process.network_proxy import RefusedTarget
 
 _log = logging.getLogger("exthost.extension")
@@ -25,18 +27,21 @@ class NetworkActivity:
     def __init__(self, extension: str, bus: Bus) -> None:
         self._extension = extension
         self._bus = bus
-        self._logged: set[str] = set()
-        self.reached_counts: Counter[str] = Counter()
-        self.refused_counts: Counter[str] = Counter()
+        # Made when they are used: most extensions have no proxy, and there may be thousands.
+        self._logged: set[str] | None = None
+        self.reached_counts: Mapping[str, int] = EMPTY_MAPPING
+        self.refused_counts: Mapping[str, int] = EMPTY_MAPPING
 
     def reached(self, target: str, count: int) -> None:
         """Count connections to a target."""
-        _add(self.reached_counts, target, count)
+        self.reached_counts = _add(self.reached_counts, target, count)
 
     def refused(self, refused: RefusedTarget) -> None:
         """Count connections that were refused, publish that, and log the first of each target."""
         target, reason, entry, count = refused
-        _add(self.refused_counts, target, count)
+        self.refused_counts = _add(self.refused_counts, target, count)
+        if self._logged is None:
+            self._logged = set()
         if target not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(target)
             fix = f'; to allow it, add "{entry}" to permissions.network' if entry else ""
@@ -54,6 +59,9 @@ class NetworkActivity:
         self._bus.publish(NetworkProxyEnded(self._extension, reason, not is_final))
 
 
-def _add(counts: Counter[str], target: str, count: int) -> None:
-    has_room = target in counts or len(counts) < MAX_TARGETS
-    counts[target if has_room else OTHER_TARGETS] += count
+def _add(counts: Mapping[str, int], target: str, count: int) -> Counter[str]:
+    """Return the counts with these connections."""
+    changed = counts if isinstance(counts, Counter) else Counter(counts)
+    has_room = target in changed or len(changed) < MAX_TARGETS
+    changed[target if has_room else OTHER_TARGETS] += count
+    return changed

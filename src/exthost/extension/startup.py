@@ -114,6 +114,7 @@ class ProcessStarter:
     __slots__ = (
         "_checks",
         "_environ",
+        "_network",
         "_traffic",
         "_weaknesses",
         "admission",
@@ -124,7 +125,6 @@ class ProcessStarter:
         "handlers",
         "last_offer",
         "limits",
-        "network",
         "on_new_process",
         "on_tools_listed",
         "queue",
@@ -170,7 +170,7 @@ class ProcessStarter:
         self.templates = self._make_template_starter()
         self.bytecode = Bytecode()
         self.last_offer = NO_OFFER
-        self.network = NetworkActivity(spec.id, queue.bus)
+        self._network: NetworkActivity | None = None
         self.secret_values: Mapping[str, str] = EMPTY_MAPPING
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
@@ -183,7 +183,22 @@ class ProcessStarter:
             return None
         from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
 
-        return TemplateStarter(self.spec.id, self.queue.loop, self.environ, self._reference_names())
+        # A template keeps the code that it has imported, whatever a lock or a pin compares.
+        is_locked = self.spec.lock is not None or bool(self.spec.sha256)
+        return TemplateStarter(
+            self.spec.id,
+            self.queue.loop,
+            self.environ,
+            self._reference_names(),
+            "its code is locked or pinned" if is_locked else "",
+        )
+
+    @property
+    def network(self) -> NetworkActivity:
+        """The connections through the proxy of the extension."""
+        if self._network is None:
+            self._network = NetworkActivity(self.spec.id, self.queue.bus)
+        return self._network
 
     def environ(self) -> Mapping[str, str]:
         """Return the host's own environment variables."""

@@ -27,6 +27,7 @@ from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.idle import IdleTimer
 from exthost.extension.isolation import SingleUseSession, is_isolated
 from exthost.extension.lifecycle import Event, State, is_at_rest
+from exthost.extension.network_activity import NetworkActivity
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 from exthost.extension.recovery import Recovery
 from exthost.extension.startup import ProcessStarter, Start
@@ -94,7 +95,6 @@ class Supervisor:
         "_task",
         "_wakeup",
         "idle",
-        "network",
         "processes",
         "recovery",
     )
@@ -111,13 +111,17 @@ class Supervisor:
         self.processes = Processes(starter, queue, wake)
         self.recovery = Recovery(starter, queue, status, self.processes, wake)
         self.idle = IdleTimer(starter.limits.idle, queue)
-        self.network = starter.network
         starter.on_tools_listed = status.set_tools
         queue.on_needed = self.request_start
         queue.on_session_ended = self._on_session_ended
         if queue.read_ahead is not None:
             queue.on_busy = self._on_busy
             queue.read_ahead.is_process_expected = self._is_process_expected
+
+    @property
+    def network(self) -> NetworkActivity:
+        """The connections of all processes through their proxies."""
+        return self._starter.network
 
     # -- commands ----------------------------------------------------------------------------
 

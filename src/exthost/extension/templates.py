@@ -222,10 +222,13 @@ class TemplateStarter:
         loop: asyncio.AbstractEventLoop,
         environ: Callable[[], Mapping[str, str]],
         references: Collection[str],
+        refusal: str = "",
     ) -> None:
         """`environ` returns the host's environment variables. `references` are the variables of the
-        extension whose values the config only refers to."""
+        extension whose values the config only refers to. `refusal` is the reason why the extension
+        cannot use a template at all; "" if it can."""
         self._references = references
+        self._refusal = refusal
         self._extension = extension
         self._loop = loop
         self._environ = environ
@@ -254,7 +257,7 @@ class TemplateStarter:
     async def prepare(self, plan: LaunchPlan) -> None:
         """Make the template of a start, or wait for it."""
         try:
-            command = find_python_command(plan)
+            command = self._find_command(plan)
             self._load(plan, command)
             if self._is_failing or self._changes > _MAX_CHANGES:
                 return
@@ -285,8 +288,13 @@ class TemplateStarter:
             self._set_report(StartReport("execute", f"its template could not be made: {error}"))
         return None
 
+    def _find_command(self, plan: LaunchPlan) -> PythonCommand:
+        if self._refusal:
+            raise NoTemplate(self._refusal)
+        return find_python_command(plan)
+
     def _begin(self, plan: LaunchPlan) -> WarmStart:
-        command = find_python_command(plan)
+        command = self._find_command(plan)
         if self._is_failing:
             raise NoTemplate("its last start from the template failed")
         if self._changes > _MAX_CHANGES:
@@ -400,7 +408,6 @@ class TemplateStarter:
         return plan_template(
             plan,
             command,
-            os.uname().machine,
             modules=learned.modules,
             refused={*learned.refused, *secret_readers},
             reads=learned.reads,

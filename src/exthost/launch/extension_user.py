@@ -42,8 +42,9 @@ def with_extension_user(
     extension: str, view: View, support: SandboxSupport, state_root: str
 ) -> View:
     """Return the view, with the user that the extension runs as. The host must be root.
-    `state_root` is the folder of its files. Raises Refused if the extension could write as root, if
-    its user could not write what was granted, or if its user cannot be recorded."""
+    `state_root` is the folder in which the host keeps its state. Raises Refused if the extension
+    would have to write as root, if its user cannot write a granted path, or if its user cannot be
+    recorded."""
     uid = _allot_user_id(extension, state_root) if support.setpriv else None
     if uid is None:
         if not support.setpriv:
@@ -51,12 +52,13 @@ def with_extension_user(
         else:
             why, fix = "the container of this host has no user for it", "map 65536 or more users"
         return _as_root(extension, view, why, fix)
+    # Every user can read the paths of the system.
     system = {mount.path for mount in system_view(network=True).visible_paths}
     for mount in view.visible_paths:
         if mount.path not in system and (closed := find_closed_path(mount.path, uid)):
             if mount.access == "write":
                 raise _not_writable_error(extension, mount.path, closed, uid)
-            why = f"its own user {uid} cannot reach {mount.path}, since {closed} is closed to it"
+            why = f"its own user {uid} cannot reach {mount.path}, because it has no access to {closed}"
             return _as_root(extension, view, why, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):
@@ -82,12 +84,12 @@ def _as_root(extension: str, view: View, why: str, fix: str) -> View:
     """Return the view for an extension that runs as user 0. Raises Refused if the extension could
     write any of the host's files. `why` says why it cannot run as its separate user, and `fix` what
     the operator can do about that."""
-    if not is_kernel_root():  # user 0 in a container that an ordinary user started
+    if not is_kernel_root():  # user 0 of a rootless container
         return view
     if view.writable:
         raise Refused(
             "X0392",
-            f"it may write {view.writable[0]}, and would write it as root: {why}",
+            f"it would write {view.writable[0]} as root: {why}",
             extension=extension,
             help=f"{fix}, or remove the :rw grant",
             evidence=Evidence(path=view.writable[0], key="permissions.filesystem"),
@@ -105,7 +107,7 @@ def _not_writable_error(extension: str, path: str, closed: str, uid: int) -> Ref
     command = owner if closed == path else enter
     return Refused(
         "X0392",
-        f"it may write {path}, and the user that it runs as ({uid}) cannot: {closed} is closed",
+        f"user {uid}, which it runs as, cannot write {path}: it has no access to {closed}",
         extension=extension,
         help=f"let that user write it: {command}",
         evidence=Evidence(path=path, key="permissions.filesystem"),

@@ -374,7 +374,8 @@ class _Sorter:
 
     def _problem(self, path: str) -> str:
         """Return why a path must not be proposed; "" if nothing speaks against it."""
-        if path.endswith((":rw", ":ro")) or not path.isprintable():
+        has_home_sign = any(part.startswith("~") for part in path.split("/"))
+        if path.endswith((":rw", ":ro")) or has_home_sign or not path.isprintable():
             return "its name cannot be written in a config"
         if secret := self._facts.secret(path):
             return secret

@@ -6,6 +6,7 @@ and has a time limit. No error contains the secret, nor the output of the comman
 blocks: call it in a thread.
 """
 
+import contextlib
 import os
 import signal
 import stat
@@ -169,7 +170,13 @@ class SecretReading:
             assert process.stdout is not None
             with process.stdout:
                 data = process.stdout.read(_MAX_BYTES + 1)
-            code = process.wait() if len(data) <= _MAX_BYTES else 0
+            code = 0
+            if len(data) <= _MAX_BYTES:
+                # Its pid stays its own until it is waited for in `_kill`.
+                with contextlib.suppress(ChildProcessError):  # `stop` has waited for it
+                    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+                _kill(process)
+                code = process.returncode
             is_late = not timer.is_alive()
         finally:
             timer.cancel()
@@ -189,9 +196,11 @@ class SecretReading:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a command and what it has started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    """Kill a command and what it has started, and wait for it. The command must not have been
+    waited for: its pid could be that of another process then."""
+    if process.returncode is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
     process.wait()

@@ -8,12 +8,11 @@ command cannot use one.
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.command_options import UnknownOption, split_options
 from exthost.launch.known_programs import known_programs, program_name
-from exthost.launch.sandbox import strict
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import looks_secret
 from exthost.process.small_files import read_start
@@ -54,6 +53,10 @@ class PythonCommand:
 
 def find_python_command(plan: LaunchPlan) -> PythonCommand:
     """Return the Python command of a plan. Raises NoTemplate."""
+    if plan.before or (plan.wrapper is not None and plan.wrapper.is_strict):
+        # Code that a template imports would run beside the wrappers of all later starts, which see
+        # the files of the host.
+        raise NoTemplate("it runs in a sandbox")
     command = find_interpreter_command(plan.argv, plan.cwd, plan.env)
     if command is None or program_name(command.argv[0]) != "python":
         raise NoTemplate("its program is not a Python script or module")
@@ -117,7 +120,6 @@ def _read_magic(path: str, size: int) -> bytes:
 def plan_template(
     plan: LaunchPlan,
     command: PythonCommand,
-    machine: str,
     *,
     modules: tuple[str, ...],
     refused: Iterable[str],
@@ -135,12 +137,6 @@ def plan_template(
     wrapper = plan.wrapper
     if wrapper is None:
         raise NoTemplate("it has no PID namespace that a process could join")
-    if plan.network is not None:
-        raise NoTemplate("its permissions list hosts of the network")
-    if plan.before:
-        raise NoTemplate("another program prepares its sandbox")
-    if wrapper.is_strict:
-        wrapper = strict.template_wrapper(wrapper, machine)
     names = _variables(plan.env, modules, reads) - set(secrets)
     # A program that is a module of the environment is not kept in the template.
     own = command.target.partition(".")[0] if command.is_module else ""
@@ -154,7 +150,7 @@ def plan_template(
         modules=modules,
         refused=tuple(sorted(refused)),
     )
-    return replace(plan, wrapper=wrapper), inputs
+    return plan, inputs
 
 
 def _variables(

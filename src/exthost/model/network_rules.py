@@ -199,6 +199,11 @@ def is_public(address: Address) -> bool:
     )
 
 
+def _without_mapping(address: Address) -> Address:
+    """Return the IPv4 address in an IPv6 address that contains one (`::ffff:1.2.3.4`)."""
+    return getattr(address, "ipv4_mapped", None) or address
+
+
 class NetworkRules:
     """The whole list."""
 
@@ -226,12 +231,19 @@ class NetworkRules:
     def allows_address(self, host: Host, address: Address, port: int) -> bool:
         """Return whether a connection to an allowed host may use an address that the host has just
         resolved to."""
-        if isinstance(address, ipaddress.IPv6Address):
-            address = address.ipv4_mapped or address
         if host == LOCALHOST:
             return address in LOCALHOST_ADDRESSES
-        listed = any(entry.has_port(port) and entry.has_address(address) for entry in self._entries)
-        return listed or host == address or is_public(address)
+        return self.has_address(host, address, port) or is_public(_without_mapping(address))
+
+    def has_address(self, host: Host, address: Address, port: int) -> bool:
+        """Return whether the list has the address itself, not only a name that resolves to it. For
+        `localhost`, these are the addresses of loopback."""
+        address = _without_mapping(address)
+        if host == LOCALHOST:
+            return address in LOCALHOST_ADDRESSES
+        return host == address or any(
+            entry.has_port(port) and entry.has_address(address) for entry in self._entries
+        )
 
 
 class UpstreamProxy(NamedTuple):

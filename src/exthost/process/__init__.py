@@ -4,6 +4,7 @@ In reading order:
 
     child            one running process: its pipes, its exit status, how it is killed
     child_process    the interface of a process for a session; it may run on another node
+    build_command    how the program of a project is built (pure)
     spawn_errors     turns the error of a failed spawn into one that names cause and remedy
     exit_status      how a process ended, and a file descriptor that is readable once it has
     init_channel     the pipes to the first process of a namespace (`launch/sandbox/init.c`)

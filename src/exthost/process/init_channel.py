@@ -37,11 +37,22 @@ _RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0,0"
 # descriptors of that namespace follow.
 _ENTER_TEMPLATE = "0,0,0,0,1,3,0,0,0,0,0,"
 
-# Prefixes of environment variables that make the dynamic loader and the C library load code, or
-# read and write files. The C library ignores these variables in set-user-ID programs.
-_LOADER_VARIABLES = (
-    *("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "MALLOC_"),
-    *("HOSTALIASES", "LOCALDOMAIN", "RESOLV_HOST_CONF", "RES_OPTIONS", "NIS_PATH", "TZDIR"),
+# The environment variables that make the dynamic loader and the C library load code, or read and
+# write files. The C library ignores them in set-user-ID programs. The names are exact: others with
+# the same beginning may be those of secrets (LD_SDK_KEY), which must not be on a command line.
+_LOADER_VARIABLES = frozenset(
+    (
+        *("LD_ASSUME_KERNEL", "LD_AUDIT", "LD_BIND_NOT", "LD_BIND_NOW", "LD_DEBUG"),
+        *("LD_DEBUG_OUTPUT", "LD_DYNAMIC_WEAK", "LD_HWCAP_MASK", "LD_LIBRARY_PATH"),
+        *("LD_LIBRARY_VERSION", "LD_ORIGIN_PATH", "LD_POINTER_GUARD", "LD_PREFER_MAP_32BIT_EXEC"),
+        *("LD_PRELOAD", "LD_PROFILE", "LD_PROFILE_OUTPUT", "LD_SHOW_AUXV", "LD_USE_LOAD_BIAS"),
+        *("LD_TRACE_LOADED_OBJECTS", "LD_TRACE_PRELINKING", "LD_VERBOSE", "LD_WARN"),
+        *("GCONV_PATH", "GETCONF_DIR", "GLIBC_TUNABLES", "LOCPATH", "NLSPATH", "TZDIR"),
+        *("HOSTALIASES", "LOCALDOMAIN", "NIS_PATH", "RESOLV_HOST_CONF", "RES_OPTIONS"),
+        *("MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "MALLOC_CHECK_", "MALLOC_MMAP_MAX_"),
+        *("MALLOC_MMAP_THRESHOLD_", "MALLOC_PERTURB_", "MALLOC_TCACHE_COUNT", "MALLOC_TOP_PAD_"),
+        *("MALLOC_TRACE", "MALLOC_TRIM_THRESHOLD_"),
+    )
 )
 
 # The reason if our init found another file at a path than the host did before the start.
@@ -256,7 +267,7 @@ def split_loader_variables(env: Mapping[str, str]) -> tuple[Mapping[str, str], M
     """Return the environment variables that the wrapper is started with, and those that the wrapper
     sets for the program only. The wrapper starts outside the sandbox, as the host's user: there, a
     variable such as LD_PRELOAD would execute code of the extension."""
-    loader_variables = {name: env[name] for name in env if name.startswith(_LOADER_VARIABLES)}
+    loader_variables = {name: env[name] for name in env if name in _LOADER_VARIABLES}
     if not loader_variables:
         return env, loader_variables
     others = Variables({name: env[name] for name in env if name not in loader_variables})

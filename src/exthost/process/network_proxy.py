@@ -211,7 +211,9 @@ class NetworkProxy:
 
     def _has_report(self) -> bool:
         assert self._process is not None and self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], 0)[0])
+        ready = select.poll()  # `select.select` fails for descriptors above 1023
+        ready.register(self._process.stdout, select.POLLIN)
+        return bool(ready.poll(0))
 
     def disown(self) -> None:
         """Release the proxy in a forked copy of the host."""

@@ -20,6 +20,7 @@ else here. Only names are resolved in other threads.
 
 import array
 import errno
+import ipaddress
 import json
 import os
 import queue
@@ -429,6 +430,7 @@ class ProxyConnection:
                 reason = f"it resolves to {addresses[0]}, which is not a public address"
                 raise _Refusal(target, reason, shown)
             self._upstream = yield from self._connect(allowed, port, target)
+            self._refuse_this_machine(host, port, target)
             if is_plain:
                 assert request is not None
                 yield from self._send(self._upstream, request.origin_head())
@@ -579,6 +581,18 @@ class ProxyConnection:
             self._upstream = None
             upstream.close()
         raise _Failure("502", f"{target} cannot be reached: {problem}")
+
+    def _refuse_this_machine(self, host: Host, port: int, target: str) -> None:
+        """Raise _Refusal if the connection leads to this machine by one of its own addresses, which
+        can be public ones, and the list does not have that address."""
+        assert self._upstream is not None
+        peer = self._upstream.getpeername()[0]
+        if self._upstream.getsockname()[0] != peer:
+            return
+        address = ipaddress.ip_address(peer.partition("%")[0])
+        if not self._server.rules.has_address(host, address, port):
+            reason = f"it resolves to {address}, which is an address of this machine"
+            raise _Refusal(target, reason, network_rules.format_target(address, port))
 
     def _reply(self, status: str, socks_code: int) -> _Steps:
         """Send an error. The reason is in the first line, because most programs show only that."""

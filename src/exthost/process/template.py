@@ -195,7 +195,7 @@ class Template:
         for path, expected in self.report.files.items():
             try:
                 status = os.stat(path)  # noqa: PTH116 - a thousand files before each start
-            except OSError:
+            except (OSError, ValueError):  # the template names the paths, and may be hostile
                 return path
             if (status.st_dev, status.st_ino, status.st_mtime_ns) != tuple(expected):
                 return path

@@ -155,6 +155,7 @@ class Diagnostics:
         if isinstance(error, ProtocolViolation) and not error.evidence.argv:
             self.drain_stderr()
             add_evidence(error, self)
+            self.hide_in_error(error)
         return error
 
     def close(self) -> None:
@@ -300,8 +301,17 @@ class Diagnostics:
             error.error_message = self.hide_secrets(error.error_message)
 
     def hide_in_error(self, error: ExthostError) -> None:
-        """Hide the secrets of the extension in the message of an error."""
+        """Hide the secrets of the extension in an error: its message, its help and the bytes and
+        details that show what the extension sent."""
+        if self.hide_secrets is str:
+            return
         error.message = self.hide_secrets(error.message)
+        error.help = self.hide_secrets(error.help)
+        evidence = error.evidence
+        if evidence.bytes or evidence.details:
+            details = tuple(map(self.hide_secrets, evidence.details))
+            hidden = self.hide_secrets(evidence.bytes)
+            error.evidence = replace(evidence, bytes=hidden, details=details)
         error.args = tuple(
             self.hide_secrets(item) if isinstance(item, str) else item for item in error.args
         )

@@ -82,7 +82,7 @@ class Notifications:
                     call.method,
                     progress.progress,
                     progress.total,
-                    progress.message,
+                    self._diagnostics.hide_secrets(progress.message),
                     call.context,
                 )
             )

@@ -112,6 +112,9 @@ def parse_http(data: bytes) -> HttpRequest | None:
         if not re.fullmatch(rb"[^/?#@\\]+:[0-9]+", target):
             raise BadRequest("the target of CONNECT is a host and a port")
         return HttpRequest(target.decode("ascii"), True, rest)
+    if method == b"TRACE":
+        # A further proxy could return the head with its own password in it.
+        raise BadRequest("TRACE is not passed on")
     absolute = _ABSOLUTE_URI.match(target)
     if absolute is None:
         if target[:8].lower() == b"https://":

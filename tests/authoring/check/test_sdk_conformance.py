@@ -30,7 +30,7 @@ def assert_passes(report: Report) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-async def test_one_program_passes_in_every_dialect(dialect: str, tmp_path: Path) -> None:
+async def test_one_program_passes_in_every_json_dialect(dialect: str, tmp_path: Path) -> None:
     argv = command(SAMPLE, dialect)
     if dialect != "roder":
         spec = connection_spec(argv, dialect, {})

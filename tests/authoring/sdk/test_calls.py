@@ -240,7 +240,7 @@ async def test_progress_that_is_not_finite_is_refused_in_every_dialect(dialect: 
 
     @ext.tool
     def work(ctx: Context, current: str, total: str) -> str:
-        with pytest.raises(ValueError, match="must be a finite number, and is"):
+        with pytest.raises(ValueError, match="must be a finite number, not"):
             ctx.progress(float(current), float(total))
         return "refused"
 

@@ -183,7 +183,7 @@ async def test_a_tool_asks_a_person_and_a_model() -> None:
 
 @pytest.mark.parametrize(
     ("dialect", "message"),
-    [("mcp", "it does not announce `elicitation`"), ("roder", "has no questions to a person")],
+    [("mcp", "it does not announce `elicitation`"), ("roder", "does not support elicitation")],
 )
 async def test_a_question_that_cannot_be_asked_is_an_error(dialect: str, message: str) -> None:
     async with testing.connect(make_asking_extension(), dialect=dialect) as client:

@@ -436,6 +436,10 @@ def test_a_field_without_init_is_only_in_the_schema_of_results() -> None:
         function.call({"order": {"price": 1, "total": 2}})
 
 
-def test_a_value_with_a_generator_is_not_encoded_twice() -> None:
+def test_the_items_of_a_generator_are_written_once_or_not_at_all() -> None:
+    """A generator can be read once. The second value is written in a second attempt, because JSON
+    has no such keys."""
+    assert encode([(number for number in (1, 2)), "\ud800"]) == rb'[[1,2],"\ud800"]'
+    assert encode({Shape.LINE: "\ud800"}) == rb'{"LINE":"\ud800"}'
     with pytest.raises(TypeError, match="keys must be"):
         encode_text([(number for number in (1, 2)), {Shape.LINE: 1}])

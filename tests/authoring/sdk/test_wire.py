@@ -213,6 +213,29 @@ def test_a_host_that_reads_late_gets_all_replies() -> None:
         assert all(reply["result"] == "x" * size for reply in replies)
 
 
+FORKS_TWICE = """
+import os, sys
+from exthost_sdk.wire.descriptors import claim
+
+wire = claim()
+if os.fork() == 0:
+    file = os.open(os.devnull, os.O_RDONLY)  # gets a number that the wire had
+    is_reused = file in wire
+    if os.fork() == 0:
+        os.fstat(file)
+        os._exit(0 if is_reused else 2)
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_second_fork_closes_no_file_of_the_program() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", FORKS_TWICE], capture_output=True, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_forked_process_does_not_keep_stdout_open() -> None:
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     argv = command(NOISY, "morphir")

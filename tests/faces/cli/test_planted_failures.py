@@ -25,6 +25,7 @@ SLOW = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "failure",
     [

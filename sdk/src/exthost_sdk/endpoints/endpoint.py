@@ -120,7 +120,7 @@ class Endpoint:
     def request(self, number: int, method: str, params: Any) -> bytes:
         """Return the frame of a request to the host. `number` is its id. Raises HostError if the
         dialect has no such requests."""
-        raise HostError(f"the {self.name} dialect has no requests to the host")
+        raise HostError(f"the {self.name} dialect does not support requests to the host")
 
     def ask_host(self, call: HandlerCall, method: str, params: Any) -> Any:
         """Send a request to the host for a handler. Return an `Answer` that gets the value later,
@@ -132,14 +132,16 @@ class Endpoint:
     ) -> tuple[str, Any]:
         """Return the method and the params of the request that shows a form to a person. Raises
         HostError if the dialect, or the client, has no such request."""
-        raise HostError(f"the {self.name} dialect has no questions to a person")
+        raise HostError(
+            f"the {self.name} dialect does not support elicitation: it cannot ask a person"
+        )
 
     def sampling(
         self, call: HandlerCall, messages: Sequence[PromptMessage], system: str, max_tokens: int
     ) -> tuple[str, Any]:
         """Return the method and the params of the request for an answer of the client's model.
         Raises HostError if the dialect, or the client, has no such request."""
-        raise HostError(f"the {self.name} dialect has no requests to a model of the host")
+        raise HostError(f"the {self.name} dialect does not support sampling: it cannot ask a model")
 
     def widget(self, id: str, fields: Mapping[str, Any] | None) -> bytes | None:
         """Return the frame that shows a widget, or removes it if `fields` is None. Return None if

@@ -108,17 +108,10 @@ def _make_plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else to_encodable(value)
 
 
-_encode_ascii = json.JSONEncoder(
-    separators=_separators, allow_nan=False, default=to_encodable
-).encode
-
-
 def encode(value: Any) -> bytes:
     """Return a value as JSON. Raises TypeError or ValueError."""
-    try:
-        return encode_text(value).encode()
-    except UnicodeEncodeError:  # a lone surrogate, which can only be written as \uXXXX
-        return _encode_ascii(value).encode()
+    # UTF-8 cannot have a lone surrogate, which is written as \uXXXX.
+    return encode_text(value).encode(errors="backslashreplace")
 
 
 def to_text(value: Any) -> str:

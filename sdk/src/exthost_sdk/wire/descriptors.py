@@ -22,6 +22,7 @@ class Wire(NamedTuple):
 
 
 _claimed: Wire | None = None
+_is_closed = False  # in a forked copy of the extension
 
 
 def claim() -> Wire:
@@ -31,7 +32,7 @@ def claim() -> Wire:
     if _claimed is not None:
         return _claimed
     wire = Wire(os.dup(0), os.dup(1))
-    # sys.stdout is not flushed before: what is in its buffer must go to stderr, too.
+    # sys.stdout is not flushed first: buffered output must go to stderr as well.
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
     try:
@@ -40,9 +41,9 @@ def claim() -> Wire:
         os.dup2(empty, 1)
     os.close(empty)
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(line_buffering=True)  # as stderr: a line is logged when it is whole
+        sys.stdout.reconfigure(line_buffering=True)  # like stderr: whole lines are logged
     _claimed = wire
-    os.register_at_fork(after_in_child=_close_in_copy)
+    os.register_at_fork(after_in_child=_close_after_fork)
     return wire
 
 
@@ -57,12 +58,16 @@ def claim_early() -> None:
         claim()
 
 
-def _close_in_copy() -> None:
+def _close_after_fork() -> None:
     """Close the wire in a process that `os.fork` has made. Otherwise that process would keep the
-    wire open, and the host would not see the end of the extension."""
-    if _claimed is not None:
-        for fd in _claimed:
-            try:
-                os.close(fd)
-            except OSError:
-                pass
+    wire open, and the host would not notice that the extension has ended. A copy of that process
+    closes nothing: the numbers may be those of other files by then."""
+    global _is_closed
+    if _claimed is None or _is_closed:
+        return
+    _is_closed = True
+    for fd in _claimed:
+        try:
+            os.close(fd)
+        except OSError:
+            pass

@@ -30,7 +30,7 @@ def read_mcp_servers(
     if not isinstance(value, Mapping):
         place.add_problem(
             WRONG_VALUE,
-            f"must be a table by name, and is {describe_type(value)}",
+            f"must be a table by name, not {describe_type(value)}",
             'write {"mcpServers": {"NAME": {"command": "…"}}}',
         )
         return ()
@@ -46,7 +46,7 @@ def _read_server(
         return None
     place = section.at(id).for_extension(id)
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
     fields = read_table(value, place, {**_KEYS, **setting_readers(folder)})
     settings = make_settings({key: item for key, item in fields.items() if key in SETTING_KEYS})

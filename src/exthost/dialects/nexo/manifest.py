@@ -252,7 +252,7 @@ def _read_id(value: Any, place: Place) -> str | None:
 
 def _read_description(value: Any, place: Place) -> str | None:
     if not isinstance(value, str):
-        place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be text, not {describe_type(value)}")
         return None
     if len(value) > _MAX_DESCRIPTION_CHARS:
         rule = f"must not be longer than {_MAX_DESCRIPTION_CHARS} characters"
@@ -263,7 +263,7 @@ def _read_description(value: Any, place: Place) -> str | None:
 
 def _read_integer(value: Any, place: Place) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
-        place.add_problem(WRONG_VALUE, f"must be a whole number, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a whole number, not {describe_type(value)}")
         return None
     return value
 
@@ -313,7 +313,7 @@ _TRANSPORT_KEYS: Mapping[str, Mapping[str, Reader]] = {
 
 def _read_transport(value: Any, place: Place) -> _Transport | None:
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
     if "kind" in value and "type" in value:
         place.at("type").add_problem(WRONG_VALUE, "repeats `kind`", "keep `kind`")
@@ -343,7 +343,7 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
 def _read_bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
         place.add_problem(
-            WRONG_VALUE, f"must be a table of channel and accounts, and is {describe_type(value)}"
+            WRONG_VALUE, f"must be a table of channel and accounts, not {describe_type(value)}"
         )
         return empty_mapping()
     bindings = {

@@ -250,7 +250,7 @@ def _range_reader(minimum: int, maximum: int) -> Reader:
         if type(value) is not int or not minimum <= value <= maximum:
             place.add_problem(
                 WRONG_VALUE,
-                f"must be a whole number from {minimum} to {maximum}, and is "
+                f"must be a whole number from {minimum} to {maximum}, not "
                 f"{value if type(value) is int else describe_type(value)}",
             )
             return None
@@ -311,7 +311,7 @@ _OUTBOUND: Mapping[str, Reader] = {
 
 def _read_outbound(value: Any, place: Place) -> tuple[OutboundTool, ...]:
     if not isinstance(value, list):
-        place.add_problem(WRONG_VALUE, f"must be a list of tables, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a list of tables, not {describe_type(value)}")
         return ()
     tools = []
     for index, item in enumerate(value):

@@ -115,7 +115,7 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServ
 
 def _servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table by name, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table by name, not {describe_type(value)}")
         return ()
     read = (_server(name, item, place.at(name), extension) for name, item in value.items())
     return tuple(server for server in read if server is not None)

@@ -30,7 +30,7 @@ def read_process_extensions(
     if not isinstance(value, list | tuple):
         help = "write [[process_extensions]] with two brackets"
         place.add_problem(
-            WRONG_VALUE, f"must be a list of tables, and is {describe_type(value)}", help
+            WRONG_VALUE, f"must be a list of tables, not {describe_type(value)}", help
         )
         return ()
     entries = (
@@ -42,7 +42,7 @@ def read_process_extensions(
 def _parse_entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry | None:
     """Return one entry, or None if it is not a table."""
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
     if isinstance(value.get("id"), str):
         place = place.for_extension(value["id"])

@@ -63,7 +63,7 @@ def _check_unicode(value: str, name: str) -> str:
 def _check_namespace(spec: Spec, params: Any) -> None:
     namespace = _text(params, "namespace")
     if namespace != spec.id:
-        message = f"the namespace must be the extension's id {spec.id!r}, and is {namespace[:80]!r}"
+        message = f"the namespace must be the extension's id {spec.id!r}, not {namespace[:80]!r}"
         raise _refusal_error("X0753", message)
 
 

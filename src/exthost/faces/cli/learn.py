@@ -68,7 +68,8 @@ from exthost.launch.observation import (
     written_entries,
 )
 from exthost.launch.path_facts import MachinePaths
-from exthost.model.spec import Permissions, Spec
+from exthost.model.spec import Permissions, Spec, ValueReference
+from exthost.process.environment import Variables
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_format import read_recording
 
@@ -221,8 +222,15 @@ class _Learning:
         try:
             launch = prepare_without_grants(spec, find.find_dialect_of(spec), environ)
 
+            references = [
+                name for name, value in spec.env.items() if isinstance(value, ValueReference)
+            ]
+
             def spawn(plan: Any, extension: str) -> Any:
-                return observer.spawn(replace(plan, env=launch.plan.env), extension)
+                # The values that the config only refers to have been read for this start.
+                secrets = {name: plan.env[name] for name in references if name in plan.env}
+                env = Variables({**launch.plan.env, **secrets})
+                return observer.spawn(replace(plan, env=env), extension)
 
             say(f"{spec.id}: first run, observed, without a sandbox")
             unrestricted = replace(spec, permissions=None, sandbox="off")

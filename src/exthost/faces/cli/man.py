@@ -12,11 +12,11 @@ from exthost.faces.cli.common import Args, show_text
 from exthost.faces.cli.verb_table import Verb, read_verbs
 
 _EXIT_CODES = (
-    ("0", "Done."),
-    ("1", "The extension answered with an error, or its result is marked as one."),
-    ("2", "Wrong usage, something that was named does not exist, or arguments that do not fit."),
+    ("0", "Success."),
+    ("1", "The extension returned an error."),
+    ("2", "Invalid usage, an unknown name, or invalid arguments."),
     ("3", "A config or manifest is invalid."),
-    ("4", "Refused: a requirement, a permission, the sandbox or a pin forbids it."),
+    ("4", "Refused, for example because of a permission, the sandbox or a pin."),
     ("5", "An extension did not start or complete the handshake."),
     ("6", "A call timed out."),
     ("7", "A process died or broke the protocol, or its breaker is open."),
@@ -25,12 +25,9 @@ _EXIT_CODES = (
 
 _VARIABLES = (
     ("EXTHOST_HOME", "The folder of logs, stored settings and, if needed, the socket of a host."),
-    ("EXTHOST_GATEWAY_TOKEN", "The token of the services on HTTP."),
+    ("EXTHOST_GATEWAY_TOKEN", "The token that the HTTP services require."),
     ("NO_COLOR", "If it is set, nothing is coloured."),
-    (
-        "NOTIFY_SOCKET",
-        "The socket for the report that the host is ready; set by systemd.",
-    ),
+    ("NOTIFY_SOCKET", "Where to report to systemd that the host is ready; systemd sets it."),
 )
 
 
@@ -53,7 +50,8 @@ def manual_page(verbs: Sequence[Verb]) -> Iterator[str]:
     yield _escape_troff(
         "Runs extensions: programs that exchange messages on stdin and stdout, in one of several "
         "dialects. The host starts them, calls their tools, restarts those that end, and keeps "
-        "untrusted ones in a sandbox. stdout has data, stderr messages; every verb takes --json."
+        "untrusted ones in a sandbox. Data is written to stdout and messages to stderr. Every verb "
+        "accepts --json."
     )
     yield ".SH VERBS"
     for verb in verbs:

@@ -1,4 +1,4 @@
-"""Prints a message if an extension takes long to start."""
+"""Prints a message if an extension is slow to start."""
 
 import asyncio
 import sys

@@ -1,7 +1,7 @@
 """Answers `/healthz`, `/readyz` and `/metrics`, on the ports of the web page and the gateway.
 
 `/healthz` and `/readyz` need no token. They reveal only a status. `/healthz` is about the host:
-`ok` with 200, or `starting` or `ending` with 503. `/readyz` is about its extensions, too: it is
+`ok` with 200, or `starting` or `ending` with 503. `/readyz` also covers its extensions: it is
 `degraded`, with 503, while one has failed, is refused, waits for a restart, or has an open circuit
 breaker. `/metrics` needs the token, because it contains the names of extensions.
 """
@@ -24,7 +24,7 @@ METRICS_PATH = "/metrics"
 
 _PATHS = frozenset({HEALTH_PATH, READY_PATH, METRICS_PATH})
 
-# The states of an extension in which it takes no calls, and does not recover at once.
+# The states in which an extension cannot answer calls for now.
 _NOT_READY = frozenset({"failed", "refused", "open", "backoff"})
 
 
@@ -70,7 +70,7 @@ class Probes:
             status, reason = objection
             return status, "text/plain", reason.encode()
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "text/plain", b"only GET"
+            return 405, "text/plain", b"use GET or HEAD"
         if scope["path"] == HEALTH_PATH:
             return self._health()
         if scope["path"] == READY_PATH:

@@ -98,14 +98,12 @@ def program(
     *,
     network: bool,
     proxied: bool = False,
-    joins: bool = False,
     without: frozenset[str] = frozenset(),
 ) -> bytes:
     """Return the filter for this machine (as `uname -m` prints it), as an array of struct
     sock_filter. `network` is whether the extension may use the network, `proxied` whether only
-    through a proxy, `joins` whether it may join namespaces. The calls named in `without` fail with
-    EPERM; those of `_DESCRIPTOR_CALLS` only if they name a path. Raises KeyError for an unknown
-    machine."""
+    through a proxy. The calls named in `without` fail with EPERM; those of `_DESCRIPTOR_CALLS` only
+    if they name a path. Raises KeyError for an unknown machine."""
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -131,10 +129,6 @@ def program(
     for call in calls(network=network):
         if (number := call.number(machine)) is not None:
             verdicts[number] = _ERRNO | _EPERM if call.name in without else _ALLOW
-    if joins:
-        setns = next(call for call in DENIED if call.name == "setns").number(machine)
-        assert setns is not None
-        verdicts[setns] = _ALLOW
     return b"".join([*code, *_search(_verdict_ranges(verdicts))])
 
 

@@ -8,7 +8,7 @@ program. The module does no I/O.
 The order of the arguments matters, because bubblewrap mounts in that order:
 
 - The private /tmp comes before mounts below /tmp.
-- Outer folders come before inner ones, so that an inner folder may have other access rights.
+- Outer folders come before inner ones, so that an inner folder can have different access rights.
 - /proc becomes read-only after it is mounted. Otherwise a program could lower its oom_score_adj, so
   that the OOM killer picks other processes.
 - The root becomes read-only last, when every mount point exists.
@@ -29,10 +29,10 @@ from exthost.model.probe_result import SandboxSupport
 # Every Linux system has a name for them (nobody).
 NOBODY = 65534
 
-# Where the proxy listens, in the network of a sandbox that has one (`init.c`), and the variables
-# that lead programs to it. Many programs connect directly to what NO_PROXY lists, and some to this
-# machine even so. ALL_PROXY names an HTTP proxy, because many libraries need a further package for
-# SOCKS. Node reads the variables only with the last one.
+# The port of the proxy inside the sandbox (`init.c`), and the variables that make programs use it.
+# NO_PROXY is empty, so that nothing bypasses the proxy; some programs still connect to localhost
+# directly. ALL_PROXY names an HTTP proxy, because many libraries need another package for SOCKS.
+# Node uses the variables only if NODE_USE_ENV_PROXY is set.
 PROXY_PORT = 3128
 _PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
 PROXY_VARIABLES: Mapping[str, str] = {
@@ -138,18 +138,6 @@ def plan_wrapper(
         private_mounts=tuple(sizes),
         closed=tuple(item.path for item in view.closed if item.access == "read"),
         uid=view.uid,
-    )
-
-
-def template_wrapper(wrapper: Wrapper, machine: str) -> Wrapper:
-    """Return the wrapper of a template for programs with this wrapper (`process.template`): the
-    same sandbox, from which a process can join sandboxes that were made below it. Only the filter
-    keeps the template from making user namespaces."""
-    network = "--share-net" in wrapper.options
-    return replace(
-        wrapper,
-        options=tuple(option for option in wrapper.options if option != "--disable-userns"),
-        filter=seccomp.program(machine, network=network, joins=True),
     )
 
 

@@ -85,7 +85,7 @@ def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[
     if not isinstance(value, Mapping):
         place.add_problem(
             WRONG_VALUE,
-            f"must be a table, and is {describe_type(value)}",
+            f"must be a table, not {describe_type(value)}",
             _table_example(place, readers),
         )
         return {}
@@ -147,7 +147,7 @@ def find_nearest(name: str, known: Iterable[str]) -> str:
 def read_text(value: Any, place: Place) -> str | None:
     """Read text that is not blank and that the operating system accepts."""
     if not isinstance(value, str):
-        place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be text, not {describe_type(value)}")
         return None
     if not value.strip():
         place.add_problem(WRONG_VALUE, "must not be blank", "write a text in the quotes")
@@ -158,7 +158,7 @@ def read_text(value: Any, place: Place) -> str | None:
 def read_any_text(value: Any, place: Place) -> str | None:
     """Read text that can be an argument or a variable of a process. It may be empty or blank."""
     if not isinstance(value, str):
-        place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be text, not {describe_type(value)}")
         return None
     return _check_text(value, place)
 
@@ -183,7 +183,7 @@ def _check_text(value: str, place: Place) -> str | None:
 def read_flag(value: Any, place: Place) -> bool | None:
     """Read true or false. 0, 1 and text are not accepted."""
     if not isinstance(value, bool):
-        place.add_problem(WRONG_VALUE, f"must be true or false, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be true or false, not {describe_type(value)}")
         return None
     return value
 
@@ -193,7 +193,7 @@ def integer_reader(minimum: int) -> Reader:
 
     def read(value: Any, place: Place) -> int | None:
         if not isinstance(value, int) or isinstance(value, bool):
-            place.add_problem(WRONG_VALUE, f"must be a whole number, and is {describe_type(value)}")
+            place.add_problem(WRONG_VALUE, f"must be a whole number, not {describe_type(value)}")
             return None
         if not minimum <= value <= _MAX_COUNT:
             place.add_problem(WRONG_VALUE, f"must be between {minimum} and {_MAX_COUNT}")
@@ -240,16 +240,14 @@ def choice_reader(*choices: str) -> Reader:
     def read(value: Any, place: Place) -> str | None:
         accepted = ", ".join(f'"{choice}"' for choice in choices)
         if not isinstance(value, str):
-            place.add_problem(
-                WRONG_VALUE, f"must be one of {accepted}, and is {describe_type(value)}"
-            )
+            place.add_problem(WRONG_VALUE, f"must be one of {accepted}, not {describe_type(value)}")
             return None
         plain = value.replace("_", "-")
         if plain not in choices:
             near = find_nearest(plain, frozenset(choices))
             guess = f'; did you mean "{near}"?' if near else ""
             place.add_problem(
-                WRONG_VALUE, f"must be one of {accepted}, and is {quote_text(value)}{guess}"
+                WRONG_VALUE, f"must be one of {accepted}, not {quote_text(value)}{guess}"
             )
             return None
         return plain
@@ -270,9 +268,7 @@ def read_text_list(value: Any, place: Place) -> tuple[str, ...] | None:
 def _read_list(value: Any, place: Place, read_item: Reader) -> tuple[str, ...] | None:
     if not isinstance(value, list | tuple):
         hint = "put it in [ ]" if isinstance(value, str) else ""
-        place.add_problem(
-            WRONG_VALUE, f"must be a list of text, and is {describe_type(value)}", hint
-        )
+        place.add_problem(WRONG_VALUE, f"must be a list of text, not {describe_type(value)}", hint)
         return None
     read = [read_item(item, place.at(index)) for index, item in enumerate(value)]
     return tuple(item for item in read if item is not None)
@@ -281,7 +277,7 @@ def _read_list(value: Any, place: Place, read_item: Reader) -> tuple[str, ...] |
 def read_variables(value: Any, place: Place) -> dict[str, str] | None:
     """Read environment variables: a table of name → text."""
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table of text, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table of text, not {describe_type(value)}")
         return None
     read: dict[str, str] = {}
     for name, item in value.items():
@@ -291,7 +287,7 @@ def read_variables(value: Any, place: Place) -> dict[str, str] | None:
         if not isinstance(item, str):
             help = "put the value in quotes" if isinstance(item, int | float) else ""
             place.at(name).add_problem(
-                WRONG_VALUE, f"must be text, and is {describe_type(item)}", help
+                WRONG_VALUE, f"must be text, not {describe_type(item)}", help
             )
             continue
         checked = _check_text(item, place.at(name))
@@ -373,7 +369,7 @@ def read_json_value(value: Any, place: Place) -> Any:
 def read_json_table(value: Any, place: Place) -> dict[str, Any] | None:
     """Read a table of JSON values."""
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
     read = read_json_value(value, place)
     return read if isinstance(read, dict) else None

@@ -282,9 +282,7 @@ def _read_network(value: Any, place: Place) -> bool | tuple[str, ...] | None:
     if not isinstance(value, list | tuple):
         help = "put it in [ ]" if isinstance(value, str) else ""
         kind = describe_type(value)
-        place.add_problem(
-            WRONG_VALUE, f"must be true, false or a list of hosts, and is {kind}", help
-        )
+        place.add_problem(WRONG_VALUE, f"must be true, false or a list of hosts, not {kind}", help)
         return None
     if len(value) > _MAX_HOSTS:
         place.add_problem(WRONG_VALUE, f"must have at most {_MAX_HOSTS} hosts")
@@ -383,7 +381,7 @@ def hook_policy(value: Any, place: Place, keys: Mapping[str, Key] = _ON_FAILURE)
     suggests.
     """
     if not isinstance(value, Mapping):
-        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return {}
     read: dict[str, str] = {}
     for key, item in value.items():

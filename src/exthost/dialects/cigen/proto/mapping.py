@@ -33,7 +33,7 @@ def to_message(kind: type[M], params: Any) -> M:
     for place, text in _find_bytes_fields(kind.DESCRIPTOR, members):
         if not _BASE64.fullmatch(text) or len(text.rstrip("=")) % 4 == 1:
             raise invalid_params_error(
-                kind.DESCRIPTOR.name, f"{place} must be base64, and is other text"
+                kind.DESCRIPTOR.name, f"{place} must be base64, not other text"
             )
     try:
         return ParseDict(members, kind())

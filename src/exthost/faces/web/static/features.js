@@ -1,4 +1,4 @@
-// What an extension has besides tools, in any dialect: hooks, streams, commands and tasks, and any method.
+// What an extension has besides tools, in any dialect: hooks, streams, commands, and any method.
 
 import { methodPanel } from "./call.js";
 import { el } from "./dom.js";
@@ -23,18 +23,15 @@ function namesIn(value) {
   return value && typeof value === "object" ? Object.keys(value) : [];
 }
 
-// The method that runs a command or a task, and its params, by the name of the part of the offer.
-const RUNS = {
-  commands: (name) => ({ method: "command.invoke", params: { command: name, args: [] } }),
-  tasks: (name) => ({ method: "task.run", params: { task: name, input: {} } }),
-};
+// The request that runs a command.
+const invoke = (command) => ({ method: "command.invoke", params: { command, args: [] } });
 
 export function featuresView(about) {
   const nodes = [];
   if (about.hooks.length) nodes.push(el("h2", null, "Hooks"), el("p", null, about.hooks.join(", ")));
-  for (const [part, make] of Object.entries(RUNS)) {
-    const names = namesIn(about.extra?.[part]);
-    if (names.length) nodes.push(el("h2", null, part[0].toUpperCase() + part.slice(1)), el("div", { class: "tools" }, names.map((name) => panel(name, make(name).method, () => methodPanel(about.id, about.streams, make(name))))));
+  const commands = namesIn(about.extra?.commands);
+  if (commands.length) {
+    nodes.push(el("h2", null, "Commands"), el("div", { class: "tools" }, commands.map((name) => panel(name, invoke(name).method, () => methodPanel(about.id, about.streams, invoke(name))))));
   }
   if (about.streams.length) {
     nodes.push(el("h2", null, "Streams"), el("div", { class: "tools" }, about.streams.map((method) => panel(method, "streams events", () => methodPanel(about.id, about.streams, { method })))));
