@@ -154,15 +154,17 @@ class AgentConnection:
         self._last_received = monotonic()
         if frame is not None:
             stream = self._incoming.get(frame[0])
-            if stream is not None and stream.feed(frame[1]):
+            if stream is not None:
+                stream.feed(frame[1])
                 stream.notify()
             return
-        readable: list[IncomingStream] = []
+        readable: dict[IncomingStream, None] = {}
         for kind, number, payload in events:
             if kind == _DATA:
                 stream = self._incoming.get(number)
-                if stream is not None and stream.feed(payload):
-                    readable.append(stream)
+                if stream is not None:
+                    stream.feed(payload)
+                    readable[stream] = None
             elif not self.lost_reason:
                 self._on_event(kind, number, payload)
         for stream in readable:

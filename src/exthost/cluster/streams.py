@@ -41,12 +41,9 @@ class IncomingStream:
 
     # -- used by the connection --------------------------------------------------------------
 
-    def feed(self, data: bytes | memoryview) -> bool:
-        """Add bytes that were received. Return whether `notify` is to be called: there were none
-        before."""
-        chunks = self._chunks
-        chunks.append(data)
-        return len(chunks) == 1
+    def feed(self, data: bytes | memoryview) -> None:
+        """Add bytes that were received."""
+        self._chunks.append(data)
 
     def end(self) -> None:
         """Report the end of the stream when everything before it was read."""
