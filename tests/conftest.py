@@ -50,8 +50,8 @@ TESTS = Path(__file__).parent
 # minute. The first limit cancels an `async def` test, the second interrupts any test, and the third
 # ends the worker process.
 ASYNC_SECONDS = 200
-TEST_SECONDS = 240
-WORKER_SECONDS = 300
+TEST_SECONDS = 540
+WORKER_SECONDS = 600
 
 # For processes, descriptors and threads that are about to end when the test returns.
 GRACE_SECONDS = 30.0

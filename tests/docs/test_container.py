@@ -87,6 +87,8 @@ def test_a_host_works_on_a_read_only_root_without_user_namespaces(tmp_path: Path
         *("--clearenv", "--setenv", "EXTHOST_HOME", "/var/lib/exthost"),
         *("--setenv", "HOME", "/var/lib/exthost", "--setenv", "PATH", "/usr/bin:/bin"),
     ]
+    # The project may be in /tmp, which is empty in the container.
+    container += ["--ro-bind", str(ROOT), str(ROOT)]
     # There is no /config on this machine to mount at, so the folder has its own path.
     container += ["--ro-bind", str(config), str(config)]
     text = (config / "exthost.toml").read_text().replace("/config/", f"{config}/")

@@ -23,9 +23,7 @@ async def assert_passes(spec: Spec) -> None:
     # The speed depends on the machine.
     findings = [finding for finding in report.findings if finding.rule.name != "speed"]
     assert [(finding.rule.name, finding.message) for finding in findings] == []
-    assert {"unknown-method", "bad-arguments"} <= {
-        outcome.rule.name for outcome in report.with_status("passed")
-    }
+    assert "unknown-method" in {outcome.rule.name for outcome in report.with_status("passed")}
 
 
 async def test_the_first_program_of_the_readme_passes_every_check(tmp_path: Path) -> None:

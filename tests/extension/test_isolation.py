@@ -67,3 +67,16 @@ async def test_isolation_without_a_template_is_refused(counter: str) -> None:
         async with isolated(counter):
             pass
     assert caught.value.code == "X1925"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [({"permissions": {}}, "in a sandbox"), ({"sha256": "0" * 64}, "pinned")],
+)
+async def test_isolation_is_refused_if_the_template_cannot_be_used(
+    counter: str, settings: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Refused, match=reason) as caught:
+        async with isolated(counter, start_method="template", **settings):
+            pass
+    assert caught.value.code == "X1925"

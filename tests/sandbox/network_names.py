@@ -37,7 +37,10 @@ def ask(data, port=3128):
 def begin(data, length):
     with socket.create_connection(("127.0.0.1", 3128), timeout=20) as client:
         client.sendall(data)
-        return client.recv(length, socket.MSG_WAITALL)
+        reply = b""
+        while len(reply) < length and (more := client.recv(length - len(reply))):
+            reply += more
+        return reply
 def connect(target):
     return begin(f"CONNECT {target} HTTP/1.1\\r\\n\\r\\n".encode(), 12)[9:].decode()
 def outcome(work):

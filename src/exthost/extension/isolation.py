@@ -2,7 +2,7 @@
 
 A `SingleUseSession` reports when a call is sent. The supervisor then dismisses its process, which
 ends after the reply, and starts another one for the next call. The handshake, and what the dialect
-sends by itself, are no calls.
+sends by itself, do not count as calls.
 """
 
 from collections.abc import Callable
@@ -36,11 +36,18 @@ def is_isolated(spec: Spec) -> bool:
 
 
 def check_isolation(spec: Spec) -> None:
-    """Raise Refused if each call would wait for an ordinary start, and nobody has chosen that."""
-    if is_isolated(spec) and spec.start_method is None:
+    """Raise Refused if each call would wait for an ordinary start, unless the config asks for that
+    (`start_method = "execute"`)."""
+    if not is_isolated(spec) or spec.start_method == "execute":
+        return
+    from exthost.launch.template_plan import find_refusal  # imported lazily: few need it
+
+    reason = "it has no template" if spec.start_method is None else find_refusal(spec)
+    if reason:
         raise Refused(
             "X1925",
-            "each of its calls would wait for a whole start, since it has no template",
+            f"each of its calls would wait for a whole start, since {reason}",
             extension=spec.id,
-            help='set start_method = "template"; or "execute", if its starts are fast enough',
+            help='set start_method = "execute" if its starts are fast enough'
+            + ('; or "template" if it is a Python program' if spec.start_method is None else ""),
         )

@@ -183,15 +183,7 @@ class ProcessStarter:
             return None
         from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
 
-        # A template keeps the code that it has imported, whatever a lock or a pin compares.
-        is_locked = self.spec.lock is not None or bool(self.spec.sha256)
-        return TemplateStarter(
-            self.spec.id,
-            self.queue.loop,
-            self.environ,
-            self._reference_names(),
-            "its code is locked or pinned" if is_locked else "",
-        )
+        return TemplateStarter(self.spec, self.queue.loop, self.environ, self._reference_names())
 
     @property
     def network(self) -> NetworkActivity:

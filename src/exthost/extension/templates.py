@@ -27,11 +27,13 @@ from exthost.launch.template_plan import (
     PythonCommand,
     describe_program,
     find_python_command,
+    find_refusal,
     find_secret_names,
     find_secret_readers,
     plan_template,
 )
 from exthost.model.launch_plan import LaunchPlan
+from exthost.model.spec import Spec
 from exthost.process.memory_file import memory_file
 from exthost.process.private_folders import make_folder
 from exthost.process.procfs import shared_bytes
@@ -191,7 +193,7 @@ class Templates:
             await asyncio.wait(self._ending, timeout=10)
 
     def release(self, extension: str, *, keep: Template | None = None) -> None:
-        """Forget that an extension uses templates, except one. Templates that nobody uses end."""
+        """Forget that an extension uses templates, except one. Templates without users end."""
         current = [entry.template for entry in self._entries.values()]
         for template in (*current, *self._retired):
             if template is not keep:
@@ -218,18 +220,16 @@ class TemplateStarter:
 
     def __init__(
         self,
-        extension: str,
+        spec: Spec,
         loop: asyncio.AbstractEventLoop,
         environ: Callable[[], Mapping[str, str]],
         references: Collection[str],
-        refusal: str = "",
     ) -> None:
         """`environ` returns the host's environment variables. `references` are the variables of the
-        extension whose values the config only refers to. `refusal` is the reason why the extension
-        cannot use a template at all; "" if it can."""
+        extension whose values the config only refers to."""
         self._references = references
-        self._refusal = refusal
-        self._extension = extension
+        self._refusal = find_refusal(spec)
+        self._extension = spec.id
         self._loop = loop
         self._environ = environ
         self._templates = _templates.setdefault(loop, Templates(loop))

@@ -58,7 +58,7 @@ def with_extension_user(
         if mount.path not in system and (closed := find_closed_path(mount.path, uid)):
             if mount.access == "write":
                 raise _not_writable_error(extension, mount.path, closed, uid)
-            why = f"its own user {uid} cannot reach {mount.path}, because it has no access to {closed}"
+            why = f"its own user {uid} cannot reach {mount.path}: it has no access to {closed}"
             return _as_root(extension, view, why, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.command_options import UnknownOption, split_options
 from exthost.launch.known_programs import known_programs, program_name
+from exthost.launch.machine_check import enforced_policy
 from exthost.model.launch_plan import LaunchPlan
+from exthost.model.spec import Spec
 from exthost.process.environment import looks_secret
 from exthost.process.small_files import read_start
 from exthost.process.template import TemplateInputs, pack
@@ -51,12 +53,20 @@ class PythonCommand:
     argv: tuple[str, ...]
 
 
-def find_python_command(plan: LaunchPlan) -> PythonCommand:
-    """Return the Python command of a plan. Raises NoTemplate."""
-    if plan.before or (plan.wrapper is not None and plan.wrapper.is_strict):
+def find_refusal(spec: Spec) -> str:
+    """Return why no template is used for an extension, whatever its command; "" if one can be."""
+    if spec.lock is not None or spec.sha256:
+        # A template keeps the code that it has imported, whatever a lock or a pin compares.
+        return "its code is locked or pinned"
+    if enforced_policy(spec) is not None:
         # Code that a template imports would run beside the wrappers of all later starts, which see
         # the files of the host.
-        raise NoTemplate("it runs in a sandbox")
+        return "it runs in a sandbox"
+    return ""
+
+
+def find_python_command(plan: LaunchPlan) -> PythonCommand:
+    """Return the Python command of a plan. Raises NoTemplate."""
     command = find_interpreter_command(plan.argv, plan.cwd, plan.env)
     if command is None or program_name(command.argv[0]) != "python":
         raise NoTemplate("its program is not a Python script or module")

@@ -75,7 +75,6 @@ class Wrapper:
     paths           the files that are visible in the sandbox; `init` executes the program only if
                     each path still leads to the expected file
     closed          the paths in writable folders that the program cannot write
-    uid             the user that `options` change to, None for the host's own
     """
 
     options: tuple[str, ...]
@@ -85,7 +84,6 @@ class Wrapper:
     private_mounts: tuple[str, ...] = ()
     paths: tuple[ExpectedPath, ...] = ()
     closed: tuple[str, ...] = ()
-    uid: int | None = None
 
     @property
     def is_strict(self) -> bool:

@@ -186,7 +186,7 @@ def _parse_network(text: str) -> Network:
 
 def is_public(address: Address) -> bool:
     """Return whether an address belongs to the public internet: not this machine, not its local
-    network, no service of a cloud provider for its machines, and not a group of machines."""
+    network, not a service of a cloud provider for its machines, and not a multicast group."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))

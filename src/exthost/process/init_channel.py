@@ -31,11 +31,7 @@ _CLOSED = -1
 
 # The argument with which our init only resets the handling of signals and then executes the command
 # that follows. Its numbers have the order of those in `InitChannel.__init__`.
-_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0,0"
-
-# The beginning of the argument with which our init only enters the namespace of a template; the
-# descriptors of that namespace follow.
-_ENTER_TEMPLATE = "0,0,0,0,1,3,0,0,0,0,0,"
+_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0"
 
 # The environment variables that make the dynamic loader and the C library load code, or read and
 # write files. The C library ignores them in set-user-ID programs. The names are exact: others with
@@ -67,12 +63,10 @@ class TemplateEnds(NamedTuple):
     """The file descriptors by which a start uses a template.
 
     under  a pidfd of the first process of the template's namespace
-    owner  the user namespace that owns the template's PID namespace; 0 if that process is in it
     join   the end of a socket that our init has; the process that joins has the other end
     """
 
     under: int
-    owner: int
     join: int
 
 
@@ -148,15 +142,12 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        under, owner, join = template or (0, 0, 0)
+        under, join = template or (0, 0)
         if template is not None:
-            self._inherited += (join,)
+            assert init_makes_namespace, "a process of a template cannot join a sandbox"
             under = os.dup(under)
-            self._inherited += (under,)
-            if owner:
-                owner = os.dup(owner)
-                self._inherited += (owner,)
-        template_numbers = (int(holds), under if init_makes_namespace else 0, 0, join)
+            self._inherited += (join, under)
+        template_numbers = (int(holds), under, join)
         numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
@@ -164,11 +155,6 @@ class InitChannel:
         self._argv_prefix = start_init
         if init_makes_namespace:
             return
-        if template is not None:
-            # After the change of the user, who owns the template's namespace.
-            position = options.index("--") + 1 if wrapper.uid is not None else 0
-            enter = (f"/proc/self/fd/{init}", f"{_ENTER_TEMPLATE}{under},{owner}")
-            options = (*options[:position], *enter, *options[position:])
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
         # The wrapper inherits an ignored SIGCHLD, and would then not learn that init has exited. So
         # our init is executed first, resets the signal, and executes the wrapper.

@@ -1,17 +1,18 @@
 """A template: a Python process that has imported the modules of extensions, and from which their
 processes are forked (`start_method = "template"`).
 
-The template runs `template_program` in a sandbox like that of its extensions, since it executes
-code of their environment. A start makes the namespaces of the extension as ever, below those of the
-template, and our init in them. A process that is forked from the template joins these namespaces,
-gives up the rights that this needs, and then runs the program. If it cannot, our init executes the
-program: a start from a template fails only if an ordinary start would.
+The template runs `template_program` in a PID namespace. A start makes the namespace of the
+extension as ever, below that of the template, and our init in it. A process that is forked from the
+template joins this namespace, gives up the rights that this needs, and then runs the program. If it
+cannot, our init executes the program: a start from a template fails only if an ordinary start
+would.
+Extensions in a sandbox have no template: it executes code of their environment, beside the wrappers
+of later starts, which see all files of the host.
 
 The template gets no variables, arguments or descriptors of an extension. They are in a file in
 memory that only the forked process reads.
 """
 
-import fcntl
 import os
 import socket
 import struct
@@ -41,9 +42,6 @@ _MAX_REPORT_BYTES = 4 * 2**20
 
 # Space for the names of the modules that a program imports.
 LEARNED_BYTES = 512 * 1024
-
-# The ioctl that returns the user namespace which owns a namespace.
-_NS_GET_USERNS = 0xB701
 
 # As in init.c: pids of other processes of a namespace begin at a place that depends on its own.
 _RESERVED_PIDS, _GOLDEN_RATIO = 300, 2654435769
@@ -93,7 +91,7 @@ class Template:
     the extensions that use it."""
 
     def __init__(self, plan: LaunchPlan, inputs: TemplateInputs, extension: str) -> None:
-        """Start the template. `plan` has its sandbox and limits."""
+        """Start the template. `plan` has its namespace and limits."""
         source = resources.files(__package__).joinpath(_SOURCE).read_bytes()
         self.inputs = inputs
         self.report: TemplateReport | None = None
@@ -102,7 +100,6 @@ class Template:
         self.is_retired = False
         self._output = b""
         self._init = -1
-        self._owner = 0
         bootstrap = _BOOTSTRAP.format(len(source))
         argv = (*inputs.argv, "-c", bootstrap)
         self.child = Child(
@@ -163,15 +160,9 @@ class Template:
         if pid is None:
             return -1
         try:
-            fd = os.pidfd_open(pid)
+            return os.pidfd_open(pid)
         except OSError:
             return -1
-        try:
-            self._owner = _find_owner(pid)
-        except OSError:
-            os.close(fd)
-            return -1
-        return fd
 
     def start(self, fields: Mapping[str, bytes], learned: int) -> "WarmStart":
         """Return a new start. `fields` describe the program, and `learned` is a file for the names
@@ -184,9 +175,9 @@ class Template:
         socket.send_fds(self._socket, [b"s"], list(descriptors))
 
     @property
-    def namespace(self) -> tuple[int, int]:
-        """The first two descriptors of `TemplateEnds`. They belong to the template."""
-        return self._init, self._owner
+    def namespace(self) -> int:
+        """The first descriptor of `TemplateEnds`. It belongs to the template."""
+        return self._init
 
     def find_changed_file(self) -> str:
         """Return a file of the environment that has changed since the template read it; "" if there
@@ -209,9 +200,6 @@ class Template:
         if self._init >= 0:
             os.close(self._init)
             self._init = -1
-        if self._owner:
-            os.close(self._owner)
-            self._owner = 0
         self.child.close_stdin()
         self.child.kill()
 
@@ -234,7 +222,7 @@ class WarmStart:
         for end in (ours, inits):  # the kernel tells the receiver the pid of the sender
             end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._join = ours
-        return TemplateEnds(*self.template.namespace, inits.detach())
+        return TemplateEnds(self.template.namespace, inits.detach())
 
     def send(self, pid: int, descriptors: Sequence[int]) -> None:
         assert self._join is not None and self.template is not None
@@ -283,22 +271,6 @@ class WarmStart:
             self.template.starts -= 1
             self.template = None
             self.on_close()
-
-
-def _find_owner(pid: int) -> int:
-    """Return a descriptor of the user namespace that owns the PID namespace of a process; 0 if the
-    process is in it, or if it is that of this process. Raises OSError."""
-    pids = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        owner = fcntl.ioctl(pids, _NS_GET_USERNS)
-    finally:
-        os.close(pids)
-    inode = os.fstat(owner).st_ino
-    for process in (str(pid), "self"):
-        if os.stat(f"/proc/{process}/ns/user").st_ino == inode:  # noqa: PTH116
-            os.close(owner)
-            return 0
-    return owner
 
 
 def pack(fields: "Sequence[bytes] | Any") -> bytes:

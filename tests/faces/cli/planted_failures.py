@@ -532,6 +532,8 @@ def normalise(text: str, folder: Path) -> str:
     text = re.sub(rf"{re.escape(sys.executable)}(3(\.\d+)?)?\b", "python3", text)
     text = re.sub(r"\b\d+(\.\d+)? ms\b", "N ms", text)
     text = re.sub(r"\bpid \d+", "pid N", text)
+    # The host kills a program that has closed its stdout, perhaps before the report.
+    text = re.sub(r"(so the handshake is lost\n  ran:.*\n)  exit:.*\n", r"\1", text)
     text = re.sub(r"(held back: )(?!GITHUB_TOKEN\b).*", r"\1…", text)
     text = re.sub(r"\b\d+ (variables held back|passed)", r"N \1", text)
     text = re.sub(r"\b(Linux) on \w+|Linux program for \w+", "MACHINE", text)

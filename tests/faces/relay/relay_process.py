@@ -139,7 +139,9 @@ class RelayClient:
 
     def text(self, tool: str, **arguments: Any) -> Any:
         """Return the text of a result."""
-        return self.call(tool, **arguments)["result"]["content"][0]["text"]
+        reply = self.call(tool, **arguments)
+        assert "result" in reply, reply
+        return reply["result"]["content"][0]["text"]
 
 
 def _line(**message: Any) -> bytes:

@@ -63,7 +63,7 @@ _LIST_CHANGED = b"".join(
 
 
 class NoNextHost(Exception):
-    """There is no host to join, and starting one failed. The text gives the reason."""
+    """No host runs, and none could be started. The text gives the reason."""
 
 
 class _ClientGone(Exception):

@@ -3,7 +3,7 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.toml.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY,HOLD,UNDER,OWNER,JOIN
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX,PROXY,HOLD,UNDER,JOIN
  *        [,RESOURCE,SOFT,HARD]... PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
@@ -14,8 +14,7 @@
  * MAKE     1: make the namespace, with its own /proc, and wait outside until it has ended;
  *          0: another program made it, and this is its first process;
  *          2: only reset signals, and execute the program with all descriptors open. Bubblewrap
- *          needs that under a host that ignores SIGCHLD: it would wait forever for its child;
- *          3: only enter UNDER, and execute the program there with all descriptors open.
+ *          needs that under a host that ignores SIGCHLD: it would wait forever for its child.
  * GROUP    cgroup.procs of the program's own cgroup, opened by the host, or 0. The program enters
  *          it before it is executed; this process stays outside.
  * PATHS    a file with a list of paths, or 0: "MAJOR,MINOR,INODE,PATH" for each, with a zero byte
@@ -27,8 +26,6 @@
  * HOLD     1: keep the namespace when the program has ended, because others are below it.
  * UNDER    a pidfd of the first process of a template's namespace, or 0. The namespace of this
  *          program is made below that one, so that processes of the template can join it.
- * OWNER    the user namespace that owns the PID namespace of UNDER, or 0 if the first process of
- *          UNDER is in it. Bubblewrap may have put that process into one below it.
  * JOIN     a socket to a process that was forked from the template, or 0. That process joins the
  *          namespace and becomes the program. If it does not, the program is executed here.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
@@ -110,9 +107,9 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 
 enum {
     CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, PROXY, HOLD, UNDER,
-    OWNER, JOIN, FIXED
+    JOIN, FIXED
 };
-enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE, ENTER };
+enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
 
 /* What the kernel calls struct sigaction; all zero is the default action. */
 struct action {
@@ -213,23 +210,16 @@ static void mount_proc(void)
 }
 
 /* Enters the namespaces of a template: its user namespace, if it is another one, and its PID
- * namespace, in which only new processes can be. Returns in such a process. With `proc`, that has a
- * /proc with the pids of the namespace, which only its owner can mount. If the template has ended,
- * nothing is entered: then nobody joins, and the program is executed. Returns whether another user
- * namespace was entered. */
-static int enter_template(word under, word owner, int proc)
+ * namespace, in which only new processes can be. Returns in such a process. If the template has ended,
+ * nothing is entered: then no process joins, and the program is executed. Returns whether another
+ * user namespace was entered. */
+static int enter_template(word under)
 {
     int is_other_user = 1;
-    long refused;
-    if (owner) {
-        if ((refused = call(__NR_setns, owner, CLONE_NEWUSER, 0, 0, 0)) == 0)
-            refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
-    } else {
-        refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
-        if (refused == -EINVAL) { /* the user namespace is that of this process */
-            refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
-            is_other_user = 0;
-        }
+    long refused = call(__NR_setns, under, CLONE_NEWUSER | CLONE_NEWPID, 0, 0, 0);
+    if (refused == -EINVAL) { /* the user namespace is that of this process */
+        refused = call(__NR_setns, under, CLONE_NEWPID, 0, 0, 0);
+        is_other_user = 0;
     }
     if (refused < 0)
         return 0;
@@ -241,13 +231,7 @@ static int enter_template(word under, word owner, int proc)
     call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     /* Who enters a user namespace cannot be traced any more, and who joins must be able to. */
     call(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
-    if (proc && call(__NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) == 0)
-        mount_proc();
-    if (owner && (refused = call(__NR_setns, under, CLONE_NEWUSER, 0, 0, 0)) < 0)
-        fail("the namespace of the template could not be entered", refused);
     call(__NR_close, under, 0, 0, 0, 0);
-    if (owner)
-        call(__NR_close, owner, 0, 0, 0, 0);
     return is_other_user;
 }
 
@@ -257,7 +241,7 @@ static word make_namespace(word under)
 {
     word outside = (word)call(__NR_getpid, 0, 0, 0, 0, 0);
     /* Who joins from the template's user namespace has rights only in one below it. */
-    int needs_user = under && enter_template(under, 0, 0);
+    int needs_user = under && enter_template(under);
     word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
     word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
     word flags = CLONE_NEWPID | CLONE_NEWNS | (needs_user ? CLONE_NEWUSER : 0);
@@ -437,7 +421,7 @@ static void become(word *fixed, char *limits, char **program, char **environment
     end(127);
 }
 
-/* Lets a process of the template become the program. Returns its pid; 0 if nobody joins in time,
+/* Lets a process of the template become the program. Returns its pid; 0 if none joins in time,
  * or if the other end says so. The process waits for the answer, so there is one program. */
 static word adopt(word join, word control)
 {
@@ -503,10 +487,7 @@ __attribute__((used)) void run(word *stack)
     /* A host may have inherited SIGCHLD ignored. Then no exit would ever be reported here. */
     struct action action = {0, 0, 0, 0};
     call(__NR_rt_sigaction, SIGCHLD, (word)&action, 0, SIGNAL_SET_BYTES, 0);
-    if (fixed[MAKE] == ONLY_EXECUTE || fixed[MAKE] == ENTER) {
-        /* Bubblewrap reads the files of its child in /proc, by its pid. */
-        if (fixed[MAKE] == ENTER)
-            enter_template(fixed[UNDER], fixed[OWNER], 1);
+    if (fixed[MAKE] == ONLY_EXECUTE) {
         call(__NR_execve, (word)words[2], (word)(words + 2), (word)environment, 0, 0);
         end(127);
     }

@@ -137,7 +137,6 @@ def plan_wrapper(
         filter=seccomp.program(support.machine, network=network, proxied=proxied),
         private_mounts=tuple(sizes),
         closed=tuple(item.path for item in view.closed if item.access == "read"),
-        uid=view.uid,
     )
 
 
