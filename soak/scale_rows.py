@@ -16,15 +16,16 @@ from exthost.config.cluster import ClusterSettings
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.extension.extension import Extension
 from soak.row import Row
-from tests.extensions.harness import wait_until
 from tests.extensions.proc import our_descriptors
 
 NODES = 100
 PROCESSES_PER_NODE = 100
 IDLE_SECONDS = 10.0
-ROUNDS = 31
+ROUNDS = 201
 CALLS = 100
-WAIT_SECONDS = 1500.0
+WAIT_SECONDS = 300.0
+# The stats of an extension count its processes, so they are not free.
+POLL_SECONDS = 0.2
 
 MAX_DESCRIPTORS_PER_NODE = 3
 MAX_IDLE_SHARE = 0.05
@@ -97,16 +98,16 @@ async def _run(count: int) -> str:
             ratio = await _call_ratio(extension, one)
             nodes.drop()
             began = time.monotonic()
-            await wait_until(lambda: extension.stats.processes == 0, WAIT_SECONDS)
-            await wait_until(lambda: extension.stats.processes == size, WAIT_SECONDS)
+            await _wait_for_processes(extension, 0)
+            await _wait_for_processes(extension, size)
             returned = time.monotonic() - began
             assert (_descriptors() - before) / count <= MAX_DESCRIPTORS_PER_NODE
             assert extension.stats.crashes == 0
     assert idle <= MAX_IDLE_SHARE, f"idle: {idle:.1%} of a core"
-    assert ratio <= MAX_CALL_RATIO, f"a call takes {ratio:.2f} of one with one node"
+    assert ratio <= MAX_CALL_RATIO, f"a call costs {ratio:.2f} of one with one node"
     return (
         f"{size:,} processes in {started:.0f} s, {descriptors:.2f} descriptors a node, "
-        f"idle {idle:.1%} of a core, a call {ratio:.2f} of one with one node, "
+        f"idle {idle:.1%} of a core, a call costs {ratio:.2f} of one with one node, "
         f"all nodes lost and back in {returned:.0f} s"
     )
 
@@ -119,11 +120,17 @@ async def _started(count: int) -> AsyncIterator[tuple[SimulatedNodes, Extension]
     cluster, extension = _pool(nodes, size)
     try:
         await extension.start()
-        await wait_until(lambda: extension.stats.processes == size, WAIT_SECONDS)
+        await _wait_for_processes(extension, size)
         yield nodes, extension
     finally:
         await extension.close()
         await cluster.close()
+
+
+async def _wait_for_processes(extension: Extension, count: int) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while extension.stats.processes != count:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def _pool(nodes: SimulatedNodes, size: int) -> tuple[Cluster, Extension]:
@@ -145,19 +152,21 @@ def _pool(nodes: SimulatedNodes, size: int) -> tuple[Cluster, Extension]:
 
 
 async def _call_ratio(many: Extension, one: Extension) -> float:
-    """Return how long a call of `many` takes, of one of `one`: the median of blocks in turns."""
+    """Return how much processor time of the host a call of `many` takes, as a part of one of `one`:
+    the median of blocks in turns. The simulated nodes are on the same machine, so the elapsed time
+    of a call depends on how busy the machine is."""
     ratios = []
     for _ in range(ROUNDS):
-        seconds = [await _block(extension) for extension in (many, one)]
+        seconds = [await _use_processor(extension) for extension in (many, one)]
         ratios.append(seconds[0] / seconds[1])
     return statistics.median(ratios)
 
 
-async def _block(extension: Extension) -> float:
-    began = time.perf_counter()
+async def _use_processor(extension: Extension) -> float:
+    began = time.process_time()
     for n in range(CALLS):
         await extension.call("echo", n, timeout=600)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 async def _idle_share() -> float:

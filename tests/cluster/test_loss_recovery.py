@@ -61,8 +61,8 @@ async def test_calls_avoid_a_node_that_has_become_silent() -> None:
         await wait_until(lambda: r.extension.stats.processes == 2)
         frozen, other = sorted(r.extension.stats.nodes)
         os.kill(r.nodes.agents[frozen].pid, signal.SIGSTOP)
-        workers = r.extension._supervisor.processes.workers
-        children = {worker.session.lifetime.child.node: worker.session for worker in workers}
+        sessions = r.extension._supervisor.processes.workers
+        children = {session.lifetime.child.node: session for session in sessions}
         await wait_until(lambda: children[frozen].lifetime.child.is_node_silent)
         answers = await asyncio.gather(*(r.extension.call("echo", n) for n in range(50)))
         assert answers == list(range(50))
@@ -95,12 +95,11 @@ async def test_a_restart_of_a_pool_that_fills_the_cluster_goes_process_by_proces
     async with remote(nodes=3, resources={"CPU": 1}, pool=pool) as r:
         await r.extension.start()
         await wait_until(lambda: r.extension.stats.processes == 3)
-        workers = r.extension._supervisor.processes.workers
-        before = {worker.session for worker in workers}
+        before = set(r.extension._supervisor.processes.workers)
         async with under_load(r.extension) as load:
             await wait_until(lambda: load.ends["result"] > 20)
             await r.extension.restart()
             await wait_until(lambda: r.extension.stats.processes == 3)
-        after = {worker.session for worker in r.extension._supervisor.processes.workers}
+        after = set(r.extension._supervisor.processes.workers)
         assert not before & after
         assert set(load.ends) == {"result"}, load.ends

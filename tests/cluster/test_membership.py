@@ -53,8 +53,8 @@ async def test_a_draining_node_is_used_until_another_node_joins() -> None:
     async with remote(nodes=1, pool={"engine": "local"}, restart=ALWAYS_RESTART) as r:
         await r.extension.start()
         r.nodes.drain("local-1")
-        (child,) = r.extension._supervisor.processes.workers
-        await wait_until(lambda: child.session.lifetime.child.is_node_draining)
+        (session,) = r.extension._supervisor.processes.workers
+        await wait_until(lambda: session.lifetime.child.is_node_draining)
         assert await r.extension.call("echo", 1) == 1
         r.nodes.join("new")
         await wait_until(lambda: nodes_of(r) == {"new"})

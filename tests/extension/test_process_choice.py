@@ -200,6 +200,27 @@ def test_consecutive_calls_are_spread_over_all_processes() -> None:
     assert served == dict.fromkeys(range(4), 10)
 
 
+def test_consecutive_calls_use_64_processes_of_a_large_pool() -> None:
+    pool = Pool(200)
+    served: set[FakeSession | None] = set()
+    for _ in range(400):
+        session = pool.send()
+        assert session is not None
+        served.add(session)
+        pool.reply(session)
+    assert len(served) == process_choice._ROTATED
+
+
+def test_concurrent_calls_use_all_processes_of_a_large_pool() -> None:
+    pool = Pool(200)
+    for _ in range(3):
+        chosen_sessions = [pool.send() for _ in range(200)]
+        assert set(chosen_sessions) == set(pool.members)
+        for session in chosen_sessions:
+            assert session is not None
+            pool.reply(session)
+
+
 def test_a_busy_pool_is_loaded_evenly() -> None:
     random.seed(7)
     pool = Pool(16)

@@ -63,6 +63,7 @@ class AgentConnection:
         self._outgoing: dict[int, OutgoingStream] = {}
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self.is_draining = False
+        self._is_silent = False
         disown_in_copies(self)
         self._loop.add_reader(self._link.fileno(), self._on_readable)
         self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
@@ -102,6 +103,7 @@ class AgentConnection:
             loop=self._loop,
         )
         child.is_node_draining = self.is_draining
+        child.is_node_silent = self._is_silent
         self._children[number] = child
         stdin, stdout, stderr = stream_numbers(number)
         self._outgoing[stdin] = child.stdin
@@ -126,9 +128,7 @@ class AgentConnection:
 
     def release(self, child: RemoteChild) -> None:
         """Forget a process that has ended and was reaped."""
-        for number, other in list(self._children.items()):
-            if other is child:
-                self._forget(number)
+        self._forget(child.number)
 
     def _forget(self, number: int) -> None:
         self._children.pop(number, None)
@@ -226,8 +226,10 @@ class AgentConnection:
             self.lose(f"node {self.node} has not answered for {quiet:.1f} s")
             return
         is_silent = quiet > _MISSED_BEATS * HEARTBEAT_SECONDS
-        for child in self._children.values():
-            child.is_node_silent = is_silent
+        if is_silent != self._is_silent:
+            self._is_silent = is_silent
+            for child in self._children.values():
+                child.is_node_silent = is_silent
         self._link.send_beat()
         self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
 

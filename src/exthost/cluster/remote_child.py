@@ -47,7 +47,7 @@ class RemoteChild:
         self.spawn_seconds = 0.0
         self.status: ExitStatus | None = None
         self._link = link
-        self._number = number
+        self.number = number
         stdin, stdout, stderr = stream_numbers(number)
         self.stdin = OutgoingStream(link, stdin, loop)
         self.stdout = IncomingStream(link, stdout, loop)
@@ -135,13 +135,13 @@ class RemoteChild:
 
     def terminate(self) -> None:
         """Send SIGTERM to the process group."""
-        self._link.send_message(self._number, {"signal": int(signal.SIGTERM)})
+        self._link.send_message(self.number, {"signal": int(signal.SIGTERM)})
 
     def kill(self) -> None:
         """Kill the process and its group. After a second call the host does not wait for the
         agent's report any more."""
         self._kills += 1
-        self._link.send_message(self._number, KILL)
+        self._link.send_message(self.number, KILL)
         if self._kills > 1:
             self.lose(f"node {self.node} did not report the end of a killed process")
 

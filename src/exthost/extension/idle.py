@@ -7,7 +7,7 @@ are not ended. Without a configured limit they never are.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from exthost.extension.call_queue import CallQueue
@@ -53,13 +53,17 @@ class IdleTimer:
             self._holders -= 1
             self._uses += 1
 
-    def begin(self, now: float, workers: Sequence[Worker]) -> None:
+    def begin(self, now: float, newest: Worker, workers: Collection[Worker]) -> None:
         """Start the idle time, because a process has just become ready. `workers` are all ready
         processes."""
         self._checked_at = self._idle_since = now
-        self._last_activity = self._measure_activity(workers)
+        if len(workers) == 1:
+            self._last_activity = self._measure_activity(workers)
+        else:  # the others are not measured again for each of many starts
+            activity, _ = self._last_activity
+            self._last_activity = activity + newest.session.next_id, self._uses
 
-    def _measure_activity(self, workers: Sequence[Worker]) -> tuple[int, int]:
+    def _measure_activity(self, workers: Collection[Worker]) -> tuple[int, int]:
         """Return numbers that differ from the last check's numbers if anything was sent since."""
         return sum(worker.session.next_id for worker in workers), self._uses
 
@@ -69,7 +73,7 @@ class IdleTimer:
             math.inf if self._limit is None else self._checked_at + self._limit / _CHECKS_PER_LIMIT
         )
 
-    def is_over(self, now: float, workers: Sequence[Worker]) -> bool:
+    def is_over(self, now: float, workers: Collection[Worker]) -> bool:
         """Return whether the extension was idle for its limit, and no `hold` is open."""
         if self._limit is None or now < self.next_check():
             return False

@@ -54,51 +54,59 @@ class PoolGrowth:
 
     One more process is requested when all processes are busy, and one for each process that ended
     by itself. A process that replaces an ended one starts only after the delay of the restart
-    policy.
+    policy. They start one by one; only those of a lost node are replaced together, because nothing
+    indicates that the program is at fault.
     """
 
-    __slots__ = ("_is_requested", "_lost_processes", "_not_before", "size")
+    __slots__ = ("_is_requested", "_lost_processes", "_lost_with_nodes", "not_before", "size")
 
     def __init__(self, size: PoolSize) -> None:
         self.size = size
         self._is_requested = False  # because all processes are busy
         self._lost_processes = 0  # to be replaced; several end at once if their node fails
-        self._not_before = 0.0
+        self._lost_with_nodes = 0  # how many of them ended with their node, or found no place
+        self.not_before = 0.0
 
     def request(self) -> None:
         """Request one more process, because all are busy."""
         self._is_requested = True
 
-    def request_at(self, when: float) -> None:
-        """Request one more process at the time `when`, because a process ended by itself."""
+    def request_at(self, when: float, *, is_node_lost: bool) -> None:
+        """Request one more process at the time `when`, because a process ended by itself or with
+        its node."""
         self._lost_processes += 1
-        self._not_before = when
+        self._lost_with_nodes += is_node_lost
+        self.not_before = when
 
     def stop(self) -> None:
         """Start no more processes, until `reset`."""
-        self._not_before = math.inf
+        self.not_before = math.inf
 
     def reset(self) -> None:
         """Forget the delay, a `stop` and the lost processes, because a restart was requested."""
-        self._not_before = 0.0
-        self._lost_processes = 0
+        self.not_before = 0.0
+        self._lost_processes = self._lost_with_nodes = 0
 
     def cancel(self) -> None:
         """Withdraw all requests."""
-        self._is_requested, self._lost_processes = False, 0
+        self._is_requested = False
+        self._lost_processes = self._lost_with_nodes = 0
 
     def next_due(self) -> float:
         """Return the time at which to start one more process; infinity if none is requested."""
-        return self._not_before if self._is_requested or self._lost_processes else math.inf
+        return self.not_before if self._is_requested or self._lost_processes else math.inf
 
-    def take_due(self, now: float) -> bool:
-        """Return whether to start one more process now. If so, withdraw the request of a busy pool
-        and one of the lost processes, because one new process serves both."""
+    def take_due(self, now: float, limit: int) -> int:
+        """Return how many processes to start now, at most `limit`, and withdraw their requests. The
+        request of a busy pool is withdrawn with one of a lost process, because one new process
+        serves both."""
         if now < self.next_due():
-            return False
-        self._lost_processes = max(0, self._lost_processes - 1)
+            return 0
+        count = min(max(self._lost_with_nodes, 1), limit)
+        self._lost_with_nodes = max(0, self._lost_with_nodes - count)
+        self._lost_processes = max(0, self._lost_processes - count)
         self._is_requested = False
-        return True
+        return count
 
 
 class Recovery:
@@ -219,15 +227,25 @@ class Recovery:
 
     def _decide(self, error: ExthostError, *, is_node_lost: bool) -> Decision:
         """Return what follows from the end, or the failed start, of a process."""
-        is_unplaced = isinstance(error, PlacementFailed) and self.restarts.has_been_ready
+        is_unplaced = self._is_unplaced(error)
         if not is_node_lost and not is_unplaced:
             return self.restarts.decide(error)
-        if is_unplaced:
+        # Of starts that fail together only the first counts: it has set the delay.
+        if is_unplaced and self._now() >= self.growth.not_before:
             self._places_missed += 1
         if not self._places_missed:
             return Again(0.0)
         doubled = _FIRST_PLACE_DELAY_S * 2.0 ** min(self._places_missed - 1, 10)
         return Again(min(doubled, _MAX_PLACE_DELAY_S))
+
+    def _is_unplaced(self, error: ExthostError) -> bool:
+        """Return whether a start failed because the cluster had no place for the process."""
+        return isinstance(error, PlacementFailed) and self.restarts.has_been_ready
+
+    def take_due(self, now: float) -> int:
+        """Return how many processes of the pool to start now. If the last start found no place, one
+        start tries whether there is one again."""
+        return self.growth.take_due(now, 1 if self._places_missed else self.growth.size.max)
 
     def on_worker_lost(
         self, error: ExthostError, *, is_wanted_end: bool = False, is_node_lost: bool = False
@@ -236,7 +254,8 @@ class Recovery:
         decision = self._decide(error, is_node_lost=is_node_lost)
         match decision:
             case Again(delay):
-                self.growth.request_at(self._now() + delay)
+                is_node_lost = is_node_lost or self._is_unplaced(error)
+                self.growth.request_at(self._now() + delay, is_node_lost=is_node_lost)
             case GiveUp():
                 self.growth.stop()
         if not is_wanted_end:
@@ -273,6 +292,7 @@ class Recovery:
     def on_node_draining(self) -> None:
         """Handle a cluster node that is being drained. A process on another node replaces the one
         there, which ends when its calls have ended."""
+        self._processes.on_node_draining()
         self.growth.request()
         self._wake()
 

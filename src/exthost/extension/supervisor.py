@@ -320,18 +320,17 @@ class Supervisor:
 
     def _replace_next(self) -> None:
         """Start the process that replaces the ready ones, or the next of them."""
-        self._launch(replaces=True)
+        start = self._launch(replaces=True)
         if self.processes.outdated:
-            start = self.processes.starts[-1]
             self._loop.call_later(_SURGE_SECONDS, self._make_room, start)
 
     def _make_room(self, start: Start) -> None:
         if start in self.processes.starts and self._status.state is State.READY:
             self.processes.make_room(start)
 
-    def _launch(self, *, replaces: bool = False) -> None:
+    def _launch(self, *, replaces: bool = False) -> Start:
         self.recovery.restarts.started()
-        self.processes.start(replaces=replaces)
+        return self.processes.start(replaces=replaces)
 
     def _on_starts_finished(self, starts: list[Start]) -> None:
         """Handle starts that are done: first those that succeeded, because what follows from a
@@ -350,19 +349,19 @@ class Supervisor:
     def _add_worker(self, start: Start, session: Session) -> None:
         now = self._loop.time()
         old_workers = self.processes.find_replaced(start)
-        self.processes.add(session, now)
+        worker = self.processes.add(session, now)
         self.recovery.restarts.ready()
         self._status.record_process_ready(now, start.seconds)
         self._status.set_offer(start.offer)
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:
             self._status.apply_event(Event.HANDSHAKE_DONE)
-        for worker in old_workers:  # now, so that the next call goes to the new process
-            self.processes.dismiss(worker)
+        for old_worker in old_workers:  # now, so that the next call goes to the new process
+            self.processes.dismiss(old_worker)
+        session.lifetime.child.on_node_draining(self.recovery.on_node_draining)
         if self.processes.workers_on_draining_nodes:
             self.recovery.growth.request()
-        session.lifetime.child.on_node_draining(self.recovery.on_node_draining)
-        self.idle.begin(now, self.processes.workers)
+        self.idle.begin(now, worker, self.processes.workers.values())
         if start.replaces:
             self.recovery.breaker.reset()
             if self.processes.outdated:
@@ -410,11 +409,10 @@ class Supervisor:
 
     def _on_used(self, session: SingleUseSession) -> None:
         """Dismiss a process that takes one call, which was just sent to it."""
-        for worker in self.processes.workers:
-            if worker.session is session:
-                self.processes.dismiss(worker)
-                self._wakeup.set()
-                return
+        worker = self.processes.workers.get(session)
+        if worker is not None:
+            self.processes.dismiss(worker)
+            self._wakeup.set()
 
     def _replace_used(self) -> None:
         """Start processes for the next calls. As many as the pool allows may be busy besides."""
@@ -438,18 +436,18 @@ class Supervisor:
         return bool(self.processes.starts) or self.recovery.growth.next_due() <= self._loop.time()
 
     def _fit_pool(self, now: float) -> None:
-        """Start one more process if it is due, or dismiss processes that were idle too long."""
+        """Start the processes that are due, or dismiss processes that were idle too long."""
         processes, size = self.processes, self.recovery.growth.size
-        is_idle = self.idle.is_over(now, processes.workers)
-        is_process_due = not processes.starts and self.recovery.growth.take_due(now)
+        is_idle = self.idle.is_over(now, processes.workers.values())
+        due_count = 0 if processes.starts else self.recovery.take_due(now)
         staying_count = len(processes.workers) - len(processes.workers_on_draining_nodes)
-        has_room = staying_count < size.max and not self.recovery.breaker.is_half_open
-        if is_process_due and has_room:
-            self._launch()
+        if due_count and staying_count < size.max and not self.recovery.breaker.is_half_open:
+            for _ in range(min(due_count, size.max - staying_count)):
+                self._launch()
             return
         if processes.starts or not is_idle:
             return
-        for worker in processes.workers[size.when_idle :]:
+        for worker in list(processes.workers.values())[size.when_idle :]:
             processes.dismiss(worker)
         if not processes.workers:
             self._status.ready_at = None
