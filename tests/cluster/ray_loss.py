@@ -52,19 +52,23 @@ class RayFailed(Exception):
 class RayCluster:
     """A cluster of several nodes. `nodes` has the pids of the processes of each node by its id.
 
-    The processes of Ray belong to no test, so they do not have the variable MARK.
+    The processes of Ray belong to no test, so they do not have the variable MARK. `redis` is the
+    address of a Redis in which the head keeps the state of the cluster; "" for none.
     """
 
-    def __init__(self, count: int = NODES) -> None:
+    def __init__(self, count: int = NODES, redis: str = "") -> None:
         self._folder = tempfile.mkdtemp(prefix="xr")  # short: paths of sockets are limited
         self.mark = Path(self._folder).name
         environ = {name: value for name, value in os.environ.items() if name != MARK}
+        environ[CLUSTER_MARK] = self.mark
+        if redis:
+            environ["RAY_REDIS_ADDRESS"] = redis
         self._process = subprocess.Popen(
             [sys.executable, str(_PROGRAM), self._folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**environ, CLUSTER_MARK: self.mark},
+            env=environ,
         )
         self.nodes: dict[str, dict[str, int]] = {}
         self._has_head = True
@@ -110,7 +114,12 @@ class RayCluster:
     def kill_head(self) -> None:
         """Kill the process of the head that manages the cluster."""
         self._has_head = False
-        os.kill(self._head["gcs_server"], signal.SIGKILL)
+        self._send_command("kill_gcs")
+
+    def restart_head(self) -> None:
+        """Start the process again that `kill_head` has killed. The cluster needs a Redis."""
+        self._send_command("start_gcs")
+        self._has_head = True
 
     def count_held(self) -> int:
         """Return the number of placement groups that Ray has not removed."""

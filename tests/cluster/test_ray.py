@@ -4,7 +4,10 @@ nodes of which a test kills a part. `python -m soak ray` kills each part twenty 
 import asyncio
 import importlib.util
 import os
+import shutil
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +22,7 @@ from exthost.cluster.ray_nodes import RayNodes
 from exthost.config import spec_from_mapping
 from exthost.errors import SpawnFailed
 from exthost.extension.extension import Extension
-from tests.cluster.load import under_load
+from tests.cluster.load import CALLS_PER_SECOND, under_load
 from tests.cluster.ray_loss import (
     CLUSTER_SETTINGS,
     KILLS,
@@ -160,6 +163,43 @@ async def test_calls_work_without_the_head_of_a_cluster_and_starts_fail(
             error = await error_of(r.extension.restart())
             assert error.code == "X0424", error
             assert await r.extension.call("echo", 1) == 1
+    finally:
+        await asyncio.to_thread(ray.close)
+
+
+@pytest.fixture
+def redis() -> Iterator[str]:
+    """Start a Redis, and yield its address."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("there is no redis-server: install the package redis-server of Debian")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # free, and closed again before Redis starts
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert any("Ready to accept connections" in line for line in process.stdout)
+    # Its log is not read any more; it is far shorter than the buffer of the pipe.
+    yield f"127.0.0.1:{port}"
+    process.terminate()
+    process.wait()
+    process.stdout.close()
+
+
+async def test_a_pool_continues_while_a_head_with_redis_is_restarted(redis: str) -> None:
+    ray = await asyncio.to_thread(RayCluster, 1, redis)
+    try:
+        async with on_ray(ray) as r:
+            before = r.extension.stats.pid
+            async with under_load(r.extension) as load:
+                await asyncio.to_thread(ray.kill_head)
+                calls_at_kill = load.made
+                await wait_until(lambda: load.ends["result"] > calls_at_kill + CALLS_PER_SECOND)
+                await asyncio.to_thread(ray.restart_head)
+                assert r.extension.stats.pid == before
+                await r.extension.restart()  # Ray holds the resources of the new process
+                assert r.extension.stats.pid != before
+            assert set(load.ends) == {"result"}, load.ends
     finally:
         await asyncio.to_thread(ray.close)
 
