@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import exthost
+from exthost.cluster import cluster
 from exthost.cluster.local_nodes import LocalNodes
 from exthost.cluster.placer import AgentStart, Node
 from exthost.config.cluster import ClusterSettings
@@ -59,6 +60,22 @@ async def test_a_draining_node_is_used_until_another_node_joins() -> None:
         r.nodes.join("new")
         await wait_until(lambda: nodes_of(r) == {"new"})
         assert await r.extension.call("echo", 2) == 2
+
+
+async def test_processes_move_one_by_one_to_a_node_that_joins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "_MOVE_SECONDS", 0.0)
+    pool = {"engine": "local", "min": 4, "max": 4}
+    async with remote(nodes=1, pool=pool, restart=ALWAYS_RESTART) as r:
+        await r.extension.start()
+        await wait_until(lambda: r.extension.stats.nodes == {"local-1": 4})
+        async with under_load(r.extension) as load:
+            await wait_until(lambda: load.ends["result"] > 50)
+            r.nodes.join("new")
+            await wait_until(lambda: r.extension.stats.nodes == {"local-1": 2, "new": 2})
+        assert set(load.ends) == {"result"}, load.ends
+        assert r.extension.stats.crashes == 0
 
 
 async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exthost.cluster.node_choice import choose_node
+from exthost.cluster.node_choice import choose_node, find_move
 from exthost.cluster.placer import Node
 from exthost.errors import SpawnFailed
 from exthost.model.spec import Pool
@@ -71,3 +71,30 @@ def test_no_node_is_an_error_that_names_the_request(
         choose_node(nodes, pool, {"a": 1}, {}, [], "x")
     assert caught.value.code == code
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pool", "counts", "suspects", "expected"),
+    [
+        ([A, B], Pool(), {"a": 2}, [], ("a", "b")),
+        ([A, B], Pool(), {"a": 3, "b": 1}, [], ("a", "b")),
+        # A difference of one cannot be improved.
+        ([A, B], Pool(), {"a": 2, "b": 1}, [], None),
+        ([A, B], Pool(spread=False), {"a": 2}, [], None),
+        # A node that was just lost may be lost again.
+        ([A, B], Pool(), {"a": 2}, ["b"], None),
+        ([A, DRAINING], Pool(), {"a": 2}, [], None),
+        ([A, FULL], Pool(resources=(("CPU", 1),)), {"a": 2}, [], None),
+        ([A, B], Pool(labels=(("zone", "1"),)), {"a": 2}, [], None),
+        ([], Pool(), {}, [], None),
+    ],
+)
+def test_a_process_moves_only_to_a_node_with_fewer_processes_and_room(
+    nodes: list[Node],
+    pool: Pool,
+    counts: dict[str, int],
+    suspects: list[str],
+    expected: tuple[str, str] | None,
+) -> None:
+    move = find_move(nodes, pool, counts, {}, suspects, "x")
+    assert (move and (move[0], move[1].id)) == expected

@@ -3,7 +3,8 @@
 A start has the placer hold the resources of the process on a node (`node_choice` says which node
 would be best), connects to the agent of that node (`agents`), sends it an `Order` (what to run) and
 returns a `RemoteChild`. A task lists the nodes regularly, to find those that are being drained,
-that is, whose processes are to move elsewhere.
+that is, whose processes are to move elsewhere, and those that have joined or returned, so that some
+processes move there.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from exthost.cluster.agent_connection import AgentConnection, NodeLost, StartRef
 from exthost.cluster.agents import Agents
 from exthost.cluster.folders import read_folder
 from exthost.cluster.messages import Order, StateFolder
-from exthost.cluster.node_choice import choose_node, full_nodes
+from exthost.cluster.node_choice import choose_node, find_move, full_nodes
 from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.placement_errors import NodeLostInStart, PlacementFailed
 from exthost.cluster.placer import HeldPlace, Node, Placer, PlaceRequest
@@ -31,7 +32,7 @@ from exthost.errors import ExthostError
 from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.spec import Spec
+from exthost.model.spec import Pool, Spec
 from exthost.process.own_process import host_environ
 from exthost.process.state_dirs import state_folder
 
@@ -50,12 +51,28 @@ _MAX_TRIES = 3
 # How often the nodes are listed, to find those that are being drained.
 _LIST_SECONDS = 1.0
 
+# The time between two moves of processes of one extension to a node with fewer of them. A move is
+# cheap, but a node that has just returned may be lost again.
+_MOVE_SECONDS = 10.0
+
 # Variables that describe a machine or its user. If the host only passes them on, a process on a
 # node gets the node's values.
 _MACHINE_VARIABLES = frozenset(
     ("HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "HOSTNAME")
 )
 _LOCALE_PREFIX = "LC_"
+
+
+class _Members:
+    """The processes of one extension, with the ids of their nodes. `counts_at_move` has the number
+    of processes by node when one began to move; None if they have changed since then. If the
+    cluster starts the replacement on the same node, no other process moves."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.children: dict[RemoteChild, str] = {}
+        self.next_move = 0.0  # not before this time
+        self.counts_at_move: Counter[str] | None = None
 
 
 class Cluster:
@@ -70,6 +87,7 @@ class Cluster:
         self._numbers = itertools.count(1)
         self._processes: dict[str, Counter[str]] = {}  # by extension, then by node
         self._totals: Counter[str] = Counter()  # by node
+        self._members: dict[str, _Members] = {}  # by extension
         self._lost_at: dict[str, float] = {}  # when a node was lost, by its id
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -138,7 +156,10 @@ class Cluster:
             if isinstance(raised, NodeLostInStart):
                 self._on_node_lost(place.node.id)
             raise raised from None
-        child.on_released = functools.partial(_on_released, connection, child, release)
+        members = self._members.setdefault(spec.id, _Members(spec.pool))
+        members.pool = spec.pool
+        members.children[child] = place.node.id
+        child.on_released = functools.partial(_on_released, connection, members, child, release)
         child.spawn_seconds = time.perf_counter() - began
         return child
 
@@ -229,8 +250,8 @@ class Cluster:
         return {id for id, lost_at in self._lost_at.items() if now - lost_at < _SUSPECT_SECONDS}
 
     async def _watch_nodes(self) -> None:
-        """Notify the processes whose node is being drained, and close idle connections, until the
-        cluster is closed."""
+        """Notify the processes whose node is being drained or has too many of them, and close idle
+        connections, until the cluster is closed."""
         while True:
             await asyncio.sleep(_LIST_SECONDS)
             self.agents.close_idle(time.monotonic())
@@ -241,6 +262,29 @@ class Cluster:
             except ExthostError:
                 continue  # the next start reports it
             self.agents.report_draining({node.id for node in nodes if node.is_draining})
+            self._move_processes(nodes)
+
+    def _move_processes(self, nodes: list[Node]) -> None:
+        """Have one process of each extension replaced on a node with fewer of them, if there is
+        such a node. It continues until its replacement is ready and its calls are answered."""
+        now, suspects = time.monotonic(), self._suspects()
+        for id, members in self._members.items():
+            counts = self._processes[id]
+            if members.counts_at_move != counts:
+                members.counts_at_move = None
+            is_changing = counts.total() != len(members.children)  # one is starting
+            if is_changing or now < members.next_move or members.counts_at_move is not None:
+                continue
+            move = find_move(nodes, members.pool, counts, self._totals, suspects, id)
+            if move is None:
+                continue
+            crowded, node = move
+            child = next(child for child, id in members.children.items() if id == crowded)
+            members.next_move = now + _MOVE_SECONDS
+            members.counts_at_move = Counter(counts)
+            if not child.is_node_draining:
+                _log.info("[%s] a process moves from %s to %s", id, child.node, node.name)
+                child.report_node_draining()
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -265,8 +309,12 @@ class Cluster:
 
 
 def _on_released(
-    connection: AgentConnection, child: RemoteChild, release: Callable[[], None]
+    connection: AgentConnection,
+    members: _Members,
+    child: RemoteChild,
+    release: Callable[[], None],
 ) -> None:
+    del members.children[child]
     connection.release(child)
     release()
 

@@ -1,4 +1,4 @@
-"""Chooses the node for the next process of an extension.
+"""Chooses the node for the next process of an extension, or for one that can move.
 
 A node is a machine of the cluster. A cluster may list a node as alive for many seconds after it has
 died, so a node whose connections were lost a short time ago is used only if no other node has room.
@@ -57,6 +57,30 @@ def choose_node(
         )
 
     return min(free, key=rank)
+
+
+def find_move(
+    nodes: Iterable[Node],
+    pool: Pool,
+    counts: Mapping[str, int],
+    totals: Mapping[str, int],
+    suspects: Collection[str],
+    extension: str,
+) -> tuple[str, Node] | None:
+    """Return the id of the node whose processes are too many, and the node that is better for one
+    of them; None if they are spread already. The parameters are those of `choose_node`."""
+    if pool.spread is False:
+        return None
+    nodes = list(nodes)
+    try:
+        node = choose_node(nodes, pool, counts, totals, suspects, extension)
+    except PlacementFailed:
+        return None
+    if node.id in suspects or not _has_amounts(node.free, dict(pool.resources or ())):
+        return None
+    crowded = max((node.id for node in nodes), key=lambda id: counts.get(id, 0))
+    # A difference of one would only be reversed by the move.
+    return (crowded, node) if counts.get(crowded, 0) - counts.get(node.id, 0) >= 2 else None
 
 
 def full_nodes(nodes: Iterable[Node], pool: Pool, counts: Mapping[str, int]) -> set[str]:

@@ -43,7 +43,8 @@ class ChildProcess(Protocol):
 
     @property
     def is_node_draining(self) -> bool:
-        """Whether the node is being drained: its processes are to be replaced on other nodes."""
+        """Whether the process is to be replaced on another node: its node is being drained, or has
+        more processes of the pool than another node."""
 
     @property
     def is_node_silent(self) -> bool:
