@@ -17,6 +17,7 @@ from exthost.cluster.local_nodes import LocalNodes
 from exthost.cluster.placer import AgentStart, Node
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
+from exthost.faces.cli.traffic_lines import traffic_line
 from tests.cluster.load import ALWAYS_RESTART, under_load
 from tests.cluster.remote import RemoteExtension, remote
 from tests.extensions.harness import HOSTILE, error_of, hostile_command, wait_until
@@ -226,3 +227,17 @@ def test_a_fork_of_the_host_does_not_keep_a_connection_open() -> None:
             os.kill(forked_pid, signal.SIGKILL)
         host.wait()
         host.stdout.close()
+
+
+async def test_trace_records_have_the_node_of_their_process() -> None:
+    program, *args = hostile_command()
+    source = {"type": "process", "command": program, "args": args}
+    entry = {"name": "x", "dialect": "morphir", "source": source, "pool": {"engine": "local"}}
+    async with exthost.Host.from_config({"extensions": [entry]}, trace=True) as host:
+        await host["x"].call("echo", 1)
+        (node,) = host["x"].stats.nodes
+        assert host.trace is not None
+        records = [record for record in host.trace.after(0) if record.pid]
+        assert {"spawned", "request", "reply"} <= {record.kind for record in records}
+        assert {record.node for record in records} == {node}
+        assert f" x@{node} → echo #" in "\n".join(map(traffic_line, records))
