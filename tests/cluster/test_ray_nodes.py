@@ -35,6 +35,14 @@ sys.stdin.read()
 """
 
 
+# A driver that Ray does not admit, because it has presented no token.
+UNAUTHENTICATED_DRIVER = """
+import json, sys
+print("gcs_client.cc: RPC error: InvalidAuthToken: token is missing", file=sys.stderr, flush=True)
+print(json.dumps({"number": 0, "error": "no cluster"}), flush=True)
+"""
+
+
 def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch, driver: str = DRIVER) -> RayNodes:
     package = folder / "exthost" / "cluster"
     package.mkdir(parents=True)
@@ -53,6 +61,14 @@ def read_driver_log(folder: Path) -> list[dict[str, object]]:
 
 NODE = Node(id="a", name="a")
 START = AgentStart(address="127.0.0.1:1", nonce="n")
+
+
+def test_a_cluster_that_needs_a_token_is_reported_with_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SpawnFailed) as caught:
+        make_nodes(tmp_path, monkeypatch, UNAUTHENTICATED_DRIVER)
+    assert "RAY_AUTH_MODE=token" in (caught.value.help or "")
 
 
 async def test_a_start_fails_if_the_driver_has_ended(

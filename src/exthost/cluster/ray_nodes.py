@@ -85,9 +85,10 @@ class RayNodes:
             raise self._ray_error(
                 f"there is no answer from {address!r} within {_INIT_SECONDS:g} s"
             ) from None
-        except SpawnFailed:
+        except SpawnFailed as error:
             self._end()
-            raise
+            # Made again, because only now its output was read to the end.
+            raise self._ray_error(error.message.removeprefix(_UNUSABLE)) from None
 
     @property
     def has_ended(self) -> bool:
@@ -222,11 +223,10 @@ class RayNodes:
 
     def _ray_error(self, reason: str) -> PlacementFailed:
         last = "; ".join(self._last_lines)
-        return PlacementFailed(
-            "X0424",
-            f"Ray cannot be used: {reason}",
-            help=f"its last output: {last}" if last else "check the cluster with `ray status`",
-        )
+        help = f"its last output: {last}" if last else "check the cluster with `ray status`"
+        if "InvalidAuthToken" in last:
+            help = f"the cluster needs a token: start the host with RAY_AUTH_MODE=token; {help}"
+        return PlacementFailed("X0424", _UNUSABLE + reason, help=help)
 
     def disown(self) -> None:
         """Give up the driver in a forked copy of the host: it belongs to the original."""
@@ -250,6 +250,10 @@ class RayNodes:
             thread.join(10)
         self._process.stdout.close()
         self._process.stderr.close()
+
+
+# The beginning of every error of Ray.
+_UNUSABLE = "Ray cannot be used: "
 
 
 def _driver_environ() -> dict[str, str]:
