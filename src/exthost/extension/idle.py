@@ -17,6 +17,10 @@ from exthost.extension.processes import Worker
 # limit too late.
 _CHECKS_PER_LIMIT = 4
 
+# One number for requests and other uses takes less memory than two. The weight is larger than the
+# number of requests, so that an ended process cannot hide a use.
+_USE_WEIGHT = 2**48
+
 
 class IdleTimer:
     """The idle timer of one extension. Times are seconds of the loop's clock."""
@@ -36,7 +40,7 @@ class IdleTimer:
         self._queue = queue
         self._holders = 0  # the open `with ext.hold()` blocks
         self._checked_at = self._idle_since = 0.0
-        self._last_activity = (0, 0)
+        self._last_activity = 0
         self._uses = 0
 
     def record_use(self) -> None:
@@ -60,12 +64,12 @@ class IdleTimer:
         if len(workers) == 1:
             self._last_activity = self._measure_activity(workers)
         else:  # the others are not measured again for each of many starts
-            activity, _ = self._last_activity
-            self._last_activity = activity + newest.session.next_id, self._uses
+            self._last_activity += newest.session.next_id
 
-    def _measure_activity(self, workers: Collection[Worker]) -> tuple[int, int]:
-        """Return numbers that differ from the last check's numbers if anything was sent since."""
-        return sum(worker.session.next_id for worker in workers), self._uses
+    def _measure_activity(self, workers: Collection[Worker]) -> int:
+        """Return a number that differs from the last check's number if anything was sent since."""
+        requests = sum(worker.session.next_id for worker in workers)
+        return requests + self._uses * _USE_WEIGHT
 
     def next_check(self) -> float:
         """Return the loop time of the next check; infinity without a limit."""

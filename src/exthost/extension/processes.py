@@ -24,8 +24,10 @@ from exthost.session.session import Session
 # blocking API, or a coroutine that has not run yet, may have chosen the session before.
 LATE_CALL_SECONDS = 0.05
 
-# Shared by all extensions without processes that are ending, to save the memory of two dicts.
+# Shared by all extensions without processes that are ending or starting, to save the memory of
+# three dicts.
 _NO_TASKS: dict[asyncio.Task[None], Session | None] = {}
+_NO_STARTS: dict[Start, None] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +81,7 @@ class Processes:
         self._queue = queue
         self._wake = wake
         self._next_unused_id = starter.dialect.traits.first_id
-        self.starts: dict[Start, None] = {}
+        self.starts: dict[Start, None] = _NO_STARTS
         # A tuple, because it is nearly always empty, and all empty tuples are one object.
         self._finished_starts: tuple[Start, ...] = ()
         self._replacing_start: Start | None = None  # the last one; it may be done
@@ -148,6 +150,7 @@ class Processes:
         ready."""
         first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
         start = Start(self._starter, first_id, replaces=replaces, on_done=self._on_start_done)
+        self.starts = self.starts or {}
         self.starts[start] = None
         if replaces:
             self._replacing_start = start
@@ -190,7 +193,7 @@ class Processes:
         for start in finished:
             del self.starts[start]
         if not self.starts:
-            self.starts = {}  # a dict that was emptied keeps its memory
+            self.starts = _NO_STARTS
         return finished
 
     def add(self, session: Session, now: float) -> Worker:
@@ -251,7 +254,7 @@ class Processes:
         """Cancel every start."""
         for start in self.starts:
             self._end_in_background(start.cancel(), None)
-        self.starts.clear()
+        self.starts = _NO_STARTS
 
     def _end_in_background(
         self, end_process: Coroutine[Any, Any, None], session: Session | None
