@@ -1,5 +1,7 @@
 """The rows about processes on nodes that are simulated on this machine."""
 
+from functools import partial
+
 from bench.measures import nodes
 from bench.row import Direction, Row
 
@@ -8,20 +10,38 @@ NODE_ROWS: tuple[Row, ...] = (
         key="remote-call",
         name="one call to a node / to a local process",
         measure=nodes.one_call,
-        must=2.5,
+        must=2.2,
+    ),
+    Row(
+        key="remote-tls-call",
+        name="one encrypted call to a node / to a local process",
+        measure=partial(nodes.one_call, is_encrypted=True),
+        must=2.8,
     ),
     Row(
         key="remote-in-flight",
         name="100 in flight on a node, of a local process",
         measure=nodes.many_in_flight,
         direction=Direction.AT_LEAST,
-        must=0.75,
+        must=0.7,
+    ),
+    Row(
+        key="remote-tls-in-flight",
+        name="100 encrypted in flight on a node, of a local process",
+        measure=partial(nodes.many_in_flight, is_encrypted=True),
+        direction=Direction.AT_LEAST,
+        must=0.6,
     ),
     Row(
         key="remote-echo-16m",
         name="16 MiB there and back on a node / a local process",
         measure=nodes.large_echo,
-        must=1.5,
+        must=1.3,
+    ),
+    Row(
+        key="remote-tls-echo-16m",
+        name="16 MiB there and back, encrypted / a local process",
+        measure=partial(nodes.large_echo, is_encrypted=True),
     ),
     *(
         Row(
@@ -34,7 +54,7 @@ NODE_ROWS: tuple[Row, ...] = (
         )
         for size in (16, 64)
     ),
-    # A node process is a Python that starts; the cluster has to be reached, too.
+    # An agent is a Python that starts; the cluster has to be reached, too.
     Row(
         key="remote-start",
         name="start, call and end on a node / of a local process",

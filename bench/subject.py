@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bench.row import NotBuiltYet, NotHere
@@ -93,12 +94,17 @@ def entry(name: str, argv: tuple[str, ...], **options: Any) -> dict[str, Any]:
     return {"name": name, "source": source, **options}
 
 
-def host(*entries: dict[str, Any]) -> AbstractAsyncContextManager[Host]:
-    """Return a host with these extensions."""
+def host(*entries: dict[str, Any], **sections: Any) -> AbstractAsyncContextManager[Host]:
+    """Return a host with these extensions, and with other sections of the config."""
     opened: AbstractAsyncContextManager[Host] = public("Host").from_config(
-        {"extensions": list(entries)}
+        {"extensions": list(entries), **sections}
     )
     return opened
+
+
+def make_certificates(folder: Path) -> None:
+    """Make the certificates of a cluster in a new folder."""
+    importlib.import_module("exthost.cluster.certificates").make_certificates(folder)
 
 
 def sync_host(argv: tuple[str, ...]) -> AbstractContextManager[Any]:

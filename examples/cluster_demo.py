@@ -31,7 +31,7 @@ def kill_a_node() -> None:
     """Kill one of the processes that simulate nodes."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     for pid in map(int, children):
-        if b"exthost.cluster.node_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"exthost.cluster.agent" in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)
             return
 

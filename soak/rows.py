@@ -14,6 +14,7 @@ from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.errors import ExtensionGone, ExthostError
 from soak.cluster_rows import cluster_rows
 from soak.row import Row
+from soak.scale_rows import scale_rows
 from tests.extensions.harness import check_call_counts
 from tests.faults.harness import HostileRun, extension, frame, hurried
 from tests.faults.recordings import length, recorded, replay
@@ -168,4 +169,5 @@ def rows(scale: float) -> list[Row]:
         *(notices(peer, of(80_000)) for peer in PEERS.values() if peer.notification is not None),
         *(faults(peer) for peer in PEERS.values()),
         *cluster_rows(max(1, int(20 * scale))),
+        *scale_rows(scale),
     ]

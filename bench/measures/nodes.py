@@ -2,8 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from bench import cores, subject
 from bench.memory import MIB
@@ -41,20 +44,44 @@ def _in_flight(extension: subject.Extension) -> Block:
     return block
 
 
+@asynccontextmanager
+async def _here_and_there(
+    setting: Setting, *, is_encrypted: bool
+) -> AsyncIterator[tuple[subject.Extension, subject.Extension]]:
+    """Yield an extension with a local process, and one with a process on a node."""
+    if not is_encrypted:
+        async with (
+            subject.connect(setting.child) as here,
+            subject.connect(setting.child, pool=_on_nodes()) as there,
+        ):
+            yield here, there
+        return
+    entries = [
+        subject.entry("here", setting.child, dialect="morphir"),
+        subject.entry("there", setting.child, dialect="morphir", pool=_on_nodes()),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        certificates = Path(folder, "cluster")
+        subject.make_certificates(certificates)
+        cluster = {"certificates": str(certificates)}
+        async with subject.host(*entries, cluster=cluster) as host:
+            for name in ("here", "there"):
+                await host[name].start()
+            yield host["here"], host["there"]
+
+
 async def _against_local(
     setting: Setting,
     make: Callable[[subject.Extension], Block],
     calls: int,
     *,
     pinned: bool = False,
+    is_encrypted: bool = False,
 ) -> Reading:
     """Seconds on a node / seconds of a local process. Pinned, two processes that talk to each other
     have different cores."""
     note = ""
-    async with (
-        subject.connect(setting.child) as here,
-        subject.connect(setting.child, pool=_on_nodes()) as there,
-    ):
+    async with _here_and_there(setting, is_encrypted=is_encrypted) as (here, there):
         blocks = {"node": make(there), "local": make(here)}
         if pinned:
             below = cores.children_of(os.getpid())
@@ -65,26 +92,25 @@ async def _against_local(
     return read_values(ratios(took["node"], took["local"]), absolute, note)
 
 
-def one_call(setting: Setting) -> Reading:
+def one_call(setting: Setting, *, is_encrypted: bool = False) -> Reading:
     """One small call at a time."""
     blocks = partial(_one_by_one, calls=BLOCK_CALLS, params=1)
-    return subject.run(_against_local(setting, blocks, BLOCK_CALLS, pinned=True))
+    reading = _against_local(setting, blocks, BLOCK_CALLS, pinned=True, is_encrypted=is_encrypted)
+    return subject.run(reading)
 
 
-def large_echo(setting: Setting) -> Reading:
+def large_echo(setting: Setting, *, is_encrypted: bool = False) -> Reading:
     """A text of 16 MiB there and back."""
     params = {"text": "x" * LARGE_BYTES}
-    return subject.run(_against_local(setting, lambda ext: _one_by_one(ext, 1, params), 1))
+    blocks = partial(_one_by_one, calls=1, params=params)
+    return subject.run(_against_local(setting, blocks, 1, is_encrypted=is_encrypted))
 
 
-def many_in_flight(setting: Setting) -> Reading:
+def many_in_flight(setting: Setting, *, is_encrypted: bool = False) -> Reading:
     """Calls a second with 100 in flight, of those of a local process."""
 
     async def work() -> Reading:
-        async with (
-            subject.connect(setting.child) as here,
-            subject.connect(setting.child, pool=_on_nodes()) as there,
-        ):
+        async with _here_and_there(setting, is_encrypted=is_encrypted) as (here, there):
             blocks = {"node": _in_flight(there), "local": _in_flight(here)}
             calls = IN_FLIGHT * BLOCK_CALLS // 10
             took = await take_turns_async(blocks, setting.rounds, calls)
@@ -132,8 +158,8 @@ def start(setting: Setting) -> Reading:
 
 
 def warm_start(setting: Setting) -> Reading:
-    """The start of the next process of an extension on a node where its node process is kept / of a
-    local one, with handshake and one call."""
+    """The start of the next process of an extension on a node whose agent runs / of a local one,
+    with handshake and one call."""
 
     def fresh(extension: subject.Extension) -> Block:
         async def block() -> None:
@@ -148,8 +174,8 @@ def warm_start(setting: Setting) -> Reading:
             subject.connect(setting.child, pool=_on_nodes()) as there,
         ):
             blocks = {"node": fresh(there), "local": fresh(here)}
-            # A restart starts the next process before the last has ended: after a few restarts,
-            # enough node processes are kept for that.
+            # A restart starts the next process before the last has ended. After a few restarts,
+            # each node has an agent.
             took = await take_turns_async(blocks, setting.rounds, warm=5)
         absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
         return read_values(ratios(took["node"], took["local"]), absolute)

@@ -305,13 +305,15 @@ class LogLine(NamedTuple):
     """A line of log output of an extension.
 
     `source` is "stderr", "log" for a log notification, or "stdout" for a warning about stray output
-    on stdout. `level` is a level of the `logging` module.
+    on stdout. `level` is a level of the `logging` module. `node` is the machine on which the
+    process runs, or "" for this machine.
     """
 
     extension: str
     source: str
     level: int
     text: str
+    node: str = ""
 
 
 class Noticed(NamedTuple):

@@ -4,8 +4,10 @@
 
 It prints a line of JSON at the start, with the address and the pids of the head's processes, and
 one line for each command that it reads: `add` starts a node and prints its id and pids, `remove ID`
-ends a node, `drain ID` drains a node, and `actors` prints the number of actors. The cluster ends at
-the end of stdin.
+ends a node, `drain ID` drains a node, and `groups` prints the number of placement groups.
+`kill_gcs` kills the process of the head that manages the cluster, and `start_gcs` starts it again,
+which needs a Redis with the data of the cluster (RAY_REDIS_ADDRESS). The cluster ends at the end of
+stdin.
 """
 
 import json
@@ -41,6 +43,7 @@ class Nodes:
         head = self._cluster.add_node(
             num_cpus=0, include_dashboard=False, temp_dir=folder, **MINIMAL_NODE
         )
+        self._head = head
         self.head = pids_of(head)
         self.address: str = self._cluster.address
 
@@ -74,10 +77,20 @@ class Nodes:
         accepted, _ = client.drain_node(id, reason, "test", 2**62)
         return {"accepted": bool(accepted)}
 
-    def actors(self) -> dict[str, Any]:
-        """Count the actors that Ray has not ended."""
-        table = self._cluster.global_state.actor_table(None)
-        return {"count": sum(actor["State"] != "DEAD" for actor in table.values())}
+    def groups(self) -> dict[str, Any]:
+        """Count the placement groups that Ray has not removed."""
+        table = self._cluster.global_state.placement_group_table()
+        return {"count": sum(group["state"] != "REMOVED" for group in table.values())}
+
+    def kill_gcs(self) -> dict[str, Any]:
+        """Kill the process of the head that manages the cluster."""
+        self._head.kill_gcs_server()
+        return {}
+
+    def start_gcs(self) -> dict[str, Any]:
+        """Start the process of the head that manages the cluster again."""
+        self._head.start_gcs_server()
+        return {}
 
     def close(self) -> None:
         self._cluster.shutdown()

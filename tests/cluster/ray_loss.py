@@ -52,19 +52,23 @@ class RayFailed(Exception):
 class RayCluster:
     """A cluster of several nodes. `nodes` has the pids of the processes of each node by its id.
 
-    The processes of Ray belong to no test, so they do not have the variable MARK.
+    The processes of Ray belong to no test, so they do not have the variable MARK. `redis` is the
+    address of a Redis in which the head keeps the state of the cluster; "" for none.
     """
 
-    def __init__(self, count: int = NODES) -> None:
+    def __init__(self, count: int = NODES, redis: str = "") -> None:
         self._folder = tempfile.mkdtemp(prefix="xr")  # short: paths of sockets are limited
         self.mark = Path(self._folder).name
         environ = {name: value for name, value in os.environ.items() if name != MARK}
+        environ[CLUSTER_MARK] = self.mark
+        if redis:
+            environ["RAY_REDIS_ADDRESS"] = redis
         self._process = subprocess.Popen(
             [sys.executable, str(_PROGRAM), self._folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**environ, CLUSTER_MARK: self.mark},
+            env=environ,
         )
         self.nodes: dict[str, dict[str, int]] = {}
         self._has_head = True
@@ -110,26 +114,31 @@ class RayCluster:
     def kill_head(self) -> None:
         """Kill the process of the head that manages the cluster."""
         self._has_head = False
-        os.kill(self._head["gcs_server"], signal.SIGKILL)
+        self._send_command("kill_gcs")
 
-    def count_actors(self) -> int:
-        """Return the number of actors that Ray has not ended."""
-        return int(self._send_command("actors")["count"])
+    def restart_head(self) -> None:
+        """Start the process again that `kill_head` has killed. The cluster needs a Redis."""
+        self._send_command("start_gcs")
+        self._has_head = True
 
-    def node_processes(self) -> list[int]:
-        """Return the pids of exthost's processes on the nodes."""
+    def count_held(self) -> int:
+        """Return the number of placement groups that Ray has not removed."""
+        return int(self._send_command("groups")["count"])
+
+    def agents(self) -> list[int]:
+        """Return the pids of the agents on the nodes."""
         mark = f"{CLUSTER_MARK}={self.mark}".encode()
         return [
             pid
             for pid in all_pids()
             if (process := read_process(pid)) is not None
-            and "exthost.cluster.node_process" in process.command
+            and "exthost.cluster.agent" in process.command
             and mark in environment_of(pid)
         ]
 
     def is_empty(self) -> bool:
-        """Return whether no process and no actor of exthost runs on any node."""
-        return not self.node_processes() and (not self._has_head or self.count_actors() == 0)
+        """Return whether no agent runs on any node, and no resources are held."""
+        return not self.agents() and (not self._has_head or self.count_held() == 0)
 
     def has_file(self, path: str) -> bool:
         """Return whether a path is in the folder of Ray."""
@@ -202,7 +211,7 @@ async def on_ray(
     try:
         await extension.start()
         await wait_until(lambda: extension.stats.processes == size, PLACE_SECONDS)
-        assert len(ray.node_processes()) == ray.count_actors() == size
+        assert len(ray.agents()) == ray.count_held() == size
         yield OnRay(extension, cluster, ray, placers)
     finally:
         await extension.close()
@@ -227,15 +236,17 @@ def ancestors_of(pid: int) -> list[int]:
 
 
 class Victim:
-    """A process of the pool, with its actor, its raylet and its node."""
+    """A process of the pool, with its agent, its raylet and its node."""
 
     def __init__(self, r: OnRay) -> None:
         self.pid = r.extension.stats.pid or 0
-        ancestors = ancestors_of(self.pid)
+        agents = r.ray.agents()
+        self.agent = next(pid for pid in ancestors_of(self.pid) if pid in agents)
+        agent = read_process(self.agent)
+        assert agent is not None
+        words = agent.command.split()
+        self.raylet = int(words[words.index("--with") + 1])
         raylets = {pids["raylet"]: id for id, pids in r.ray.nodes.items()}
-        position = next(n for n, pid in enumerate(ancestors) if pid in raylets)
-        self.raylet = ancestors[position]
-        self.actor = ancestors[position - 1]
         self.node = raylets[self.raylet]
         self.node_pids = list(r.ray.nodes[self.node].values())
 
@@ -248,30 +259,32 @@ def _child(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     return [victim.pid], descendants_of(victim.pid)
 
 
-def _actor(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
-    return [victim.actor], descendants_of(victim.actor)
+def _agent(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+    return [victim.agent], descendants_of(victim.agent)
 
 
 def _raylet(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
-    return [victim.raylet], descendants_of(victim.raylet)
+    return [victim.raylet], [victim.agent, *descendants_of(victim.agent)]
 
 
 def _node(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
-    pids = {*victim.node_pids, *descendants_of(victim.raylet)}
+    pids = {
+        *victim.node_pids,
+        *descendants_of(victim.raylet),
+        victim.agent,
+        *descendants_of(victim.agent),
+    }
     return pids, pids
 
 
 def _connection(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
-    """Kill the process of the host that is connected to Ray: every actor ends."""
-    ended_pids = [
-        pid for node_process in r.ray.node_processes() for pid in descendants_of(node_process)
-    ]
-    return [r.placers[-1]._process.pid], ended_pids
+    """Kill the process of the host that is connected to Ray: the pool goes on."""
+    return [r.placers[-1]._process.pid], [r.placers[-1]._process.pid]
 
 
 KILLS: dict[str, Kill] = {
     "child": _child,
-    "actor": _actor,
+    "agent": _agent,
     "raylet": _raylet,
     "node": _node,
     "connection": _connection,

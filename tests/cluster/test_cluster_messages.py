@@ -1,13 +1,10 @@
-"""The messages of the control connection are the same after encoding, cutting and decoding."""
+"""Messages between host and agent are the same after encoding and decoding."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.cluster.messages import (
-    HEARTBEAT,
-    MAX_LINE_BYTES,
-    LineDecoder,
     Order,
     SentFolder,
     StateFolder,
@@ -15,7 +12,10 @@ from exthost.cluster.messages import (
     decode_order,
     encode_exit,
     encode_order,
+    hello,
+    is_compatible,
 )
+from exthost.cluster.multiplexer import Multiplexer
 from exthost.model.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
 from exthost.model.spec import Pins
 from exthost.process.environment import Variables
@@ -47,9 +47,9 @@ ORDERS = st.builds(
     Order,
     extension=TEXT,
     plan=PLANS,
-    streams=st.tuples(TEXT, TEXT, TEXT),
-    silence=st.floats(0.1, 1000),
-    folder=st.none() | st.builds(SentFolder, TEXT, TEXT, TEXT),
+    inherited=WORDS,
+    variables=st.dictionaries(TEXT, TEXT, max_size=4),
+    folder=st.none() | st.builds(SentFolder, TEXT, TEXT),
     pins=st.builds(Pins, TEXT, TEXT),
     root=TEXT,
     manifest=TEXT,
@@ -59,23 +59,30 @@ STATUSES = st.builds(ExitStatus, st.none() | COUNT, st.none() | COUNT, TEXT, TEX
 
 
 @settings(max_examples=25)
-@given(ORDERS, STATUSES, st.integers(1, 200))
-def test_orders_and_exits_are_the_same_after_any_cuts(
-    order: Order, status: ExitStatus, size: int
+@given(ORDERS, STATUSES)
+def test_orders_and_exits_are_the_same_after_the_transfer(order: Order, status: ExitStatus) -> None:
+    sender, receiver = Multiplexer(), Multiplexer()
+    sender.send_message(4, encode_order(order))
+    sender.send_message(4, encode_exit(status))
+    first, second = receiver.receive(b"".join(sender.take_output()))
+    assert decode_order(first[2]) == order
+    assert decode_exit(second[2]) == status
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("0.1.0", True), ("0.2.7", True), ("0.0.9", True), ("0.3.0", False), ("1.1.0", False)],
+)
+def test_versions_may_differ_by_a_minor_one(
+    monkeypatch: pytest.MonkeyPatch, version: str, expected: bool
 ) -> None:
-    data = encode_order(order) + HEARTBEAT + encode_exit(status)
-    lines = LineDecoder()
-    messages = [
-        message
-        for start in range(0, len(data), size)
-        for message in lines.feed(data[start : start + size])
-    ]
-    assert len(messages) == 3
-    assert decode_order(messages[0]) == order
-    assert decode_exit(messages[2]) == status
+    monkeypatch.setattr("exthost.cluster.messages.__version__", version)
+    first = hello()
+    monkeypatch.setattr("exthost.cluster.messages.__version__", "0.1.5")
+    assert is_compatible(first) is expected
 
 
-@pytest.mark.parametrize("line", [b"{\n", b"[1]\n", b"\xff\n", b"x" * (MAX_LINE_BYTES + 1)])
-def test_bytes_that_are_not_a_message_are_an_error(line: bytes) -> None:
-    with pytest.raises(ValueError):
-        LineDecoder().feed(line)
+def test_another_protocol_is_not_compatible() -> None:
+    first = hello()
+    first["hello"]["protocol"] += 1
+    assert not is_compatible(first)

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 import exthost
+from exthost.cluster import cluster
 from exthost.cluster.local_nodes import LocalNodes
-from exthost.cluster.remote_child import RemoteChild
+from exthost.cluster.placer import AgentStart, Node
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
+from exthost.faces.cli.traffic_lines import traffic_line
 from tests.cluster.load import ALWAYS_RESTART, under_load
 from tests.cluster.remote import RemoteExtension, remote
 from tests.extensions.harness import HOSTILE, error_of, hostile_command, wait_until
@@ -53,12 +55,28 @@ async def test_a_draining_node_is_used_until_another_node_joins() -> None:
     async with remote(nodes=1, pool={"engine": "local"}, restart=ALWAYS_RESTART) as r:
         await r.extension.start()
         r.nodes.drain("local-1")
-        (child,) = r.extension._supervisor.processes.workers
-        await wait_until(lambda: child.session.lifetime.child.is_node_draining)
+        (session,) = r.extension._supervisor.processes.workers
+        await wait_until(lambda: session.lifetime.child.is_node_draining)
         assert await r.extension.call("echo", 1) == 1
         r.nodes.join("new")
         await wait_until(lambda: nodes_of(r) == {"new"})
         assert await r.extension.call("echo", 2) == 2
+
+
+async def test_processes_move_one_by_one_to_a_node_that_joins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "_MOVE_SECONDS", 0.0)
+    pool = {"engine": "local", "min": 4, "max": 4}
+    async with remote(nodes=1, pool=pool, restart=ALWAYS_RESTART) as r:
+        await r.extension.start()
+        await wait_until(lambda: r.extension.stats.nodes == {"local-1": 4})
+        async with under_load(r.extension) as load:
+            await wait_until(lambda: load.ends["result"] > 50)
+            r.nodes.join("new")
+            await wait_until(lambda: r.extension.stats.nodes == {"local-1": 2, "new": 2})
+        assert set(load.ends) == {"result"}, load.ends
+        assert r.extension.stats.crashes == 0
 
 
 async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes() -> None:
@@ -74,8 +92,8 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
         await wait_until(lambda: r.extension.stats.processes == 2)
         async with under_load(r.extension) as load:
             await wait_until(lambda: load.ends["result"] > 20)
-            frozen_pid = r.node_pids[0]
-            name = next(placement.node.name for placement in r.nodes.placements.values())
+            name = next(iter(nodes_of(r)))
+            frozen_pid = r.nodes.agents[name].pid
             began = time.monotonic()
             os.kill(frozen_pid, signal.SIGSTOP)
             await wait_until(lambda: load.ends["ExtensionGone"] > 0)
@@ -90,10 +108,10 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
 class LaggingNodes(LocalNodes):
     """Lists a node as alive although no process can be started on it."""
 
-    async def place(self, placement: object) -> None:
-        await super().place(placement)  # type: ignore[arg-type]
-        if placement.node.name == "local-1":  # type: ignore[attr-defined]
-            self.running[placement.id].kill()  # type: ignore[attr-defined]
+    async def start_agent(self, node: Node, start: AgentStart) -> None:
+        await super().start_agent(node, start)
+        if node.name == "local-1":
+            self.agents[node.id].kill()
 
 
 async def test_a_dead_node_that_is_still_listed_is_not_used(
@@ -136,8 +154,14 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_on_th
     }
     async with exthost.Host.from_config({"extensions": [entry]}) as host:
         assert await host["a"].call("echo", 1) == 1
-        (copy,) = (tmp_path / "node" / "folders").iterdir()
-        assert read_cwd(host["a"].stats.pid) == copy
+        copy = read_cwd(host["a"].stats.pid)
+        assert copy.parent == tmp_path / "node" / "folders"
+        for _ in range(3):  # a cache that the program writes changes nothing
+            (copy / "__pycache__").mkdir(exist_ok=True)
+            (copy / "__pycache__" / "a.pyc").write_text("cache")
+            await host["a"].restart()
+            assert read_cwd(host["a"].stats.pid) == copy
+    assert list((tmp_path / "node" / "folders").iterdir()) == []  # nothing uses it any more
 
     pinned = {**entry, "sha256": {"package": "0" * 64}}
     async with exthost.Host.from_config({"extensions": [pinned]}) as host:
@@ -151,10 +175,8 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_on_th
 async def test_a_forked_host_has_dev_null_instead_of_each_connection() -> None:
     async with remote() as r:
         extension = await r.extension.start()
-        (worker,) = extension._supervisor.processes.workers
-        child = worker.session.lifetime.child
-        assert isinstance(child, RemoteChild) and child._control is not None
-        fds = [child.stdin, child.stdout, child.stderr, child.exit_fd, child._control.fileno()]
+        fds = [connection.descriptor for connection in r.cluster.agents.connections]
+        assert len(fds) == 1
         with warnings.catch_warnings():
             # About a fork in a program with threads.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -205,3 +227,17 @@ def test_a_fork_of_the_host_does_not_keep_a_connection_open() -> None:
             os.kill(forked_pid, signal.SIGKILL)
         host.wait()
         host.stdout.close()
+
+
+async def test_trace_records_have_the_node_of_their_process() -> None:
+    program, *args = hostile_command()
+    source = {"type": "process", "command": program, "args": args}
+    entry = {"name": "x", "dialect": "morphir", "source": source, "pool": {"engine": "local"}}
+    async with exthost.Host.from_config({"extensions": [entry]}, trace=True) as host:
+        await host["x"].call("echo", 1)
+        (node,) = host["x"].stats.nodes
+        assert host.trace is not None
+        records = [record for record in host.trace.after(0) if record.pid]
+        assert {"spawned", "request", "reply"} <= {record.kind for record in records}
+        assert {record.node for record in records} == {node}
+        assert f" x@{node} → echo #" in "\n".join(map(traffic_line, records))

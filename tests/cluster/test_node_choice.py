@@ -2,7 +2,7 @@
 
 import pytest
 
-from exthost.cluster.node_choice import choose_node
+from exthost.cluster.node_choice import choose_node, find_move
 from exthost.cluster.placer import Node
 from exthost.errors import SpawnFailed
 from exthost.model.spec import Pool
@@ -35,7 +35,22 @@ DRAINING = Node(id="draining", name="draining", is_draining=True)
 def test_the_expected_node_is_chosen(
     nodes: list[Node], pool: Pool, counts: dict[str, int], suspects: list[str], expected: str
 ) -> None:
-    assert choose_node(nodes, pool, counts, suspects, "x").id == expected
+    assert choose_node(nodes, pool, counts, {}, suspects, "x").id == expected
+
+
+def test_processes_of_other_extensions_count_too() -> None:
+    assert choose_node([A, B], Pool(), {}, {"a": 1}, [], "x").id == "b"
+    assert choose_node([A, B], Pool(spread=False), {}, {"b": 1}, [], "x").id == "b"
+    # Its own processes have precedence.
+    assert choose_node([A, B], Pool(), {"b": 1}, {"a": 7, "b": 1}, [], "x").id == "a"
+
+
+def test_a_node_without_processors_gets_no_process() -> None:
+    head = Node(id="head", name="head", resources={"memory": 10}, free={"memory": 10})
+    assert choose_node([head, B], Pool(), {"b": 9}, {"b": 9}, [], "x").id == "b"
+    with pytest.raises(SpawnFailed) as caught:
+        choose_node([head], Pool(), {}, {}, [], "x")
+    assert caught.value.code == "X0425"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +68,33 @@ def test_no_node_is_an_error_that_names_the_request(
     nodes: list[Node], pool: Pool, code: str, message: str
 ) -> None:
     with pytest.raises(SpawnFailed) as caught:
-        choose_node(nodes, pool, {"a": 1}, [], "x")
+        choose_node(nodes, pool, {"a": 1}, {}, [], "x")
     assert caught.value.code == code
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pool", "counts", "suspects", "expected"),
+    [
+        ([A, B], Pool(), {"a": 2}, [], ("a", "b")),
+        ([A, B], Pool(), {"a": 3, "b": 1}, [], ("a", "b")),
+        # A difference of one cannot be improved.
+        ([A, B], Pool(), {"a": 2, "b": 1}, [], None),
+        ([A, B], Pool(spread=False), {"a": 2}, [], None),
+        # A node that was just lost may be lost again.
+        ([A, B], Pool(), {"a": 2}, ["b"], None),
+        ([A, DRAINING], Pool(), {"a": 2}, [], None),
+        ([A, FULL], Pool(resources=(("CPU", 1),)), {"a": 2}, [], None),
+        ([A, B], Pool(labels=(("zone", "1"),)), {"a": 2}, [], None),
+        ([], Pool(), {}, [], None),
+    ],
+)
+def test_a_process_moves_only_to_a_node_with_fewer_processes_and_room(
+    nodes: list[Node],
+    pool: Pool,
+    counts: dict[str, int],
+    suspects: list[str],
+    expected: tuple[str, str] | None,
+) -> None:
+    move = find_move(nodes, pool, counts, {}, suspects, "x")
+    assert (move and (move[0], move[1].id)) == expected

@@ -1,4 +1,4 @@
-"""A child, a node process, a node or the host is killed under load: every call ends once, and no
+"""A child, an agent, a node or the host is killed under load: every call ends once, and no
 process remains. `python -m soak cluster` repeats each case twenty times."""
 
 import os
@@ -22,27 +22,30 @@ POOL = {"engine": "local", "min": 3, "max": 3}
 def kill_child(r: RemoteExtension) -> Callable[[], bool]:
     pid = r.extension.stats.pid or 0
     os.kill(pid, signal.SIGKILL)
-    return lambda: not is_running(pid)
+    return lambda: not is_running(pid) and r.extension.stats.pid != pid
 
 
-def kill_node_process(r: RemoteExtension) -> Callable[[], bool]:
-    pid, child = r.node_pids[0], r.children()[r.node_pids[0]]
-    os.kill(pid, signal.SIGKILL)
-    return lambda: not is_running(pid) and not is_running(child)
+def kill_agent(r: RemoteExtension) -> Callable[[], bool]:
+    pids = r.pids_of_node(_first_node(r))
+    os.kill(pids[0], signal.SIGKILL)
+    return lambda: not any(map(is_running, pids)) and r.extension.stats.pid not in pids
+
+
+def _first_node(r: RemoteExtension) -> str:
+    return next(iter(r.extension.stats.nodes))
 
 
 def kill_node(r: RemoteExtension) -> Callable[[], bool]:
     """Kill everything on the node of the first process."""
-    name = next(iter(r.nodes.placements.values())).node.name
-    pids = r.pids_of_node(name)
+    pids = r.pids_of_node(_first_node(r))
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    return lambda: not any(map(is_running, pids))
+    return lambda: not any(map(is_running, pids)) and r.extension.stats.pid not in pids
 
 
 KILLS: dict[str, Callable[[RemoteExtension], Callable[[], bool]]] = {
     "child": kill_child,
-    "node process": kill_node_process,
+    "agent": kill_agent,
     "node": kill_node,
 }
 
@@ -58,7 +61,7 @@ async def repeated(
         await wait_until(lambda: r.extension.stats.processes == 3)
 
         async def kill() -> Callable[[], bool]:
-            await wait_until(lambda: bool(r.nodes.placements))
+            await wait_until(lambda: r.extension.stats.processes == 3)
             return KILLS[part](r)
 
         load = await kill_repeatedly(r.extension, rounds, kill, 3)

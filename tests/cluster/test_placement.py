@@ -10,12 +10,14 @@ from collections.abc import Sequence
 import pytest
 
 import exthost
+from exthost._version import __version__
 from exthost.cluster.cluster import Cluster
 from exthost.cluster.local_nodes import LocalNodes
-from exthost.cluster.placer import Node, Placement
+from exthost.cluster.placer import AgentStart, Node, PlaceRequest
 from exthost.config.cluster import ClusterSettings
 from exthost.config.extension_settings import PoolSettings
 from exthost.errors import ConfigError, Refused, SpawnFailed
+from exthost.faces.http_server.metrics import Metrics
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Pool, Spec
 from exthost.process.environment import Variables
@@ -28,75 +30,105 @@ SPAWN_LIMIT_SECONDS = 60.0
 PLAN = LaunchPlan(argv=("true",), env=Variables({}))
 
 
-class UnconnectedNodes:
-    """A placer whose node processes never connect."""
+class UnconnectedNodes(LocalNodes):
+    """A placer whose agents never connect."""
 
-    def __init__(self, *names: str) -> None:
-        self.names = names
-        self.released: list[Placement] = []
-
-    async def nodes(self) -> list[Node]:
-        return [Node(id=name, name=name) for name in self.names]
-
-    async def place(self, placement: Placement) -> None:
+    async def start_agent(self, node: Node, start: AgentStart) -> None:
         pass
 
-    has_ended = False
-
-    async def wait_ended(self, placement: Placement) -> str:
+    async def wait_agent_ended(self, node: Node) -> str:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def release(self, placement: Placement) -> None:
-        self.released.append(placement)
 
-    async def close(self) -> None:
-        pass
-
-
-async def test_a_node_that_never_connects_is_an_error_that_names_the_request() -> None:
-    placer = UnconnectedNodes("far")
+async def test_a_node_that_never_connects_is_an_error_that_names_the_address() -> None:
+    placer = UnconnectedNodes(1, {"CPU": 2, "tape": 1})
     cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
     pool = Pool(engine="local", resources=(("CPU", 2), ("tape", 1)))
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
     error = await error_of(spawn(PLAN, "a"))
     await cluster.close()
     assert isinstance(error, SpawnFailed) and error.code == "X0422"
-    assert "node far" in error.message and "asked for: CPU 2, tape 1" in error.message
-    assert len(placer.released) == 1
+    assert "node local-1" in error.message and "127.0.0.1:" in error.message
+    assert not placer._held
 
 
-# A node process that connects and replies to its order with the last argument.
-HOSTILE_NODE = """
-import socket, sys, time
-nonce = sys.stdin.readline().split()[0]
+async def test_resources_that_are_not_free_in_time_are_an_error_that_names_them() -> None:
+    placer = UnconnectedNodes(1, {"CPU": 2})
+    holder = PlaceRequest(id=-1, preferred=None, resources={"CPU": 2})
+    await placer.hold(holder)
+    cluster = Cluster(ClusterSettings(place=0.05), lambda: placer)
+    pool = Pool(engine="local", resources=(("CPU", 2),))
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
+    error = await error_of(spawn(PLAN, "a"))
+    await cluster.close()
+    assert error.code == "X1976" and "asked for: CPU 2" in error.message
+
+
+async def test_a_start_that_waits_goes_to_the_node_that_joins() -> None:
+    placer = LocalNodes(1, {"CPU": 1})
+    (node,) = await placer.nodes()
+    await placer.hold(PlaceRequest(id=1, preferred=node, resources={"CPU": 1}))
+    waiting = asyncio.ensure_future(
+        placer.hold(PlaceRequest(id=2, preferred=node, resources={"CPU": 1}))
+    )
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    placer.join("new")
+    assert (await waiting).node.name == "new"
+
+
+# An agent that connects, replies to its order with the last argument, and sends heartbeats.
+HOSTILE_AGENT = """
+import json, socket, sys, time
+nonce = sys.stdin.readline().strip()
 host, _, port = sys.argv[1].rpartition(":")
-control = socket.create_connection((host, int(port)))
-control.sendall(nonce.encode() + b"\\n")
-control.recv(65536)
-control.sendall(sys.argv[2].encode() + b"\\n")
+connection = socket.create_connection((host, int(port)))
+connection.sendall(nonce.encode() + b"\\n")
+def send(stream, text, kind=5):
+    header = (len(text) << 8 | kind).to_bytes(4, "big") + stream.to_bytes(4, "big")
+    connection.sendall(header + text)
+send(0, sys.argv[3].encode())
+received = b""
+while b'"order"' not in received:
+    received += connection.recv(65536)
+send(4, sys.argv[2].encode())
 while True:
     time.sleep(0.1)
-    control.sendall(b'{"beat": true}\\n')
+    send(0, b"", 6)
 """
+
+HELLO = '{"hello": {"version": "%s", "protocol": 1}}'
 
 
 class HostileNodes(LocalNodes):
-    """A placer whose node processes reply to each order with the same text."""
+    """A placer whose agents reply to each order with the same text."""
 
-    def __init__(self, reply: str) -> None:
+    def __init__(self, reply: str, hello: str = HELLO % __version__) -> None:
         super().__init__(1)
         self._reply = reply
+        self._hello = hello
 
-    async def place(self, placement: Placement) -> None:
-        argv = [sys.executable, "-S", "-E", "-c", HOSTILE_NODE, placement.host_address, self._reply]
+    async def start_agent(self, node: Node, start: AgentStart) -> None:
+        program = (HOSTILE_AGENT, start.address, self._reply, self._hello)
         process = subprocess.Popen(  # noqa: ASYNC220 - as `LocalNodes` does
-            argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-S", "-E", "-c", *program],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         assert process.stdin is not None
-        process.stdin.write(f"{placement.nonce} \n".encode())
+        process.stdin.write(f"{start.nonce}\n".encode())
         process.stdin.flush()
-        self.running[placement.id], self.placements[placement.id] = process, placement
+        self.agents[node.id] = process
+
+
+async def test_an_agent_of_another_version_is_reported() -> None:
+    placer = HostileNodes("{}", HELLO % "7.0.0")
+    cluster = Cluster(ClusterSettings(), lambda: placer)
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=Pool()))
+    error = await error_of(spawn(PLAN, "a"))
+    await cluster.close()
+    assert error.code == "X0430" and "7.0.0" in error.message
 
 
 @pytest.mark.parametrize(
@@ -105,15 +137,12 @@ class HostileNodes(LocalNodes):
         ('{"started": -1}', "X0423"),
         ('{"started": true}', "X0423"),
         ('{"started": 1e999}', "X0423"),
-        ('{"started": 4711}', "X0432"),
+        ('{"failed": 1}', "X0423"),
     ],
 )
-async def test_a_node_that_opens_no_streams_fails_before_the_place_limit(
-    reply: str, code: str, monkeypatch: pytest.MonkeyPatch
+async def test_an_agent_with_an_invalid_reply_is_lost_before_the_place_limit(
+    reply: str, code: str
 ) -> None:
-    monkeypatch.setattr("exthost.cluster.cluster._STREAM_SECONDS", 0.2)
-    # This node process does not end by itself.
-    monkeypatch.setattr("exthost.cluster.local_nodes._END_SECONDS", 0.01)
     cluster = Cluster(ClusterSettings(place=60.0), lambda: HostileNodes(reply))
     pool = Pool(engine="local")
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
@@ -126,7 +155,7 @@ async def test_a_node_that_opens_no_streams_fails_before_the_place_limit(
 
 
 async def test_unknown_connections_are_named_as_the_cause_of_a_failed_start() -> None:
-    placer = UnconnectedNodes("far")
+    placer = UnconnectedNodes(1)
     cluster = Cluster(ClusterSettings(place=3.0), lambda: placer)
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=Pool()))
     starting = asyncio.ensure_future(error_of(spawn(PLAN, "a")))
@@ -196,6 +225,17 @@ async def test_a_host_starts_a_pool_with_resources_on_a_node() -> None:
 
 
 @pytest.mark.more
+async def test_metrics_count_the_processes_of_each_node() -> None:
+    async with exthost.Host.from_config({"extensions": [entry(pool={"engine": "local"})]}) as host:
+        await host["a"].start()
+        (node,) = host["a"].stats.nodes
+        metrics = Metrics(host)
+        expected = f'exthost_node_processes{{extension="a",node="{node}"}} 1.0\n'
+        assert expected in metrics.text().body.decode()
+        metrics.close()
+
+
+@pytest.mark.more
 async def test_pins_are_checked_on_the_node() -> None:
     pinned = entry(pool={"engine": "local"}, sha256={"interpreter": "0" * 64})
     async with exthost.Host.from_config({"extensions": [pinned]}) as host:
@@ -208,8 +248,9 @@ async def test_pins_are_checked_on_the_node() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"listen": "10.0.0.5:7700"}, "insecure = true"),
-        ({"listen": "0.0.0.0:0", "insecure": False}, "insecure = true"),
+        ({"listen": "0.0.0.0:0", "insecure": True}, "advertise"),
+        ({"listen": "[::]:7700"}, "advertise"),
+        ({"certificate": "host.pem"}, "certificate"),
         ({"listen": "localhost"}, "HOST:PORT"),
         ({"listen": "127.0.0.1:70000"}, "HOST:PORT"),
         ({"silence": "0s"}, "silence"),

@@ -1,18 +1,17 @@
 """The preparation of an order on a node: folders, pins, sandbox paths, and refused orders."""
 
 import hashlib
+import io
 import os
-import socket
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from exthost.cluster.folders import read_folder, replace_root, send_folder
-from exthost.cluster.messages import Order, StateFolder, VersionMismatch, decode_order
-from exthost.cluster.preparation import encode_error, prepare_on_node, version_error
+from exthost.cluster.folders import FolderStore, read_folder, replace_root, write_folder
+from exthost.cluster.messages import Order, SentFolder, StateFolder
+from exthost.cluster.preparation import encode_error, prepare_on_node
 from exthost.errors import ExthostError, Refused, SpawnFailed
 from exthost.launch.package_tree import read_tree
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan, Wrapper
@@ -43,33 +42,39 @@ def make_order(root: Path, **members: object) -> Order:
         cwd=str(root),
         env=Variables({"PATH": f"/bin:{root}/lib", "OTHER": f"{root}-2/x"}),
     )
-    order = Order("x", plan, ("", "", ""), 5.0, root=str(root))
+    order = Order("x", plan, root=str(root))
     return order._replace(**members)  # type: ignore[arg-type]
 
 
-def refuse_connection(_: str) -> socket.socket:
-    raise AssertionError("no connection is expected")
+def refuse_folder() -> Path:
+    raise AssertionError("no folder is expected")
 
 
-def make_sender(root: Path) -> Callable[[str], socket.socket]:
-    """Return a function that connects to a simulated host, which sends the folder."""
+def archive_of(root: Path) -> Callable[[], io.BytesIO]:
+    """Return a function that returns the folder as the host sends it."""
 
-    def connect(_: str) -> socket.socket:
-        node_end, host_end = socket.socketpair()
-        tree = read_folder(str(root), "x")[1]
-        threading.Thread(target=send_folder, args=(host_end, str(root), tree)).start()
-        return node_end
+    def fetch() -> io.BytesIO:
+        file = io.BytesIO()
+        write_folder(file, str(root), read_folder(str(root), "x")[1])
+        file.seek(0)
+        return file
 
-    return connect
+    return fetch
+
+
+def refuse_fetch() -> io.BytesIO:
+    raise AssertionError("the folder is there already")
 
 
 def fail_to_prepare(order: Order) -> ExthostError:
     with pytest.raises(ExthostError) as caught:
-        prepare_on_node(order, refuse_connection)
+        prepare_on_node(order, refuse_folder)
     return caught.value
 
 
-def test_a_sent_folder_is_stored_and_the_plan_uses_it(folder: Path, state: Path) -> None:
+def test_a_sent_folder_is_stored_and_the_plan_uses_it(
+    folder: Path, state: Path, store: FolderStore
+) -> None:
     sent_folder, tree = read_folder(str(folder), "x")
     pins = Pins(
         package=tree.digest,
@@ -77,34 +82,106 @@ def test_a_sent_folder_is_stored_and_the_plan_uses_it(folder: Path, state: Path)
         manifest=hashlib.sha256(b"data").hexdigest(),
     )
     order = make_order(folder, folder=sent_folder, pins=pins, manifest=f"{folder}/lib/data.txt")
-    prepared = prepare_on_node(order, make_sender(folder))
-    copy = state / "folders" / sent_folder.digest
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    prepared = prepare_on_node(order, lambda: copy)
+    assert copy == state / "folders" / sent_folder.digest
     assert prepared.root == str(copy) and read_tree(str(copy)).digest == sent_folder.digest
     assert prepared.plan.argv == (f"{copy}/main.py", f"--data={copy}/lib")
     assert prepared.plan.cwd == str(copy)
     assert prepared.plan.env == {"PATH": f"/bin:{copy}/lib", "OTHER": f"{folder}-2/x"}
     assert os.access(copy / "main.py", os.X_OK)
-    # The folder is already stored.
-    assert prepare_on_node(order, refuse_connection).root == str(copy)
 
+
+@pytest.fixture
+def store(state: Path) -> Iterator[FolderStore]:
+    store = FolderStore(state / "folders")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sent_folder(folder: Path) -> SentFolder:
+    return read_folder(str(folder), "x")[0]
+
+
+def test_caches_change_neither_the_digest_nor_the_copy(
+    folder: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    (folder / "lib" / "__pycache__").mkdir()
+    (folder / "lib" / "__pycache__" / "main.pyc").write_text("cache")
+    assert read_folder(str(folder), "x")[0] == sent_folder
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    (copy / "__pycache__").mkdir()
+    (copy / "__pycache__" / "main.pyc").write_text("cache of the program")
+    assert store.acquire(sent_folder, refuse_fetch, "x") == copy
+
+
+def test_a_copy_that_a_program_changed_is_made_again_beside_it_or_in_its_place(
+    folder: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
     (copy / "lib" / "data.txt").write_text("changed")
-    prepared_again = prepare_on_node(order, make_sender(folder))
-    assert prepared_again.root == f"{copy}.1"  # another process may still use the changed folder
+    second = store.acquire(sent_folder, archive_of(folder), "x")
+    assert second == Path(f"{copy}.1")  # a process still uses the changed one
+    store.release(copy)
+    assert store.acquire(sent_folder, archive_of(folder), "x") == copy
+    assert (copy / "lib" / "data.txt").read_text() == "data"
 
 
-def test_a_folder_that_changed_after_its_digest_was_computed_is_not_used(folder: Path) -> None:
-    sent_folder, _ = read_folder(str(folder), "x")
+def test_copies_are_deleted_when_no_agent_uses_them(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    other_store = FolderStore(state / "folders")
+    assert other_store.acquire(sent_folder, refuse_fetch, "x") == copy
+    store.delete_unused(0.0)
+    store.release(copy)
+    store.delete_unused(1000.0)
+    assert copy.exists()
+    store.delete_unused(0.0)
+    assert copy.exists()  # the other agent uses it
+    other_store.release(copy)
+    other_store.delete_unused(0.0)
+    assert list((state / "folders").iterdir()) == []
+
+
+def test_copies_that_a_killed_agent_has_left_are_deleted(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    left = state / "folders" / ("f" * 64)
+    left.mkdir(parents=True)
+    left.with_name(f"{left.name}.lock").touch()
+    store.acquire(sent_folder, archive_of(folder), "x")
+    assert not left.exists()
+
+
+def test_a_folder_that_changed_after_its_digest_was_computed_is_not_used(
+    folder: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
     (folder / "main.py").write_text("print(2)\n")
-    connections = iter([make_sender(folder)("")])
-
-    def connect(_: str) -> socket.socket:
-        for connection in connections:
-            return connection
-        raise ConnectionError("a nonce can be used only once")
-
     with pytest.raises(SpawnFailed) as caught:
-        prepare_on_node(make_order(folder, folder=sent_folder), connect)
-    assert caught.value.code == "X0427"
+        store.acquire(sent_folder, archive_of(folder), "x")
+    assert caught.value.code == "X0427" and "has changed meanwhile" in caught.value.message
+
+
+def test_variables_of_the_machine_are_the_nodes_and_those_of_the_config_win(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/node")
+    monkeypatch.setenv("TOKEN", "of the node")
+    env = Variables({"HOME": "/home/host", "TOKEN": "configured", "GPU_B": "configured"})
+    order = make_order(
+        folder,
+        plan=LaunchPlan(argv=("true",), env=env),
+        inherited=("HOME", "LANG_THAT_THE_NODE_LACKS"),
+        variables={"CUDA_VISIBLE_DEVICES": "3", "GPU_B": "assigned"},
+    )
+    assert prepare_on_node(order, refuse_folder).plan.env == {
+        "HOME": "/home/node",
+        "TOKEN": "configured",
+        "CUDA_VISIBLE_DEVICES": "3",
+        "GPU_B": "configured",
+    }
 
 
 def test_links_out_of_a_folder_are_not_sent(folder: Path) -> None:
@@ -139,7 +216,7 @@ def test_the_expected_paths_of_a_sandbox_are_updated_on_the_node(folder: Path) -
     wrapper = Wrapper(options=(), init=b"", paths=(ExpectedPath(str(folder), 1, 1),))
     order = make_order(folder)
     prepared = prepare_on_node(
-        order._replace(plan=replace(order.plan, wrapper=wrapper)), refuse_connection
+        order._replace(plan=replace(order.plan, wrapper=wrapper)), refuse_folder
     )
     assert prepared.plan.wrapper is not None
     status = folder.stat()
@@ -149,7 +226,7 @@ def test_the_expected_paths_of_a_sandbox_are_updated_on_the_node(folder: Path) -
 
 def test_the_state_folder_is_created(folder: Path, tmp_path: Path) -> None:
     state = StateFolder(str(tmp_path / "far" / "away"), os.getuid())
-    prepare_on_node(make_order(folder, state=state), refuse_connection)
+    prepare_on_node(make_order(folder, state=state), refuse_folder)
     assert (tmp_path / "far" / "away").is_dir()
 
 
@@ -163,10 +240,3 @@ def test_replace_root_changes_the_paths_of_a_sandbox() -> None:
     assert moved_wrapper is not None
     assert moved_wrapper.options == ("bwrap", "--ro-bind", "/y", "/y", "--chdir", "/x/abc")
     assert moved_wrapper.paths == (ExpectedPath("/y/b", 1, 2),)
-
-
-def test_an_order_of_another_version_is_an_error() -> None:
-    with pytest.raises(VersionMismatch) as caught:
-        decode_order({"version": "0.0.1", "order": {}})
-    error = version_error(str(caught.value))
-    assert error.code == "X0430" and "the host has 0.0.1" in error.message

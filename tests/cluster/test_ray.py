@@ -4,7 +4,10 @@ nodes of which a test kills a part. `python -m soak ray` kills each part twenty 
 import asyncio
 import importlib.util
 import os
+import shutil
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,11 +17,12 @@ import pytest
 
 import exthost
 from exthost.cluster import ray_nodes
+from exthost.cluster.certificates import make_certificates
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.config import spec_from_mapping
 from exthost.errors import SpawnFailed
 from exthost.extension.extension import Extension
-from tests.cluster.load import under_load
+from tests.cluster.load import CALLS_PER_SECOND, under_load
 from tests.cluster.ray_loss import (
     CLUSTER_SETTINGS,
     KILLS,
@@ -73,19 +77,15 @@ async def test_calls_and_crashes_of_a_pool_on_ray() -> None:
 
 
 async def test_a_pool_on_three_ray_nodes_behaves_like_a_local_pool(
-    ray: RayCluster,
+    ray: RayCluster, tmp_path: Path
 ) -> None:
-    folder = Path(__file__).parent
-    encrypted = replace(
-        CLUSTER_SETTINGS,
-        certificate=str(folder / "certificate.pem"),
-        key=str(folder / "certificate.key"),
-    )
+    make_certificates(tmp_path / "cluster")
+    encrypted = replace(CLUSTER_SETTINGS, certificates=str(tmp_path / "cluster"), is_encrypted=True)
     async with on_ray(ray, encrypted, env={"API_TOKEN": SECRET}) as r:
         extension = r.extension
         assert r.nodes == set(ray.nodes) and sum(extension.stats.nodes.values()) == NODES
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
-        for pid in ray.node_processes():  # node processes use the package that was sent to Ray
+        for pid in ray.agents():  # agents use the package that was sent to Ray
             variables = dict(
                 variable.decode().partition("=")[::2] for variable in environment_of(pid)
             )
@@ -141,8 +141,7 @@ async def test_every_call_ends_once_when_any_part_of_a_ray_cluster_is_killed(
     ray: RayCluster, part: str
 ) -> None:
     async with on_ray(ray) as r:
-        # Without the connection the whole pool is lost, and takes long to come back.
-        load = await kill_on(r, part, 1 if part == "connection" else 3)
+        load = await kill_on(r, part, 1)
         stats = r.extension.stats
         assert stats.calls == load.made and stats.result == load.ends["result"]
         assert stats.gone == load.ends["ExtensionGone"]
@@ -150,8 +149,7 @@ async def test_every_call_ends_once_when_any_part_of_a_ray_cluster_is_killed(
 
 
 def test_a_killed_program_leaves_no_process_on_any_node(ray: RayCluster) -> None:
-    for _ in range(3):
-        kill_host(ray)
+    kill_host(ray)
 
 
 async def test_calls_work_without_the_head_of_a_cluster_and_starts_fail(
@@ -165,6 +163,43 @@ async def test_calls_work_without_the_head_of_a_cluster_and_starts_fail(
             error = await error_of(r.extension.restart())
             assert error.code == "X0424", error
             assert await r.extension.call("echo", 1) == 1
+    finally:
+        await asyncio.to_thread(ray.close)
+
+
+@pytest.fixture
+def redis() -> Iterator[str]:
+    """Start a Redis, and yield its address."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("there is no redis-server: install the package redis-server of Debian")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # free, and closed again before Redis starts
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert any("Ready to accept connections" in line for line in process.stdout)
+    # Its log is not read any more; it is far shorter than the buffer of the pipe.
+    yield f"127.0.0.1:{port}"
+    process.terminate()
+    process.wait()
+    process.stdout.close()
+
+
+async def test_a_pool_continues_while_a_head_with_redis_is_restarted(redis: str) -> None:
+    ray = await asyncio.to_thread(RayCluster, 1, redis)
+    try:
+        async with on_ray(ray) as r:
+            before = r.extension.stats.pid
+            async with under_load(r.extension) as load:
+                await asyncio.to_thread(ray.kill_head)
+                calls_at_kill = load.made
+                await wait_until(lambda: load.ends["result"] > calls_at_kill + CALLS_PER_SECOND)
+                await asyncio.to_thread(ray.restart_head)
+                assert r.extension.stats.pid == before
+                await r.extension.restart()  # Ray holds the resources of the new process
+                assert r.extension.stats.pid != before
+            assert set(load.ends) == {"result"}, load.ends
     finally:
         await asyncio.to_thread(ray.close)
 

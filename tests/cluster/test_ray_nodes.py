@@ -9,7 +9,7 @@ import pytest
 
 from exthost.cluster import ray_nodes
 from exthost.cluster.local_nodes import package_root
-from exthost.cluster.placer import Node, Placement
+from exthost.cluster.placer import AgentStart, HeldPlace, Node
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.errors import SpawnFailed
 from tests.extensions.harness import error_of
@@ -35,6 +35,14 @@ sys.stdin.read()
 """
 
 
+# A driver that Ray does not admit, because it has presented no token.
+UNAUTHENTICATED_DRIVER = """
+import json, sys
+print("gcs_client.cc: RPC error: InvalidAuthToken: token is missing", file=sys.stderr, flush=True)
+print(json.dumps({"number": 0, "error": "no cluster"}), flush=True)
+"""
+
+
 def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch, driver: str = DRIVER) -> RayNodes:
     package = folder / "exthost" / "cluster"
     package.mkdir(parents=True)
@@ -51,10 +59,16 @@ def read_driver_log(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-PLACEMENTS = [
-    Placement(id=n, node=Node(id="a", name="a"), host_address="127.0.0.1:1", nonce="n")
-    for n in (1, 2)
-]
+NODE = Node(id="a", name="a")
+START = AgentStart(address="127.0.0.1:1", nonce="n")
+
+
+def test_a_cluster_that_needs_a_token_is_reported_with_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SpawnFailed) as caught:
+        make_nodes(tmp_path, monkeypatch, UNAUTHENTICATED_DRIVER)
+    assert "RAY_AUTH_MODE=token" in (caught.value.help or "")
 
 
 async def test_a_start_fails_if_the_driver_has_ended(
@@ -62,13 +76,12 @@ async def test_a_start_fails_if_the_driver_has_ended(
 ) -> None:
     nodes = make_nodes(tmp_path, monkeypatch)
     try:
-        first, second = PLACEMENTS
-        await nodes.place(first)
-        waiting = asyncio.ensure_future(nodes.wait_ended(first))
-        await nodes.place(second)
-        assert "has ended" in await waiting and "has ended" in await nodes.wait_ended(second)
+        await nodes.start_agent(NODE, START)
+        assert await nodes._ask({"do": "nodes"}) is None
         nodes._process.wait()
         assert nodes.has_ended
+        await nodes.start_agent(NODE, START)
+        assert "has ended" in await nodes.wait_agent_ended(NODE)
         error = await error_of(nodes.nodes())
         assert error.code == "X0424" and "has ended" in error.message
     finally:
@@ -110,14 +123,15 @@ async def test_the_driver_gets_no_variable_of_the_host(
     monkeypatch.setenv("API_TOKEN", "s3cr3t")
     nodes = make_nodes(tmp_path, monkeypatch)
     try:
-        await nodes.place(PLACEMENTS[0])
-        await nodes.release(PLACEMENTS[0])
+        await nodes.start_agent(NODE, START)
+        await nodes._agents[NODE.id]
+        await nodes.release(HeldPlace(id=7, node=NODE))
+        await asyncio.to_thread(nodes._process.wait)
     finally:
         await nodes.close()
-    environ, place, release = read_driver_log(tmp_path)
+    environ, start, release = read_driver_log(tmp_path)
     assert "API_TOKEN" not in environ
-    parts = {"node", "host_address", "nonce", "certificate", "resources"}
-    assert place.keys() == {"number", "do", "id"} | parts
+    assert start.keys() == {"number", "do", "node", "address", "nonce", "certificates"}
     assert release.keys() == {"number", "do", "id"}
 
 

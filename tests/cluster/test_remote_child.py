@@ -50,7 +50,7 @@ async def test_all_output_before_an_exit_arrives() -> None:
         assert error.evidence.exit == "exited with 1"
 
 
-async def test_a_killed_child_and_a_killed_node_process_end_their_calls_once() -> None:
+async def test_a_killed_child_and_a_killed_agent_end_their_calls_once() -> None:
     async with remote(restart={"strategy": "immediate"}) as r:
         extension = await r.extension.start()
         calls_in_flight = [
@@ -62,7 +62,7 @@ async def test_a_killed_child_and_a_killed_node_process_end_their_calls_once() -
             assert isinstance(error, ExtensionGone) and "SIGKILL" in error.message
         assert await extension.call("echo", 1) == 1  # answered by the next process
 
-        (pid,), child = r.node_pids, extension.stats.pid or 0
+        (pid,), child = r.agent_pids, extension.stats.pid or 0
         calls_in_flight = [
             asyncio.create_task(error_of(extension.call("keep", n))) for n in range(5)
         ]
@@ -80,7 +80,7 @@ async def test_a_killed_child_and_a_killed_node_process_end_their_calls_once() -
 async def test_a_frozen_node_is_lost_after_its_silence_limit() -> None:
     async with remote(cluster=ClusterSettings(silence=2.0)) as r:
         extension = await r.extension.start()
-        (pid,), child = r.node_pids, extension.stats.pid or 0
+        (pid,), child = r.agent_pids, extension.stats.pid or 0
         call_in_flight = asyncio.create_task(error_of(extension.call("keep", 1)))
         await wait_until(lambda: extension.stats.in_flight == 1)
         os.kill(pid, signal.SIGSTOP)
@@ -97,13 +97,21 @@ async def test_a_program_that_a_node_does_not_have_is_reported() -> None:
         assert isinstance(error, SpawnFailed)
         assert error.code == "X0401"
         assert "on node local-" in error.message
-        await wait_until(lambda: r.nodes.running == {})
+        await wait_until(lambda: not r.cluster.agents.connections[0].process_count)
+
+
+async def test_the_node_reports_processor_time_and_memory() -> None:
+    async with remote() as r:
+        extension = await r.extension.start()
+        await wait_until(lambda: extension.internals.node_usage[1] > 0)
+        seconds, memory = extension.internals.node_usage
+        assert 0 < seconds < 60 and 1_000_000 < memory < 1_000_000_000
 
 
 async def test_a_start_can_be_cancelled() -> None:
     async with remote("hang_at=initialize") as r:
         start = asyncio.create_task(r.extension.start())
-        await wait_until(lambda: bool(r.nodes.running))
+        await wait_until(lambda: bool(r.nodes.agents))
         start.cancel()
         with pytest.raises(asyncio.CancelledError):
             await start

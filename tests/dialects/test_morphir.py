@@ -110,9 +110,9 @@ async def test_log_notifications_and_stderr_become_log_events() -> None:
         await ext.call("log", {"level": "error", "message": "disk full"})
         await ext.call("log", {"level": "shout", "message": "hey"})
         await ext.call("stderr", {"bytes": 0})
-    assert ("hostile", "log", 40, "disk full") in lines
-    assert ("hostile", "log", 20, "hey") in lines
-    assert ("hostile", "stderr", 20, "the last line of stderr") in lines
+    assert LogLine("hostile", "log", 40, "disk full") in lines
+    assert LogLine("hostile", "log", 20, "hey") in lines
+    assert LogLine("hostile", "stderr", 20, "the last line of stderr") in lines
 
 
 @shows("morphir-wire-15", "morphir-sample-02")

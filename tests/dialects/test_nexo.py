@@ -28,6 +28,7 @@ from exthost.model.messages import Reply
 from exthost.model.offer import Tool
 from exthost.model.shutdown_steps import CloseStdin, Write
 from exthost.model.spec import Breaker, Restart
+from exthost.process import pipe_ends
 from tests.dialects.requirements import shows
 from tests.extensions.harness import error_of
 from tests.extensions.nexo_tree import CHILD, config, write_plugin
@@ -55,7 +56,7 @@ async def test_calls_hooks_and_operations_of_one_tick_are_written_together(
             return real_write(fd, data)
 
         with monkeypatch.context() as patched:
-            patched.setattr(os, "write", count_lines)
+            patched.setattr(pipe_ends, "write", count_lines)
             calls: list[Awaitable[object]] = [ext.call_tool("id") for _ in range(3)]
             calls += [ext.run_hook("before_message", {}) for _ in range(3)]
             calls += [ext.internals.calls.run_operation("list_tools", None, None) for _ in range(3)]

@@ -267,7 +267,7 @@ async def test_stderr_is_logged_with_the_id_of_the_extension(tmp_path: Path) -> 
     bus.subscribe(LogLine, lines.append)
     async with closed_at_end(roder_extension(tmp_path, bus=bus)) as ext:
         await error_of(ext.call_tool("die", {"code": 3}))
-    assert ("toy", "stderr", logging.INFO, "dying, as I was told") in lines
+    assert LogLine("toy", "stderr", logging.INFO, "dying, as I was told") in lines
 
 
 @shows("roder-life-06", "roder-life-08")

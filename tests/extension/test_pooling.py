@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -332,6 +333,7 @@ class StubSession:
         self.pending: dict[int, Call] = {}
         self.is_batched = False
         self.diagnostics = self
+        self.lifetime = SimpleNamespace(child=SimpleNamespace(is_node_silent=False))
         self._name, self._queue = name, extension.internals.queue
 
     def send_call(self, call: Any) -> None:

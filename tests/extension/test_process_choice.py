@@ -55,6 +55,7 @@ class FakeSession:
         self.pending = InFlight()
         self.is_batched = False
         self.busy_since = NOW
+        self.lifetime = SimpleNamespace(child=SimpleNamespace(is_node_silent=False))
 
     def __eq__(self, other: object) -> bool:
         ReadCounter.count += 1
@@ -197,6 +198,27 @@ def test_consecutive_calls_are_spread_over_all_processes() -> None:
         served[session.name] += 1
         pool.reply(session)
     assert served == dict.fromkeys(range(4), 10)
+
+
+def test_consecutive_calls_use_64_processes_of_a_large_pool() -> None:
+    pool = Pool(200)
+    served: set[FakeSession | None] = set()
+    for _ in range(400):
+        session = pool.send()
+        assert session is not None
+        served.add(session)
+        pool.reply(session)
+    assert len(served) == process_choice._ROTATED
+
+
+def test_concurrent_calls_use_all_processes_of_a_large_pool() -> None:
+    pool = Pool(200)
+    for _ in range(3):
+        chosen_sessions = [pool.send() for _ in range(200)]
+        assert set(chosen_sessions) == set(pool.members)
+        for session in chosen_sessions:
+            assert session is not None
+            pool.reply(session)
 
 
 def test_a_busy_pool_is_loaded_evenly() -> None:

@@ -11,6 +11,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.launch.limits import resolve_limits
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
+from exthost.process.child import Child
 from exthost.process.exit_status import ExitStatus
 from exthost.session.session import Session
 
@@ -35,6 +36,8 @@ class FakeChild:
     pid = 0
     spawn_seconds = 0.0
     is_node_draining = False
+    is_node_silent = False
+    node_usage = 0.0, 0
     network_proxy = None
 
     def __init__(self) -> None:
@@ -70,6 +73,9 @@ class FakeChild:
     # The interface that a session needs of a child.
 
     node = ""
+    pipe_ends = Child.pipe_ends
+    watch_exit = Child.watch_exit
+    unwatch_exit = Child.unwatch_exit
 
     def start_watchdog(self, _: Any) -> None:
         pass

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.events import Bus, LogLine, StateChanged
+from exthost.events import Bus, Exited, LogLine, Spawned, StateChanged
 from exthost.host.extension_logs import FILE_BYTES, ExtensionLogs, format_entry, rotated_path
 
 
@@ -43,6 +43,21 @@ async def test_each_extension_has_a_file_that_only_its_owner_can_read(tmp_path: 
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "from b" in (tmp_path / "logs" / "b.log").read_text()
     assert not bus.listeners
+
+
+async def test_lines_about_processes_on_other_nodes_name_the_node(tmp_path: Path) -> None:
+    bus = Bus()
+    file = tmp_path / "a.log"
+    logs = ExtensionLogs(bus, lambda _: str(file))
+    bus.publish(LogLine("a", "stderr", logging.INFO, "hello", "node 7"))
+    bus.publish(Spawned("a", 11, ("/bin/x", "secret"), node="node-7"))
+    bus.publish(Exited("a", 11, "exited with 0", node="node-7"))
+    logs.close()
+    assert [line.split(" ", 2)[2] for line in file.read_text().splitlines()] == [
+        "stderr@node_7 hello",
+        "exthost process 11 on node node-7: /bin/x",
+        "exthost process 11 on node node-7 exited with 0",
+    ]
 
 
 async def test_a_flood_of_lines_fills_two_files_and_keeps_the_last_lines(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from exthost.process.large_reads import WIDE_PIPE_BYTES
+from exthost.process.pipe_ends import FdWriteEnd
 from exthost.process.stdin_writer import BATCH_FRAMES, StdinWriter
 from tests.extensions.harness import wait_until
 
@@ -59,9 +60,10 @@ class Pipe:
         os.set_blocking(self.reader, False)
         self.lock = threading.Lock()
         self.reported: list[str] = []
+        loop = loop or asyncio.get_running_loop()
         self.stdin = StdinWriter(
-            self.writer,
-            loop or asyncio.get_running_loop(),
+            FdWriteEnd(self.writer),
+            loop,
             self.lock,
             stall_seconds=STALL_SECONDS,
             close_pipe=lambda: os.close(self.writer),

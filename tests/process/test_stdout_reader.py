@@ -11,6 +11,7 @@ import pytest
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.large_reads import WIDE_PIPE_BYTES
+from exthost.process.pipe_ends import FdReadEnd
 from exthost.process.stdout_reader import StdoutReader
 from exthost.wire.framing import READ_BYTES, Broken, Framing, Item
 from exthost.wire.headers import Headers
@@ -32,7 +33,7 @@ class Pipe:
         self.on_frames: Callable[[], None] | None = None
         self.may_serve_call = True
         self.reader = StdoutReader(
-            self.stdout,
+            FdReadEnd(self.stdout),
             self.framing,
             asyncio.get_running_loop(),
             on_items=self._on_items,

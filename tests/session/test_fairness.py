@@ -9,6 +9,7 @@ import pytest
 
 import exthost
 from exthost.events import Bus, LogLine
+from exthost.process.pipe_ends import FdReadEnd
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session.diagnostics import DROPPED_LINES
 from exthost.wire.framing import Item
@@ -36,7 +37,8 @@ async def test_stray_output_is_passed_on_in_slices() -> None:
         reader.unawaited_units += len(items)
 
     loop = asyncio.get_running_loop()
-    reader = StdoutReader(read_end, Lines(1000), loop, on_items, lambda: None, lambda head: True)
+    pipe = FdReadEnd(read_end)
+    reader = StdoutReader(pipe, Lines(1000), loop, on_items, lambda: None, lambda head: True)
     try:
         reader.resume()
         for _ in range(3):

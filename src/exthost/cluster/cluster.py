@@ -1,9 +1,10 @@
 """Starts processes of a host's extensions on other nodes.
 
-A start chooses a node (`node_choice`), has the placer start a node process there or takes one that
-was kept (`idle_nodes`), sends it an `Order` (what to run) and returns a `RemoteChild`. A task
-checks regularly whether a node is being drained, that is, whether its processes are to move
-elsewhere.
+A start has the placer hold the resources of the process on a node (`node_choice` says which node
+would be best), connects to the agent of that node (`agents`), sends it an `Order` (what to run) and
+returns a `RemoteChild`. A task lists the nodes regularly, to find those that are being drained,
+that is, whose processes are to move elsewhere, and those that have joined or returned, so that some
+processes move there.
 """
 
 import asyncio
@@ -11,38 +12,34 @@ import functools
 import itertools
 import logging
 import os
-import socket
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-from exthost.cluster.folders import read_folder, send_folder
-from exthost.cluster.idle_nodes import IdleNodeProcesses
-from exthost.cluster.messages import LineDecoder, Order, StateFolder, encode_order
-from exthost.cluster.node_choice import choose_node
+from exthost.cluster import placement_errors
+from exthost.cluster.agent_connection import AgentConnection, NodeLost, StartRefused
+from exthost.cluster.agents import Agents
+from exthost.cluster.folders import read_folder
+from exthost.cluster.messages import Order, StateFolder
+from exthost.cluster.node_choice import choose_node, find_move, full_nodes
 from exthost.cluster.node_listener import NodeListener
-from exthost.cluster.placer import Node, Placement, Placer
+from exthost.cluster.placement_errors import NodeLostInStart, PlacementFailed
+from exthost.cluster.placer import HeldPlace, Node, Placer, PlaceRequest
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
-from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
+from exthost.errors import ExthostError
 from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.spec import Spec
+from exthost.model.spec import Pool, Spec
 from exthost.process.own_process import host_environ
 from exthost.process.state_dirs import state_folder
 
 _log = logging.getLogger("exthost.cluster")
 
-# How long a node process may take to start the extension, once it has its order and the folder.
+# How long an agent may take to start a process, and if a folder is to be sent.
 _SPAWN_SECONDS = 20.0
-
-# How long the connections of a process may take to arrive once it has started. A node opens them
-# before it starts the process.
-_STREAM_SECONDS = 5.0
-
-# How long a folder may take to be sent.
 _FOLDER_SECONDS = 300.0
 
 # For how long a node that was lost is avoided. Ray needs up to 18 s to detect that a node is dead.
@@ -54,8 +51,28 @@ _MAX_TRIES = 3
 # How often the nodes are listed, to find those that are being drained.
 _LIST_SECONDS = 1.0
 
-# The exceptions that a lost node, or invalid data from a node, causes in the host.
-_NODE_ERRORS = (TimeoutError, OSError, ValueError, TypeError, KeyError)
+# The time between two moves of processes of one extension to a node with fewer of them. A move is
+# cheap, but a node that has just returned may be lost again.
+_MOVE_SECONDS = 10.0
+
+# Variables that describe a machine or its user. If the host only passes them on, a process on a
+# node gets the node's values.
+_MACHINE_VARIABLES = frozenset(
+    ("HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "HOSTNAME")
+)
+_LOCALE_PREFIX = "LC_"
+
+
+class _Members:
+    """The processes of one extension, with the ids of their nodes. `counts_at_move` has the number
+    of processes by node when one began to move; None if they have changed since then. If the
+    cluster starts the replacement on the same node, no other process moves."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.children: dict[RemoteChild, str] = {}
+        self.next_move = 0.0  # not before this time
+        self.counts_at_move: Counter[str] | None = None
 
 
 class Cluster:
@@ -66,14 +83,14 @@ class Cluster:
         self._make_placer = make_placer
         self._placer: asyncio.Task[Placer] | None = None
         self._listener = NodeListener(settings)
+        self.agents = Agents(settings, self._listener, self._on_node_lost)
         self._numbers = itertools.count(1)
         self._processes: dict[str, Counter[str]] = {}  # by extension, then by node
-        self._idle = IdleNodeProcesses()
-        self._is_closed = False
-        self._children: dict[RemoteChild, str] = {}  # with the ids of their nodes
+        self._totals: Counter[str] = Counter()  # by node
+        self._members: dict[str, _Members] = {}  # by extension
         self._lost_at: dict[str, float] = {}  # when a node was lost, by its id
         self._tasks: set[asyncio.Task[None]] = set()
-        self._drain_watch: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
 
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]]:
         """Return a function that starts a process of this extension on a node. If the node is lost
@@ -83,13 +100,21 @@ class Cluster:
             for attempt in itertools.count(1):
                 try:
                     return await self._spawn(plan, spec)
-                except _NodeLost as error:
+                except NodeLostInStart as error:
                     if attempt == _MAX_TRIES:
                         raise
                     _log.warning("[%s] %s; another node is tried", extension, error.message)
+                except ExthostError:
+                    raise
+                except OSError as error:
+                    raise placement_errors.host_exhausted(extension, error) from None
             raise AssertionError
 
         return spawn
+
+    async def nodes(self) -> list[Node]:
+        """Return the nodes that are alive. Raises SpawnFailed if the cluster cannot be reached."""
+        return await (await self._get_placer()).nodes()
 
     async def _get_placer(self) -> Placer:
         """Return the placer. The first start creates it. If that failed, or if the placer has ended
@@ -106,245 +131,160 @@ class Cluster:
         return await asyncio.shield(self._placer)
 
     async def _open_placer(self) -> Placer:
-        await self._listener.open()
-        if self._drain_watch is None:
-            self._drain_watch = asyncio.create_task(self._watch_draining())
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_nodes())
         return await asyncio.to_thread(self._make_placer)
+
+    # -- starting ----------------------------------------------------------------------------
 
     async def _spawn(self, plan: LaunchPlan, spec: Spec) -> RemoteChild:
         began = time.perf_counter()
         placer = await self._get_placer()
         order, tree = await self._make_order(plan, spec)
-        counts = self._processes.setdefault(spec.id, Counter())
-        nodes = self._idle.with_kept_resources(await placer.nodes())
-        node = choose_node(nodes, spec.pool, counts, self._suspects(), spec.id)
-        counts[node.id] += 1
+        await self._listener.open()
+        place = await self._hold(placer, spec)
+        release = functools.partial(self._release, placer, place, spec.id)
         try:
-            placement, control = await self._get_node_process(placer, node, spec)
-        except BaseException as error:
-            counts[node.id] -= 1
-            raise self._start_error(error, spec.id, node) from None
-        stream_nonces, streams = zip(*(self._listener.expect() for _ in range(3)), strict=True)
-        order = order._replace(streams=stream_nonces)
-        expected = list(streams)
-        if order.folder is not None and tree is not None:
-            folder_nonce, folder_connection = self._listener.expect()
-            order = order._replace(folder=order.folder._replace(nonce=folder_nonce))
-            expected.append(folder_connection)
-            self._run_in_background(self._send_folder(folder_connection, package_root(spec), tree))
-        lines = LineDecoder()
-        try:
-            loop = asyncio.get_running_loop()
+            connection = await self.agents.connect(placer, place.node, spec.id)
+            folder = None if tree is None else (package_root(spec), tree)
+            order = order._replace(variables=place.variables)
             async with asyncio.timeout(_SPAWN_SECONDS if tree is None else _FOLDER_SECONDS):
-                await loop.sock_sendall(control, encode_order(order))
-                pid, messages = await self._read_started(control, lines, spec.id, node)
-            sockets = await self._wait_for_streams(streams, spec.id, node)
+                child = await connection.start(plan, order, folder)
         except BaseException as error:
-            control.close()
-            _give_up(expected)
-            counts[node.id] -= 1
-            self._release(placer, placement)
-            raise self._start_error(error, spec.id, node) from None
-        # The connection for the folder is not used if the node already has a copy.
-        for future in expected[3:]:
-            future.cancel()
-
-        def on_released(control: socket.socket | None) -> None:
-            counts[node.id] -= 1
-            self._children.pop(child, None)
-            if control is not None and not child.is_node_draining and not self._is_closed:
-                release = functools.partial(self._release, placer, placement)
-                self._idle.keep(spec.id, placement, control, release)
-                return
-            if control is not None:
-                control.close()
-            self._release(placer, placement)
-
-        child = RemoteChild(
-            node=node.name,
-            pid=pid,
-            argv=plan.argv,
-            cwd=plan.cwd or "",
-            control=control,
-            streams=sockets,
-            lines=lines,
-            messages=messages,
-            silence=self._settings.silence,
-            spawn_seconds=time.perf_counter() - began,
-            on_lost=lambda: self._lost_at.update({node.id: time.monotonic()}),
-            on_released=on_released,
-        )
-        self._children[child] = node.id
+            release()
+            raised = self._start_error(error, spec.id, place.node)
+            if isinstance(raised, NodeLostInStart):
+                self._on_node_lost(place.node.id)
+            raise raised from None
+        members = self._members.setdefault(spec.id, _Members(spec.pool))
+        members.pool = spec.pool
+        members.children[child] = place.node.id
+        child.on_released = functools.partial(_on_released, connection, members, child, release)
+        child.spawn_seconds = time.perf_counter() - began
         return child
 
-    async def _get_node_process(
-        self, placer: Placer, node: Node, spec: Spec
-    ) -> tuple[Placement, socket.socket]:
-        """Return a node process on this node, and its control connection: one that is kept for this
-        extension, or a new one."""
-        resources = dict(spec.pool.resources or ())
-        if (kept := self._idle.take(spec.id, node, resources)) is not None:
-            return kept
-        if resources:
-            self._idle.drop_on([node.id])
-        nonce, connected = self._listener.expect()
-        placement = Placement(
-            id=next(self._numbers),
-            node=node,
-            host_address=self._listener.address,
-            nonce=nonce,
-            certificate=self._listener.certificate,
-            resources=resources,
-        )
+    async def _hold(self, placer: Placer, spec: Spec) -> HeldPlace:
+        """Return a place for a process of this extension. Raises SpawnFailed."""
+        counts = self._processes.setdefault(spec.id, Counter())
+        nodes = await placer.nodes()
+        too_small: PlacementFailed | None = None
+        node: Node | None = None
         try:
-            await placer.place(placement)
-            return placement, await self._wait_connected(placer, connected, placement, spec.id)
-        except BaseException:
-            _give_up([connected])
-            self._release(placer, placement)
-            raise
+            node = choose_node(nodes, spec.pool, counts, self._totals, self._suspects(), spec.id)
+        except PlacementFailed as error:
+            if not (placer.can_grow and spec.pool.resources):
+                raise
+            too_small = error  # an autoscaler may add a node that is large enough
+        request = PlaceRequest(
+            id=next(self._numbers),
+            preferred=node,
+            excluded=full_nodes(nodes, spec.pool, counts),
+            resources=dict(spec.pool.resources or ()),
+            labels=dict(spec.pool.labels or ()),
+            seconds=self._settings.place,
+        )
+        # Counted from now on, so that starts at the same time choose other nodes.
+        if node is not None:
+            self._count(spec.id, node.id, 1)
+        try:
+            place = await placer.hold(request)
+        except TimeoutError:
+            seconds = self._settings.place
+            raise too_small or placement_errors.no_resources_in_time(
+                spec.id, spec.pool, seconds
+            ) from None
+        finally:
+            if node is not None:
+                self._count(spec.id, node.id, -1)
+        self._count(spec.id, place.node.id, 1)
+        return place
+
+    def _count(self, extension: str, node_id: str, change: int) -> None:
+        self._processes[extension][node_id] += change
+        self._totals[node_id] += change
+
+    def _release(self, placer: Placer, place: HeldPlace, extension: str) -> None:
+        self._count(extension, place.node.id, -1)
+        self._run_in_background(placer.release(place))
 
     def _start_error(self, error: BaseException, extension: str, node: Node) -> BaseException:
-        """Return the error to raise for a start that failed with `error`: if a lost node caused it,
-        the error that says so."""
-        if isinstance(error, ExthostError) or not isinstance(error, _NODE_ERRORS):
-            return error
-        self._lost_at[node.id] = time.monotonic()
-        return _lost_node_error(extension, node, str(error) or "it did not answer in time")
+        """Return the error to raise for a start that failed with `error`."""
+        match error:
+            case StartRefused():
+                return placement_errors.start_refused(error.args[0], extension, node)
+            case NodeLost():
+                return placement_errors.node_lost(extension, node, str(error))
+            case TimeoutError():
+                reason = "its agent did not answer in time"
+                return placement_errors.node_lost(extension, node, reason)
+        return error
 
     async def _make_order(self, plan: LaunchPlan, spec: Spec) -> tuple[Order, PackageTree | None]:
-        """Return the order, still without nonces, and the files to send; None if no files are
-        sent."""
+        """Return the order, and the files to send; None if no files are sent."""
         root, folder, tree = package_root(spec), None, None
+        pins = get_pins(spec)
         if spec.pool.files == "sent":
-            folder, tree = await asyncio.to_thread(read_folder, root, spec.id)
+            # A pin of all files counts the caches, too.
+            read = functools.partial(read_folder, with_caches=bool(pins.package))
+            folder, tree = await asyncio.to_thread(read, root, spec.id)
         order = Order(
             spec.id,
             plan,
-            ("", "", ""),
-            self._settings.silence,
+            inherited=_inherited_names(plan.env, spec, host_environ()),
             folder=folder,
-            pins=get_pins(spec),
+            pins=pins,
             root=root,
             manifest=spec.manifest_file,
             state=_state_folder(plan, spec),
         )
         return order, tree
 
-    async def _send_folder(
-        self, connecting: "asyncio.Future[socket.socket]", root: str, tree: PackageTree
-    ) -> None:
-        try:
-            connection = await connecting
-            await asyncio.to_thread(send_folder, connection, root, tree)
-        except asyncio.CancelledError:
-            if not connecting.cancelled():  # else the node does not need the folder
-                raise
-        except OSError as error:
-            _log.warning("the folder %s could not be sent: %s", root, error)
+    # -- watching ----------------------------------------------------------------------------
+
+    def _on_node_lost(self, id: str) -> None:
+        self._lost_at[id] = time.monotonic()
 
     def _suspects(self) -> set[str]:
         """Return the ids of the nodes that were lost a short time ago."""
         now = time.monotonic()
         return {id for id, lost_at in self._lost_at.items() if now - lost_at < _SUSPECT_SECONDS}
 
-    async def _watch_draining(self) -> None:
-        """Notify the children whose node is being drained, until the cluster is closed."""
+    async def _watch_nodes(self) -> None:
+        """Notify the processes whose node is being drained or has too many of them, and close idle
+        connections, until the cluster is closed."""
         while True:
             await asyncio.sleep(_LIST_SECONDS)
-            if not self._children or self._placer is None or not self._placer.done():
+            self.agents.close_idle(time.monotonic())
+            if not self.agents.connections or self._placer is None or not self._placer.done():
                 continue
             try:
                 nodes = await self._placer.result().nodes()
             except ExthostError:
                 continue  # the next start reports it
-            draining = {node.id for node in nodes if node.is_draining}
-            self._idle.drop_on(draining)
-            for child, id in list(self._children.items()):
-                if id in draining:
-                    child.report_node_draining()
+            self.agents.report_draining({node.id for node in nodes if node.is_draining})
+            self._move_processes(nodes)
 
-    async def _wait_connected(
-        self,
-        placer: Placer,
-        connected: "asyncio.Future[socket.socket]",
-        placement: Placement,
-        extension: str,
-    ) -> socket.socket:
-        """Return the control connection of the node process."""
-        seconds, node = self._settings.place, placement.node
-        strangers = self._listener.strangers_closed
-        ended = asyncio.ensure_future(placer.wait_ended(placement))
-        try:
-            await asyncio.wait(
-                (connected, ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-            if connected.done():
-                return connected.result()
-            is_crowded = self._listener.strangers_closed > strangers
-            if ended.done():
-                reason = ended.result()
-                is_unreachable = "cannot be reached" in reason  # a message of `node_process.main`
-                if is_crowded and (is_unreachable or not reason):
-                    raise self._crowded_error(extension, node)
-                if is_unreachable:
-                    raise _unreachable_error(extension, node, reason)
-                raise ConnectionError(reason or "its process ended without a message")
-        finally:
-            ended.cancel()
-        if is_crowded:
-            raise self._crowded_error(extension, node)
-        self._lost_at[node.id] = time.monotonic()
-        wanted = ", ".join(f"{name} {n:g}" for name, n in placement.resources.items())
-        raise SpawnFailed(
-            "X0422",
-            f"node {node.name} has not connected to {placement.host_address} "
-            f"within {seconds:g} s; asked for: {wanted or 'no resources'}",
-            extension=extension,
-            help="check that the nodes have these resources free, and that they can reach "
-            "cluster.listen",
-        )
-
-    async def _read_started(
-        self, control: socket.socket, lines: LineDecoder, extension: str, node: Node
-    ) -> tuple[int, list[dict[str, Any]]]:
-        """Return the pid on the node and the messages that follow. Raises the error that the node
-        reports."""
-        loop = asyncio.get_running_loop()
-        while data := await loop.sock_recv(control, 65536):
-            messages = lines.feed(data)
-            while messages:
-                message = messages.pop(0)
-                if "started" in message:
-                    return _read_pid(message["started"]), messages
-                if "failed" in message:
-                    raise _decode_error(message["failed"], extension, node)
-        raise _lost_node_error(extension, node, "it closed the connection")
-
-    async def _wait_for_streams(
-        self, streams: Iterable["asyncio.Future[socket.socket]"], extension: str, node: Node
-    ) -> list[socket.socket]:
-        """Return the connections for stdin, stdout and stderr of a process that has started."""
-        strangers = self._listener.strangers_closed
-        try:
-            async with asyncio.timeout(_STREAM_SECONDS):
-                return [await future for future in streams]
-        except TimeoutError:
-            if self._listener.strangers_closed > strangers:
-                raise self._crowded_error(extension, node) from None
-            raise _silent_node_error(extension, node) from None
-
-    def _crowded_error(self, extension: str, node: Node) -> SpawnFailed:
-        return SpawnFailed(
-            "X0431",
-            f"node {node.name} could not connect: too many connections without a nonce came to "
-            f"{self._listener.address}, {self._listener.strangers_closed} were closed so far",
-            extension=extension,
-            help="find out what connects to cluster.listen, and let only the nodes reach it",
-        )
-
-    def _release(self, placer: Placer, placement: Placement) -> None:
-        self._run_in_background(placer.release(placement))
+    def _move_processes(self, nodes: list[Node]) -> None:
+        """Have one process of each extension replaced on a node with fewer of them, if there is
+        such a node. It continues until its replacement is ready and its calls are answered."""
+        now, suspects = time.monotonic(), self._suspects()
+        for id, members in self._members.items():
+            counts = self._processes[id]
+            if members.counts_at_move != counts:
+                members.counts_at_move = None
+            is_changing = counts.total() != len(members.children)  # one is starting
+            if is_changing or now < members.next_move or members.counts_at_move is not None:
+                continue
+            move = find_move(nodes, members.pool, counts, self._totals, suspects, id)
+            if move is None:
+                continue
+            crowded, node = move
+            child = next(child for child, id in members.children.items() if id == crowded)
+            members.next_move = now + _MOVE_SECONDS
+            members.counts_at_move = Counter(counts)
+            if not child.is_node_draining:
+                _log.info("[%s] a process moves from %s to %s", id, child.node, node.name)
+                child.report_node_draining()
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -352,13 +292,12 @@ class Cluster:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """End every node process and stop listening."""
-        self._is_closed = True
-        self._idle.close()
-        if self._drain_watch is not None:
-            self._drain_watch.cancel()
-            await asyncio.wait([self._drain_watch])
-            self._drain_watch = None
+        """End every agent and stop listening."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+            self._watch = None
+        await self.agents.close()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         opening, self._placer = self._placer, None
@@ -369,11 +308,29 @@ class Cluster:
         await self._listener.close()
 
 
-def _give_up(expected: Iterable["asyncio.Future[socket.socket]"]) -> None:
-    """Stop expecting these connections, and close those that have come."""
-    for future in expected:
-        if not future.cancel() and not future.cancelled():
-            future.result().close()
+def _on_released(
+    connection: AgentConnection,
+    members: _Members,
+    child: RemoteChild,
+    release: Callable[[], None],
+) -> None:
+    del members.children[child]
+    connection.release(child)
+    release()
+
+
+def _inherited_names(
+    env: Mapping[str, str], spec: Spec, host: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the names of the variables that describe the host's machine, and that the host only
+    passes on."""
+    return tuple(
+        name
+        for name, value in env.items()
+        if (name in _MACHINE_VARIABLES or name.startswith(_LOCALE_PREFIX))
+        and name not in spec.env
+        and host.get(name) == value
+    )
 
 
 def _state_folder(plan: LaunchPlan, spec: Spec) -> StateFolder | None:
@@ -384,60 +341,3 @@ def _state_folder(plan: LaunchPlan, spec: Spec) -> StateFolder | None:
         return StateFolder(path, os.stat(path).st_uid) if path in plan.env.values() else None  # noqa: PTH116
     except OSError:
         return None
-
-
-def _decode_error(failed: dict[str, Any], extension: str, node: Node) -> SpawnFailed | Refused:
-    """Return the error that a node sent, made by `preparation.encode_error`."""
-    message = f"on node {node.name}: {failed['message']}"
-    evidence = Evidence(path=failed["path"])
-    if failed["refused"]:
-        return Refused(
-            failed["code"], message, extension=extension, help=failed["help"], evidence=evidence
-        )
-    return SpawnFailed(
-        failed["code"],
-        message,
-        permanent=bool(failed["permanent"]),
-        extension=extension,
-        help=failed["help"],
-        evidence=evidence,
-    )
-
-
-def _unreachable_error(extension: str, node: Node, reason: str) -> SpawnFailed:
-    return SpawnFailed(
-        "X0426",
-        f"on node {node.name}: {reason}",
-        extension=extension,
-        help="name an address in cluster.listen that the nodes can reach, and open its port",
-    )
-
-
-def _read_pid(value: Any) -> int:
-    """Return the pid that a node reports. Raises ValueError if it is not one."""
-    if type(value) is not int or value <= 0:
-        raise ValueError(f"it reported the pid {value!r:.40}")
-    return value
-
-
-def _silent_node_error(extension: str, node: Node) -> SpawnFailed:
-    return SpawnFailed(
-        "X0432",
-        f"node {node.name} reported a process, and opened no connections to it "
-        f"within {_STREAM_SECONDS:g} s",
-        extension=extension,
-        help="check what runs on the node: it does not behave as a node process of exthost",
-    )
-
-
-class _NodeLost(SpawnFailed):
-    """The node was lost while a process started on it."""
-
-
-def _lost_node_error(extension: str, node: Node, reason: str) -> SpawnFailed:
-    return _NodeLost(
-        "X0423",
-        f"node {node.name} was lost while the process started: {reason}",
-        extension=extension,
-        help="check the node; the process is started elsewhere by its restart policy",
-    )

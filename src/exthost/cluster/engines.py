@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from exthost.cluster.cluster import Cluster
-    from exthost.cluster.placer import Placer
+    from exthost.cluster.placer import Node, Placer
     from exthost.cluster.remote_child import RemoteChild
     from exthost.config.cluster import ClusterSettings
     from exthost.model.launch_plan import LaunchPlan
@@ -29,15 +29,20 @@ class Engines:
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]] | None:
         """Return a function that starts a process of this extension on a node, or None if it runs
         as a local process."""
-        pool = spec.pool
-        if pool.engine is None:
-            return None
-        if pool.engine not in self._clusters:
+        engine = spec.pool.engine
+        return None if engine is None else self._cluster(engine).spawner(spec)
+
+    async def nodes(self, engine: str) -> list[Node]:
+        """Return the nodes of an engine that are alive. Raises SpawnFailed, and ConfigError."""
+        return await self._cluster(engine).nodes()
+
+    def _cluster(self, engine: str) -> Cluster:
+        if engine not in self._clusters:
             from exthost.cluster.cluster import Cluster
 
-            make_placer = self._make_ray_placer if pool.engine == "ray" else self._make_local_placer
-            self._clusters[pool.engine] = Cluster(self._settings, make_placer)
-        return self._clusters[pool.engine].spawner(spec)
+            make_placer = self._make_ray_placer if engine == "ray" else self._make_local_placer
+            self._clusters[engine] = Cluster(self._settings, make_placer)
+        return self._clusters[engine]
 
     def _make_local_placer(self) -> Placer:
         from exthost.cluster.local_nodes import LocalNodes

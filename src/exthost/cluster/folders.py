@@ -1,18 +1,25 @@
 """Copies the folder of an extension to nodes.
 
-A node keeps the copy in its state folder; the name of the copy is the digest of the content. The
-node uses the copy again for later starts, if the content still has that digest. The launch plan
-names paths of the host's machine; paths below the folder are replaced by paths below the copy.
+A node keeps one copy for each content in its state folder; the name of the copy is the digest of
+the content. Caches, such as `__pycache__`, are neither counted nor sent, because programs write
+them at every start. A copy that is not used any more is deleted. Agents of several hosts may share
+a copy: each holds a lock on it while it uses it.
+
+The launch plan names paths of the host's machine; paths below the folder are replaced by paths
+below the copy.
 """
 
+import fcntl
 import os
 import re
 import shutil
-import socket
 import tarfile
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO, Protocol, cast
 
 from exthost.cluster.messages import SentFolder
 from exthost.errors import Evidence, Refused, SpawnFailed
@@ -20,20 +27,30 @@ from exthost.launch.package_tree import PackageTree, UnusableTree, read_tree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_shared_root
-from exthost.process.state_root import state_root
 
-# A program may write into its copy. The node cannot use the copy again then, and makes another one:
-# at most this many copies for the same digest.
+# Folders that programs write for themselves, and that they write again if they are missing.
+_CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+
+# A program may write into its copy. If another process still uses that copy, the node makes another
+# one: at most this many for the same digest.
 _MAX_COPIES = 100
 
+# How long a copy is kept that no process uses, so that a restart does not fetch it again.
+_UNUSED_SECONDS = 60.0
 
-def read_folder(root: str, extension: str) -> tuple[SentFolder, PackageTree]:
+# The size of the pieces of an archive.
+_ARCHIVE_BYTES = 64 * 1024
+
+
+def read_folder(
+    root: str, extension: str, *, with_caches: bool = False
+) -> tuple[SentFolder, PackageTree]:
     """Return the folder and its files. Raises Refused if a file cannot be sent, such as a device or
     a symlink that points outside."""
     try:
         if not root:
             raise UnusableTree("", "it has no folder of its own: set cwd")
-        tree = read_tree(root)
+        tree = read_tree(root) if with_caches else _without_caches(read_tree(root))
         for path, content in tree.files:
             kind, _, rest = content.partition(" ")
             if kind == "kind" or (kind == "link" and _points_outside(root, path)):
@@ -49,68 +66,171 @@ def read_folder(root: str, extension: str) -> tuple[SentFolder, PackageTree]:
     return SentFolder(root, tree.digest), tree
 
 
+def _without_caches(tree: PackageTree) -> PackageTree:
+    return PackageTree(
+        tuple(
+            (path, content)
+            for path, content in tree.files
+            if not any(part in _CACHES for part in path.split("/")[:-1])
+        )
+    )
+
+
 def _points_outside(root: str, path: str) -> bool:
     real = os.path.realpath(f"{root}/{path}")
     return not real.startswith(f"{os.path.realpath(root)}/")
 
 
-def send_folder(connection: socket.socket, root: str, tree: PackageTree) -> None:
-    """Send the files, and close the connection. Blocks. Raises OSError."""
-    with connection:
-        connection.setblocking(True)
-        with (
-            connection.makefile("wb") as file,
-            tarfile.open(fileobj=file, mode="w|") as archive,
-        ):
-            for path, _ in tree.files:
-                archive.add(f"{root}/{path}", path, recursive=False)
+class WritableFile(Protocol):
+    """What `write_folder` writes to."""
+
+    def write(self, data: bytes, /) -> int: ...
 
 
-def fetch_folder(
-    folder: SentFolder,
-    environ: Mapping[str, str],
-    connect: Callable[[], socket.socket],
-    extension: str,
-) -> str:
-    """Return the path of a copy on this machine. If there is no unchanged copy, fetch the folder.
-    `connect` opens a connection on which the host sends the folder. Raises SpawnFailed."""
-    base = Path(state_root(environ), "folders")
+def write_folder(file: WritableFile, root: str, tree: PackageTree) -> None:
+    """Write the files as an archive. Blocks. Raises OSError."""
+    with tarfile.open(
+        fileobj=cast("IO[bytes]", file), mode="w|", bufsize=_ARCHIVE_BYTES
+    ) as archive:
+        for path, _ in tree.files:
+            archive.add(f"{root}/{path}", path, recursive=False)
+
+
+@dataclass
+class _Copy:
+    """A copy on this machine: the descriptor of its lock, and how many processes use it."""
+
+    lock: int
+    users: int = 0
+    unused_since: float = 0.0
+
+
+class FolderStore:
+    """The copies on one node, for one agent. Several threads may use it."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self._copies: dict[Path, _Copy] = {}
+        self._lock = threading.Lock()
+        self._is_swept = False
+
+    def acquire(self, folder: SentFolder, fetch: Callable[[], IO[bytes]], extension: str) -> Path:
+        """Return a copy of the folder, to be given back with `release`. If there is no unchanged
+        copy, `fetch` opens the archive that the host sends. Raises SpawnFailed."""
+        with self._lock:
+            try:
+                make_shared_root(self._base)
+                if not self._is_swept:
+                    self._is_swept = True
+                    self._delete_abandoned(folder.digest)
+                for n in range(_MAX_COPIES):
+                    path = self._base / (folder.digest if n == 0 else f"{folder.digest}.{n}")
+                    if self._prepare(path, folder.digest, fetch):
+                        self._copies[path].users += 1
+                        return path
+                reason = f"programs have changed all {_MAX_COPIES} copies that are in use"
+            except (OSError, tarfile.TarError, UnusableTree) as error:
+                reason = str(error)
+        raise SpawnFailed(
+            "X0427",
+            f"the folder {folder.root} could not be fetched: {reason}",
+            extension=extension,
+            help=f"check the space and the permissions of {self._base} on the node",
+        )
+
+    def _prepare(self, path: Path, digest: str, fetch: Callable[[], IO[bytes]]) -> bool:
+        """Return whether `path` is a copy with this digest now. It is made if it is missing, and
+        made again if it was changed and no process uses it."""
+        copy = self._copies.get(path)
+        if copy is None:
+            copy = _Copy(_open_lock(path))
+            fcntl.flock(copy.lock, fcntl.LOCK_SH)
+            self._copies[path] = copy
+        if path.exists():
+            if _has_digest(path, digest):
+                return True
+            if copy.users or not _lock_alone(copy.lock):
+                return False  # a process uses the copy that was changed
+            shutil.rmtree(path)
+        _unpack(fetch, path)
+        fcntl.flock(copy.lock, fcntl.LOCK_SH)
+        if not _has_digest(path, digest):
+            self._delete(path)
+            raise OSError(f"its content has not the digest {digest}: it has changed meanwhile")
+        return True
+
+    def release(self, path: Path) -> None:
+        """Give back a copy, because its process has ended."""
+        with self._lock:
+            copy = self._copies.get(path)
+            if copy is not None:
+                copy.users -= 1
+                copy.unused_since = time.monotonic()
+
+    def delete_unused(self, seconds: float = _UNUSED_SECONDS) -> None:
+        """Delete the copies that no process has used for so long."""
+        if not self._lock.acquire(blocking=False):
+            return  # a start is using the store
+        try:
+            limit = time.monotonic() - seconds
+            for path, copy in list(self._copies.items()):
+                if not copy.users and copy.unused_since <= limit:
+                    self._delete(path)
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Delete all copies that no other agent uses. No process of this agent may be left."""
+        for path in list(self._copies):
+            self._delete(path)
+
+    def _delete(self, path: Path) -> None:
+        copy = self._copies.pop(path)
+        if _lock_alone(copy.lock):  # else another agent uses the copy
+            shutil.rmtree(path, ignore_errors=True)
+            _lock_path(path).unlink(missing_ok=True)
+        os.close(copy.lock)
+
+    def _delete_abandoned(self, wanted: str) -> None:
+        """Delete what agents have left that were killed, except the copy that is wanted."""
+        for lock_path in self._base.glob("*.lock"):
+            path = lock_path.with_suffix("")
+            if path.name != wanted and path not in self._copies:
+                self._copies[path] = _Copy(_open_lock(path))
+                self._delete(path)
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def _open_lock(path: Path) -> int:
+    return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _lock_alone(lock: int) -> bool:
+    """Return whether no other agent holds this lock."""
     try:
-        make_shared_root(base)
-        for n in range(_MAX_COPIES):
-            copy = base / (folder.digest if n == 0 else f"{folder.digest}.{n}")
-            if not copy.exists():
-                _unpack(connect, copy)
-            if read_tree(str(copy)).digest == folder.digest:
-                return str(copy)
-            # A program has written into the copy, or the host's folder has changed since its digest
-            # was computed.
-        reason = f"its content has not the digest {folder.digest}"
-    except (OSError, tarfile.TarError, UnusableTree) as error:
-        reason = str(error)
-    raise SpawnFailed(
-        "X0427",
-        f"the folder {folder.root} could not be fetched: {reason}",
-        extension=extension,
-        help=f"check the space and the permissions of {base} on the node",
-    )
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
-def _unpack(connect: Callable[[], socket.socket], copy: Path) -> None:
+def _has_digest(path: Path, digest: str) -> bool:
+    tree = read_tree(str(path))
+    return digest in (_without_caches(tree).digest, tree.digest)
+
+
+def _unpack(fetch: Callable[[], IO[bytes]], copy: Path) -> None:
     unfinished = copy.with_name(f"{copy.name}-{os.getpid()}")
     try:
-        with (
-            connect() as connection,
-            connection.makefile("rb") as file,
-            tarfile.open(fileobj=file, mode="r|") as archive,
-        ):
+        with fetch() as file, tarfile.open(fileobj=file, mode="r|") as archive:
             archive.extractall(unfinished, filter="data")
         unfinished.mkdir(exist_ok=True)  # extractall creates no folder if there are no files
         unfinished.chmod(0o755)
         unfinished.rename(copy)
-    except FileExistsError:
-        pass  # another process has made the copy meanwhile
-    except OSError:  # renaming to a folder that is not empty fails with another error
+    except OSError:  # renaming to a folder that another agent has made meanwhile
         if not copy.exists():
             raise
     finally:

@@ -1,4 +1,4 @@
-"""A placer (what starts node processes) that needs no cluster: it starts them on this machine.
+"""A placer that needs no cluster: its nodes are agents on this machine.
 
 It is for tests, and to try an extension in the way in which it would run on a cluster.
 """
@@ -7,17 +7,21 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from exthost.cluster.placer import Node, Placement
+from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-# How long a node process may take to end before it is killed.
-_END_SECONDS = 2.0
+# How long an agent may take to end before it is killed.
+_END_SECONDS = 4.0
 
-# How much of the stderr of a node process is reported: a line, or a traceback.
+# How much of the stderr of an agent is reported: a line, or a traceback.
 _MAX_OUTPUT_BYTES = 4096
+
+# The variables that an agent needs, and that its processes inherit from their node.
+_INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "XDG_STATE_HOME", "EXTHOST_HOME")
 
 
 def package_root() -> str:
@@ -26,34 +30,71 @@ def package_root() -> str:
 
 
 class LocalNodes:
-    """Simulates `count` nodes."""
+    """Simulates `count` nodes. Each has the resources `resources`, without limit if None."""
 
     has_ended = False
+    can_grow = False
 
-    def __init__(self, count: int = 3) -> None:
-        names = [f"local-{n}" for n in range(1, count + 1)]
-        self._nodes = {name: Node(id=name, name=name) for name in names}
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
-        self.placements: dict[int, Placement] = {}
+    def __init__(self, count: int = 3, resources: Mapping[str, float] | None = None) -> None:
+        self._resources = resources
+        self._nodes: dict[str, Node] = {}
+        self._held: dict[int, tuple[str, Mapping[str, float]]] = {}
+        self._changed = asyncio.Event()
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        for number in range(1, count + 1):
+            self.join(f"local-{number}")
         disown_in_copies(self)
 
     def join(self, name: str) -> None:
         """Add a node."""
-        self._nodes[name] = Node(id=name, name=name)
+        self._nodes[name] = Node(
+            id=name, name=name, resources=self._resources, free=self._resources
+        )
+        self._changed.set()
 
     def drain(self, name: str) -> None:
         """Mark a node as being drained."""
         self._nodes[name] = replace(self._nodes[name], is_draining=True)
 
+    def leave(self, name: str) -> None:
+        """Remove a node. Its agent goes on."""
+        del self._nodes[name]
+
     async def nodes(self) -> list[Node]:
-        return list(self._nodes.values())
+        return [self._with_free(node) for node in self._nodes.values()]
 
-    async def place(self, placement: Placement) -> None:
-        self.running[placement.id] = _start(placement)
-        self.placements[placement.id] = placement
+    def _with_free(self, node: Node) -> Node:
+        if node.resources is None:
+            return node
+        free = dict(node.resources)
+        for holder, amounts in self._held.values():
+            if holder == node.id:
+                for name, amount in amounts.items():
+                    free[name] = free.get(name, 0) - amount
+        return replace(node, free=free)
 
-    async def wait_ended(self, placement: Placement) -> str:
-        process = self.running[placement.id]
+    async def hold(self, request: PlaceRequest) -> HeldPlace:
+        preferred = request.preferred.id if request.preferred is not None else ""
+        async with asyncio.timeout(request.seconds):
+            while True:
+                self._changed.clear()
+                nodes = [self._with_free(node) for node in self._nodes.values()]
+                nodes.sort(key=lambda node: node.id != preferred)
+                for node in nodes:
+                    if node.id not in request.excluded and _has_free(node, request):
+                        self._held[request.id] = node.id, dict(request.resources)
+                        return HeldPlace(id=request.id, node=node)
+                await self._changed.wait()
+
+    async def release(self, place: HeldPlace) -> None:
+        if self._held.pop(place.id, None) is not None:
+            self._changed.set()
+
+    async def start_agent(self, node: Node, start: AgentStart) -> None:
+        self.agents[node.id] = _start(start)
+
+    async def wait_agent_ended(self, node: Node) -> str:
+        process = self.agents[node.id]
         loop, exited = asyncio.get_running_loop(), asyncio.Event()
         pidfd = os.pidfd_open(process.pid)
         loop.add_reader(pidfd, exited.set)
@@ -65,52 +106,58 @@ class LocalNodes:
         assert process.stderr is not None
         return os.read(process.stderr.fileno(), _MAX_OUTPUT_BYTES).decode(errors="replace").strip()
 
-    async def release(self, placement: Placement) -> None:
-        process = self.running.pop(placement.id, None)
-        self.placements.pop(placement.id, None)
+    async def stop_agent(self, node: Node) -> None:
+        process = self.agents.pop(node.id, None)
         if process is not None:
             await asyncio.to_thread(_end, process)
 
     async def close(self) -> None:
-        processes, self.running = list(self.running.values()), {}
+        processes, self.agents = list(self.agents.values()), {}
         await asyncio.gather(*(asyncio.to_thread(_end, process) for process in processes))
 
     def disown(self) -> None:
-        """Give up the node processes in a forked copy of the host: they belong to the original."""
-        for process in self.running.values():
+        """Give up the agents in a forked copy of the host: they belong to the original."""
+        for process in self.agents.values():
             replace_by_null(pipe.fileno() for pipe in (process.stdin, process.stderr) if pipe)
             process.returncode = 0  # it is not a child of this process
-        self.running = {}
+        self.agents = {}
 
 
-def _start(placement: Placement) -> "subprocess.Popen[bytes]":
+def _has_free(node: Node, request: PlaceRequest) -> bool:
+    if node.is_draining:
+        return False
+    return node.free is None or all(
+        node.free.get(name, 0) >= amount for name, amount in request.resources.items()
+    )
+
+
+def agent_command(start: AgentStart, *options: str) -> list[str]:
+    """Return the command of an agent. The nonce is not in it, because every user of a machine can
+    read the arguments of a process."""
+    arguments = [start.address, *([start.certificates] if start.certificates else []), *options]
+    return [sys.executable, "-P", "-m", "exthost.cluster.agent", *arguments]
+
+
+def _start(start: AgentStart) -> "subprocess.Popen[bytes]":
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "exthost.cluster.node_process", placement.host_address],
+        agent_command(start),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_environ(),
+        env={**inherited, "PYTHONPATH": package_root()},
         start_new_session=True,
     )
     assert process.stdin is not None
     try:
-        # Not as arguments, which every user of the machine can read.
-        process.stdin.write(f"{placement.nonce} {placement.certificate}\n".encode())
+        process.stdin.write(f"{start.nonce}\n".encode())
         process.stdin.flush()
     except OSError:
-        pass  # it has ended already; `wait_ended` returns the reason
+        pass  # it has ended already; `wait_agent_ended` returns the reason
     return process
 
 
-def _environ() -> dict[str, str]:
-    """Return the environment of a node process: what it needs to import exthost, and to find its
-    state folder."""
-    names = ("HOME", "XDG_STATE_HOME", "EXTHOST_HOME")
-    inherited = {name: os.environ[name] for name in names if name in os.environ}
-    return {**inherited, "PYTHONPATH": package_root(), "PATH": os.defpath}
-
-
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a node process and its extension, by closing its stdin, and reap it."""
+    """End an agent and its processes, by closing its stdin, and reap it."""
     assert process.stdin is not None and process.stderr is not None
     process.stdin.close()
     try:

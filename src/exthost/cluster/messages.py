@@ -1,28 +1,25 @@
-"""The messages on the control connection between the host and a node process, as lines of JSON.
+"""The messages between a host and the agent of a node, as objects of JSON.
 
-A node process is the program that runs on another machine (a node) and starts extensions there.
+An agent is the program that runs on another machine (a node) and starts processes there. Each
+process has a number that the host chooses. A message about a process is sent in the stream of that
+number, and a message about the connection in stream 0.
 
-    host to node    order (what to start), then signal, kill, beat (a heartbeat)
-    node to host    started or failed, then beat, and at the end exit
+    host to agent, stream 0    welcome (the first message)
+    agent to host, stream 0    hello (the first message), usage (of its processes, every few
+                               seconds), farewell (why it ends)
+    host to agent, a process   order (what to start), then signal, kill
+    agent to host, a process   wants_folder, then started or failed, then exit
 
-Every connection starts with a nonce, a random text by which the host recognises the connection. The
-node process gets the nonce of the control connection from the placer (what started it), and the
-nonces of the other connections in the order.
-
-After `exit` the host may send another order. If none comes within IDLE_SECONDS, the node process
-ends.
-
-Each side sends a heartbeat regularly. If one side sends nothing for longer than the order's
-`silence` seconds, the other side assumes that it is lost: the node then kills the extension, and
-the host reports that the process has ended.
+Four numbers belong to each process: its own, in which the folder is sent to the agent, too, and
+those of its stdin, stdout and stderr (`stream_numbers`).
 """
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from exthost._version import __version__
+from exthost.cluster.multiplexer import PROTOCOL_VERSION
 from exthost.model.launch_plan import (
     Ceiling,
     ExpectedPath,
@@ -38,14 +35,15 @@ from exthost.process.exit_status import ExitStatus
 # A nonce is this many characters, and a line feed follows it.
 NONCE_BYTES = 64
 
-# The longest message is an order, which has all variables and the code of the sandbox.
-MAX_LINE_BYTES = 8 * 1024 * 1024
+# How many numbers belong to a process: those of its streams follow its own.
+NUMBERS_PER_PROCESS = 4
 
-# How often each side sends a heartbeat.
-HEARTBEAT_SECONDS = 1.0
+KILL: Mapping[str, Any] = {"kill": True}
 
-# How long a node process waits for another order when its extension has ended.
-IDLE_SECONDS = 10.0
+
+def stream_numbers(process: int) -> tuple[int, int, int]:
+    """Return the numbers of stdin, stdout and stderr of a process."""
+    return process + 1, process + 2, process + 3
 
 
 class SentFolder(NamedTuple):
@@ -53,12 +51,10 @@ class SentFolder(NamedTuple):
 
     root    the path of the folder on the host's machine
     digest  the digest of its content
-    nonce   the nonce of the connection on which the host sends the folder
     """
 
     root: str
     digest: str
-    nonce: str = ""
 
 
 class StateFolder(NamedTuple):
@@ -69,12 +65,13 @@ class StateFolder(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What a node process must start.
+    """What an agent must start.
 
     extension  the name of the extension
     plan       the command, its variables and its sandbox
-    streams    the nonces of the connections for stdin, stdout and stderr
-    silence    after how many seconds without a message the node assumes that the host is lost
+    inherited  the names of the variables in the plan that are the host's own; the node's value is
+               used, if it has one
+    variables  variables that the cluster assigned, such as those of GPUs; the plan takes precedence
     folder     a folder to fetch first, None if the node needs no files
     pins       the digests that the files below `root` and the manifest must have
     root       the folder of the extension
@@ -84,8 +81,8 @@ class Order(NamedTuple):
 
     extension: str
     plan: LaunchPlan
-    streams: tuple[str, str, str]
-    silence: float
+    inherited: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
     folder: SentFolder | None = None
     pins: Pins = Pins()
     root: str = ""
@@ -93,70 +90,52 @@ class Order(NamedTuple):
     state: StateFolder | None = None
 
 
-class VersionMismatch(ValueError):
-    """The host that sent the order has another version of exthost. The argument is that version."""
+def hello() -> dict[str, Any]:
+    """Return the first message of an agent."""
+    return {"hello": {"version": __version__, "protocol": PROTOCOL_VERSION}}
 
 
-class LineDecoder:
-    """Splits the bytes of a connection into lines, and decodes each as a message."""
-
-    __slots__ = ("_buffer",)
-
-    def __init__(self) -> None:
-        self._buffer = b""
-
-    def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """Return the messages that are complete now. Raises ValueError for an invalid line."""
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        if len(self._buffer) > MAX_LINE_BYTES:
-            raise ValueError("a line of the control connection is too long")
-        messages = [json.loads(line) for line in lines]
-        if not all(isinstance(message, dict) for message in messages):
-            raise ValueError("a line of the control connection is not an object")
-        return messages
+def is_compatible(message: Mapping[str, Any]) -> bool:
+    """Return whether the host can work with an agent that sent this first message: the protocol is
+    the same, and the minor versions of exthost differ by at most one."""
+    first = message["hello"]
+    theirs = _major_and_minor(first["version"])
+    ours = _major_and_minor(__version__)
+    is_near = theirs[0] == ours[0] and abs(theirs[1] - ours[1]) <= 1
+    return bool(first["protocol"] == PROTOCOL_VERSION) and is_near
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
-    """Return a message as a line."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+def _major_and_minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
 
 
-HEARTBEAT = encode({"beat": True})
-KILL = encode({"kill": True})
-
-
-def encode_order(order: Order) -> bytes:
-    """Return an order as a line."""
-    return encode(
-        {
-            "version": __version__,
-            "order": {
-                "extension": order.extension,
-                "plan": _plan_to_data(order.plan),
-                "streams": order.streams,
-                "silence": order.silence,
-                "folder": order.folder,
-                "pins": order.pins,
-                "root": order.root,
-                "manifest": order.manifest,
-                "state": order.state,
-            },
+def encode_order(order: Order) -> dict[str, Any]:
+    """Return an order as a message."""
+    return {
+        "order": {
+            "extension": order.extension,
+            "plan": _plan_to_data(order.plan),
+            "inherited": order.inherited,
+            "variables": dict(order.variables),
+            "folder": order.folder,
+            "pins": order.pins,
+            "root": order.root,
+            "manifest": order.manifest,
+            "state": order.state,
         }
-    )
+    }
 
 
 def decode_order(message: Mapping[str, Any]) -> Order:
-    """Return the order of a message. Raises VersionMismatch, or KeyError, TypeError or ValueError
-    if the message has no valid order."""
-    if message["version"] != __version__:
-        raise VersionMismatch(message["version"])
+    """Return the order of a message. Raises KeyError, TypeError or ValueError if the message has no
+    valid order."""
     data = message["order"]
-    stdin, stdout, stderr = data["streams"]
     return Order(
         data["extension"],
         _plan_from_data(data["plan"]),
-        (stdin, stdout, stderr),
-        float(data["silence"]),
+        inherited=tuple(data["inherited"]),
+        variables=dict(data["variables"]),
         folder=None if data["folder"] is None else SentFolder(*data["folder"]),
         pins=Pins(*data["pins"]),
         root=data["root"],
@@ -214,9 +193,9 @@ def _plan_from_data(data: Mapping[str, Any]) -> LaunchPlan:
     )
 
 
-def encode_exit(status: ExitStatus) -> bytes:
-    """Return how the process ended, as a line."""
-    return encode({"exit": list(status)})
+def encode_exit(status: ExitStatus) -> dict[str, Any]:
+    """Return how the process ended, as a message."""
+    return {"exit": list(status)}
 
 
 def decode_exit(message: Mapping[str, Any]) -> ExitStatus:

@@ -1,4 +1,4 @@
-"""Chooses the node for the next process of an extension.
+"""Chooses the node for the next process of an extension, or for one that can move.
 
 A node is a machine of the cluster. A cluster may list a node as alive for many seconds after it has
 died, so a node whose connections were lost a short time ago is used only if no other node has room.
@@ -6,8 +6,8 @@ died, so a node whose connections were lost a short time ago is used only if no 
 
 from collections.abc import Collection, Iterable, Mapping
 
+from exthost.cluster.placement_errors import PlacementFailed, describe_request
 from exthost.cluster.placer import Node
-from exthost.errors import SpawnFailed
 from exthost.model.spec import Pool
 
 
@@ -15,26 +15,29 @@ def choose_node(
     nodes: Iterable[Node],
     pool: Pool,
     counts: Mapping[str, int],
+    totals: Mapping[str, int],
     suspects: Collection[str],
     extension: str,
 ) -> Node:
-    """Return the node for the next process. `counts` has the number of the extension's processes by
-    the id of their node. `suspects` are the ids of nodes that were lost a short time ago. Raises
-    SpawnFailed if no node can run the process."""
+    """Return the node that is best for the next process. `counts` has the number of the extension's
+    processes by the id of their node, and `totals` that of all processes of the host. `suspects`
+    are the ids of nodes that were lost a short time ago. Raises SpawnFailed if no node can run the
+    process."""
     alive = [node for node in nodes if not node.is_draining]
     wanted = dict(pool.resources or ())
     suitable = [node for node in alive if _is_suitable(node, pool, wanted)]
     if alive and not suitable:
-        raise SpawnFailed(
+        raise PlacementFailed(
             "X0425",
-            f"no node has the resources it needs: asked for {_format_request(pool)}; "
+            f"no node has the resources it needs: asked for {describe_request(pool)}; "
             f"there is {'; '.join(_format_node(node, wanted) for node in alive)}",
             extension=extension,
             help="add such a node, or change pool.resources and pool.labels",
         )
-    free = [node for node in suitable if counts.get(node.id, 0) < (pool.per_node or float("inf"))]
+    full = full_nodes(suitable, pool, counts)
+    free = [node for node in suitable if node.id not in full]
     if not free:
-        raise SpawnFailed(
+        raise PlacementFailed(
             "X0421",
             f"no node has room for it: {len(alive)} alive, "
             f"pool.per_node is {pool.per_node or 'not set'}",
@@ -43,31 +46,59 @@ def choose_node(
         )
     spreads = pool.spread is not False
 
-    def rank(node: Node) -> tuple[bool, bool, int]:
+    def rank(node: Node) -> tuple[bool, bool, int, int]:
         # The smallest rank is chosen: False is smaller than True.
-        count = counts.get(node.id, 0)
+        count, total = counts.get(node.id, 0), totals.get(node.id, 0)
         return (
             not _has_amounts(node.free, wanted),
             node.id in suspects,
             count if spreads else -count,
+            total if spreads else -total,
         )
 
     return min(free, key=rank)
 
 
+def find_move(
+    nodes: Iterable[Node],
+    pool: Pool,
+    counts: Mapping[str, int],
+    totals: Mapping[str, int],
+    suspects: Collection[str],
+    extension: str,
+) -> tuple[str, Node] | None:
+    """Return the id of the node whose processes are too many, and the node that is better for one
+    of them; None if they are spread already. The parameters are those of `choose_node`."""
+    if pool.spread is False:
+        return None
+    nodes = list(nodes)
+    try:
+        node = choose_node(nodes, pool, counts, totals, suspects, extension)
+    except PlacementFailed:
+        return None
+    if node.id in suspects or not _has_amounts(node.free, dict(pool.resources or ())):
+        return None
+    crowded = max((node.id for node in nodes), key=lambda id: counts.get(id, 0))
+    # A difference of one would only be reversed by the move.
+    return (crowded, node) if counts.get(crowded, 0) - counts.get(node.id, 0) >= 2 else None
+
+
+def full_nodes(nodes: Iterable[Node], pool: Pool, counts: Mapping[str, int]) -> set[str]:
+    """Return the ids of the nodes that have `per_node` processes of the extension."""
+    if not pool.per_node:
+        return set()
+    return {node.id for node in nodes if counts.get(node.id, 0) >= pool.per_node}
+
+
 def _is_suitable(node: Node, pool: Pool, wanted: Mapping[str, float]) -> bool:
     has_labels = all(node.labels.get(name) == value for name, value in pool.labels or ())
-    return has_labels and _has_amounts(node.resources, wanted)
+    # The operator keeps processes off a node by giving it no CPUs, such as the head of a cluster.
+    is_closed = node.resources is not None and not node.resources.get("CPU") and "CPU" not in wanted
+    return has_labels and not is_closed and _has_amounts(node.resources, wanted)
 
 
 def _has_amounts(amounts: Mapping[str, float] | None, wanted: Mapping[str, float]) -> bool:
     return amounts is None or all(amounts.get(name, 0) >= n for name, n in wanted.items())
-
-
-def _format_request(pool: Pool) -> str:
-    amounts = [f"{name} {n:g}" for name, n in pool.resources or ()]
-    labels = [f"{name}={value}" for name, value in pool.labels or ()]
-    return ", ".join(amounts + labels)
 
 
 def _format_node(node: Node, wanted: Mapping[str, float]) -> str:

@@ -1,9 +1,10 @@
-"""The listening socket of the host, to which node processes (programs on other machines) connect.
+"""The listening socket of the host, to which agents (programs on other machines) connect.
 
 A new connection must first send a nonce (a random text that the host has issued), within a few
 seconds. Each nonce is valid for one connection. Any other connection is closed without a reply. If
 too many are open that have sent no nonce, the silent ones and the oldest are closed first
-(`connection_limit`). If the cluster settings name a certificate, every connection is encrypted.
+(`connection_limit`). If the cluster settings name certificates, every connection is encrypted, and
+only a node with a certificate can present a nonce.
 """
 
 import asyncio
@@ -13,8 +14,9 @@ import resource
 import secrets
 import socket
 
+from exthost.cluster.link import Connection, tune
 from exthost.cluster.messages import NONCE_BYTES
-from exthost.cluster.tls import TlsConnections, fingerprint, server_context
+from exthost.cluster.tls import HostCertificates, default_folder
 from exthost.config.cluster import ClusterSettings, is_loopback
 from exthost.errors import ConfigError
 from exthost.model.connection_limit import ConnectionLimit, peer_of
@@ -25,14 +27,14 @@ _log = logging.getLogger("exthost.cluster")
 # How long a connection may take to present its nonce.
 _NONCE_SECONDS = 5.0
 
+# The size of a read of an encrypted nonce. What follows it is decrypted later.
+_TLS_READ_BYTES = 1024
+
 # How many connections may be open that have not sent a valid nonce yet. If the process may open few
 # file descriptors, it is this part of them. One peer may have this part of the connections.
 _MAX_UNAUTHENTICATED = 256
 _DESCRIPTOR_PART = 8
 _PEER_PART = 2
-
-# With larger buffers it would take longer to notice that an extension does not read.
-_BUFFER_BYTES = 256 * 1024
 
 
 class NodeListener:
@@ -43,15 +45,16 @@ class NodeListener:
         self._settings = settings
         self._host = settings.host
         self._port = settings.port
-        self._tls: TlsConnections | None = None
+        self._certificates: HostCertificates | None = None
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._unauthenticated: set[asyncio.Task[None]] = set()
         self._limit: ConnectionLimit[asyncio.Task[None]] = _make_limit()
         self.strangers_closed = 0  # connections that were closed because there were too many
-        self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
+        self._expected: dict[bytes, asyncio.Future[Connection]] = {}
+        self.last_refusal = ""  # why the last connection was closed that did not authenticate
+        self.accept_error: OSError | None = None  # why the last connection was not accepted
         self.address = ""
-        self.certificate = ""  # the SHA-256 of the certificate, if there is one
         disown_in_copies(self)
 
     async def open(self) -> None:
@@ -63,8 +66,6 @@ class NodeListener:
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
             listener.bind((self._host, self._port))
             listener.listen(256)
             listener.setblocking(False)
@@ -77,27 +78,31 @@ class NodeListener:
             ) from None
         self._socket = listener
         host, port = listener.getsockname()[:2]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        advertised = self._settings.advertise
+        if not advertised:
+            advertised = f"[{host}]" if ":" in host else host
+        # A Service or NAT may have another port than `listen`; without one, it is the same.
+        self.address = advertised if _has_port(advertised) else f"{advertised}:{port}"
         self._accepting = asyncio.create_task(self._accept(listener))
 
     def _open_tls(self) -> None:
         settings = self._settings
-        if settings.certificate:
-            self._tls = TlsConnections(server_context(settings.certificate, settings.key))
-            self.certificate = fingerprint(settings.certificate)
+        if settings.is_encrypted:
+            self._certificates = HostCertificates(settings.certificates or default_folder())
+            self._certificates.context()
         elif not is_loopback(settings.host):
             _log.warning(
                 "cluster.listen %s can be reached from other machines, and its traffic is "
-                "not encrypted: whoever is on the way reads the variables and calls of extensions; "
-                "set cluster.certificate",
+                "not encrypted: anyone on the network path reads the variables and calls of "
+                "extensions; remove cluster.insecure, and run `exthost cluster init`",
                 settings.host,
             )
 
-    def expect(self) -> tuple[str, "asyncio.Future[socket.socket]"]:
+    def expect(self) -> tuple[str, "asyncio.Future[Connection]"]:
         """Return a new nonce, and the future of the connection that presents it. Cancel the future
         if the connection is no longer needed."""
         nonce = secrets.token_hex(NONCE_BYTES // 2)
-        future: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._expected[nonce.encode()] = future
         future.add_done_callback(lambda _: self._expected.pop(nonce.encode(), None))
         return nonce, future
@@ -107,9 +112,11 @@ class NodeListener:
         while True:
             try:
                 connection, address = await loop.sock_accept(listener)
-            except OSError:  # out of file descriptors; the callers of `expect` have a timeout
+            except OSError as error:  # out of descriptors; the callers of `expect` have a timeout
+                self.accept_error = error
                 await asyncio.sleep(0.1)
                 continue
+            self.accept_error = None
             task = asyncio.create_task(self._authenticate(connection))
             self._unauthenticated.add(task)
             task.add_done_callback(functools.partial(self._forget, connection))
@@ -128,23 +135,22 @@ class NodeListener:
 
     async def _authenticate(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        nonce = b""
+        tune(connection)
+        nonce, tls = b"", None
         try:
             async with asyncio.timeout(_NONCE_SECONDS):
-                if self._tls is not None:
+                if self._certificates is not None:
                     await _readable(connection)
                     self._heard()
-                    connection = await self._tls.wrap(connection)
+                    tls = await self._certificates.accept(connection)
                 while len(nonce) <= NONCE_BYTES:  # the nonce and a line feed
-                    data = await asyncio.get_running_loop().sock_recv(
-                        connection, NONCE_BYTES + 1 - len(nonce)
-                    )
+                    data = await _receive(Connection(connection, tls), NONCE_BYTES + 1 - len(nonce))
                     if not data:
                         break
                     nonce += data
                     self._heard()
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, ConfigError) as error:
+            self.last_refusal = str(error)
             nonce = b""
         except BaseException:
             connection.close()
@@ -153,7 +159,7 @@ class NodeListener:
         if future is None or future.done():
             connection.close()
             return
-        future.set_result(connection)
+        future.set_result(Connection(connection, tls))
 
     def _heard(self) -> None:
         task = asyncio.current_task()
@@ -172,8 +178,6 @@ class NodeListener:
             await asyncio.wait(tasks)
         for future in list(self._expected.values()):
             future.cancel()
-        if self._tls is not None:
-            await self._tls.close()
         if self._socket is not None:
             self._socket.close()
             self._socket = self._accepting = None
@@ -182,8 +186,12 @@ class NodeListener:
         """Give up the socket in a forked copy of the host: it belongs to the original."""
         if self._socket is not None:
             replace_by_null([self._socket.fileno()])
-        if self._tls is not None:
-            replace_by_null(self._tls.descriptors())
+
+
+def check_certificates(settings: ClusterSettings) -> None:
+    """Check that the host has the certificates that its settings require. Raises ConfigError."""
+    if settings.is_encrypted:
+        HostCertificates(settings.certificates or default_folder()).context()
 
 
 def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
@@ -192,6 +200,26 @@ def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
     if soft_limit >= 0:  # not RLIM_INFINITY
         most = max(8, min(most, soft_limit // _DESCRIPTOR_PART))
     return ConnectionLimit(most, most, most // _PEER_PART)
+
+
+def _has_port(address: str) -> bool:
+    """Return whether an address has a port: HOST:PORT or [IPV6]:PORT."""
+    return address.rpartition(":")[2].isdecimal() and not address.endswith("]")
+
+
+async def _receive(connection: Connection, size: int) -> bytes:
+    """Return at most so many bytes, and b"" at the end. Raises OSError."""
+    source, tls = connection
+    while True:
+        try:
+            return source.recv(size) if tls is None else tls.read(size)
+        except BlockingIOError:
+            await _readable(source)
+            if tls is not None:
+                data = source.recv(_TLS_READ_BYTES)
+                if not data:
+                    return b""
+                tls.receive(data)
 
 
 async def _readable(connection: socket.socket) -> None:

@@ -1,10 +1,10 @@
-"""`Placer`: the interface by which a host starts processes on the nodes of a cluster.
+"""`Placer`: the interface by which a host uses the nodes of a cluster.
 
-A node is a machine. A node process is the program of exthost that runs there: it starts a process
-of an extension and relays its pipes to the host.
+A node is a machine. A placer does two things there: it holds the resources of each process, and it
+starts an agent, the program of exthost that runs the processes of one host on the node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,45 +32,85 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """A request for one node process.
+class PlaceRequest:
+    """A request for the resources of one process.
 
-    id            unique in the host
-    node          the node on which the process is started
-    host_address  the address of the host to which it connects, as HOST:PORT
-    nonce         the random text by which the host recognises its connection
-    certificate   the SHA-256 of the host's certificate, "" if it has none
-    resources     the amounts that it needs, by the names that the placer uses, such as CPU
+    id         unique in the host
+    preferred  the node that the host would choose; None if no node is large enough yet
+    excluded   the ids of the nodes that must not be used
+    resources  the amounts that it needs, by the names that the placer uses, such as CPU
+    labels     the labels that the node must have
+    seconds    how long to wait for the resources
+    """
+
+    id: int
+    preferred: Node | None
+    excluded: Collection[str] = ()
+    resources: Mapping[str, float] = field(default_factory=empty_mapping)
+    labels: Mapping[str, str] = field(default_factory=empty_mapping)
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldPlace:
+    """Resources that are held for one process.
+
+    id         that of the request
+    node       the node that has them
+    variables  environment variables that name the resources, such as those of GPUs
     """
 
     id: int
     node: Node
-    host_address: str
+    variables: Mapping[str, str] = field(default_factory=empty_mapping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStart:
+    """What an agent needs to connect to its host.
+
+    address       the address of the host, as HOST:PORT
+    nonce         the random text by which the host recognises the agent
+    certificates  the folder with the certificates on the node; "default" for that in its state
+                  folder, "" if the connection is not encrypted
+    """
+
+    address: str
     nonce: str
-    certificate: str = ""
-    resources: Mapping[str, float] = field(default_factory=empty_mapping)
+    certificates: str = ""
 
 
 class Placer(Protocol):
-    """Starts node processes. It does not know the extensions and never gets their variables."""
+    """Uses one cluster. It does not know the extensions and never gets their variables."""
 
     @property
     def has_ended(self) -> bool:
         """Whether it has stopped working, so that a new placer is needed."""
 
+    @property
+    def can_grow(self) -> bool:
+        """Whether nodes may be added for a request that no node can serve."""
+
     async def nodes(self) -> list[Node]:
         """Return the nodes that are alive."""
 
-    async def place(self, placement: Placement) -> None:
-        """Request the start of a node process, which connects to the host when it runs. Return
-        without waiting for that. Raises SpawnFailed if the request is refused."""
+    async def hold(self, request: PlaceRequest) -> HeldPlace:
+        """Wait for resources and hold them, on the preferred node if they are free there. Raises
+        SpawnFailed, and TimeoutError if they were not free in time."""
 
-    async def wait_ended(self, placement: Placement) -> str:
-        """Wait until a node process has ended, or cannot be started. Return its output
-        on stderr, or the reason."""
+    async def release(self, place: HeldPlace) -> None:
+        """Give the resources back."""
 
-    async def release(self, placement: Placement) -> None:
-        """Release the resources of a node process. If it has not ended, end it."""
+    async def start_agent(self, node: Node, start: AgentStart) -> None:
+        """Start the agent of a node, which then connects to the host. Return without waiting for
+        that. Raises SpawnFailed if it cannot be started."""
+
+    async def wait_agent_ended(self, node: Node) -> str:
+        """Wait until the agent of a node has ended, or cannot be started. Return its output on
+        stderr, or the reason."""
+
+    async def stop_agent(self, node: Node) -> None:
+        """End the agent of a node, if there is one."""
 
     async def close(self) -> None:
-        """End all node processes."""
+        """End all agents, and give all resources back."""

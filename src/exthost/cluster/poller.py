@@ -1,24 +1,27 @@
 """Calls a function when a file descriptor can be read or written.
 
-`selectors` of the standard library does the same, and takes several times as long for it. A relay
+`selectors` of the standard library does the same, and takes several times as long for it. An agent
 waits twice for each call of an extension.
 """
 
 import select
 from collections.abc import Callable
 
-# The most events of one wait; a node process has seven descriptors.
-_MAX_EVENTS = 16
+_OUT = select.EPOLLOUT
+
+# The most events of one wait. The others are returned by the next.
+_MAX_EVENTS = 64
 
 
 class Poller:
-    """The descriptors that a node process waits for, each with its function."""
+    """The descriptors that an agent waits for, each with its function."""
 
-    __slots__ = ("_callbacks", "_epoll")
+    __slots__ = ("_callbacks", "_epoll", "_writable_callbacks")
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[], object]] = {}
+        self._writable_callbacks: dict[int, Callable[[], object]] = {}  # of those read as well
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         """Call `callback` while `fd` can be read, or its other end is closed."""
@@ -30,6 +33,16 @@ class Poller:
         self._epoll.register(fd, select.EPOLLOUT)
         self._callbacks[fd] = callback
 
+    def watch_writable(self, fd: int, is_wanted: bool, callback: Callable[[], object]) -> None:
+        """Call `callback` while `fd` can be written, too, or stop to do so. `on_readable` was
+        called for it before."""
+        events = select.EPOLLIN | select.EPOLLOUT if is_wanted else select.EPOLLIN
+        if is_wanted:
+            self._writable_callbacks[fd] = callback
+        else:
+            self._writable_callbacks.pop(fd, None)
+        self._epoll.modify(fd, events)
+
     def forget(self, fd: int) -> None:
         """Stop waiting for `fd`. To be called before it is closed."""
         self._epoll.unregister(fd)
@@ -38,7 +51,11 @@ class Poller:
     def wait(self, seconds: float) -> None:
         """Wait this long at most until a descriptor is ready, and call the functions of those that
         are."""
-        for fd, _ in self._epoll.poll(seconds, _MAX_EVENTS):
+        for fd, events in self._epoll.poll(seconds, _MAX_EVENTS):
+            if events & _OUT and fd in self._writable_callbacks:
+                self._writable_callbacks[fd]()
+                if not events & ~_OUT:
+                    continue
             callback = self._callbacks.get(fd)
             if callback is not None:  # None: an earlier callback has ended the wait for it
                 callback()

@@ -7,31 +7,31 @@ with an error that does not name it.
 """
 
 import os
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from exthost._version import __version__
-from exthost.cluster.folders import fetch_folder, replace_root
+from exthost.cluster.folders import replace_root
 from exthost.cluster.messages import Order, StateFolder
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
 from exthost.launch.integrity import check_pinned_files, check_pinned_folders
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
+from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder
 
 
-def prepare_on_node(order: Order, connect: Callable[[str], socket.socket]) -> Order:
-    """Return the order with paths of this machine, ready to be started. `connect` opens a
-    connection to the host, given a nonce. Raises SpawnFailed, or Refused if a file does not have
-    its pinned digest."""
+def prepare_on_node(order: Order, fetch_folder: Callable[[], Path]) -> Order:
+    """Return the order with paths and variables of this machine, ready to be started.
+    `fetch_folder` returns the copy of the order's folder. Raises SpawnFailed, or Refused if a file
+    does not have its pinned digest."""
     plan, root, manifest = order.plan, order.root, order.manifest
+    plan = replace(plan, env=_use_local_variables(order, os.environ))
     if order.state is not None:
         _make_state_folder(order.state)
     folder = order.folder
     if folder is not None:
-        copy = fetch_folder(folder, os.environ, lambda: connect(folder.nonce), order.extension)
+        copy = str(fetch_folder())
         plan = replace_root(plan, folder.root, copy)
         if manifest.startswith(f"{root}/"):
             manifest = copy + manifest.removeprefix(root)
@@ -40,6 +40,16 @@ def prepare_on_node(order: Order, connect: Callable[[str], socket.socket]) -> Or
     check_pinned_folders(order.pins, plan, root, os.environ, order.extension)
     check_pinned_files(order.pins, plan, manifest, order.extension)
     return order._replace(plan=plan, root=root, manifest=manifest)
+
+
+def _use_local_variables(order: Order, environ: Mapping[str, str]) -> Variables:
+    """Return the variables of the plan, with this machine's values of those that the host has only
+    passed on, and with those that the cluster assigned."""
+    env = dict(order.plan.env)
+    for name in order.inherited:
+        if name in environ:
+            env[name] = environ[name]
+    return Variables({**order.variables, **env})
 
 
 def _make_state_folder(state: StateFolder) -> None:
@@ -85,15 +95,6 @@ def _stat_local_path(path: str) -> ExpectedPath:
     """Return the path with the device and inode numbers that it has on this machine."""
     status = os.stat(path)  # noqa: PTH116 - raises with the file name
     return ExpectedPath(path, status.st_dev, status.st_ino)
-
-
-def version_error(version: str) -> SpawnFailed:
-    """Return the error for an order of a host with another version of this package."""
-    return SpawnFailed(
-        "X0430",
-        f"it has exthost {__version__}, and the host has {version}",
-        help="install the same version on the host and on every node",
-    )
 
 
 def encode_error(error: ExthostError) -> dict[str, Any]:

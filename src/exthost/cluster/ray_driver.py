@@ -1,12 +1,17 @@
-"""A program that starts node processes for a host on a Ray cluster, each by a Ray actor.
+"""A program that uses a Ray cluster for a host.
 
     python -m exthost.cluster.ray_driver ADDRESS
 
 It is the only process that imports Ray (see `ray_nodes`). It reads requests from stdin and writes
-answers to stdout, each a line of JSON. An answer has the number of its request. When a node process
-has ended, the driver writes a message with the `id` of its placement. The driver ends when its
-stdin is closed, and Ray then ends its actors. An actor starts the node process as a child process
-and keeps its stdin open, so the node process ends with its actor.
+answers to stdout, each a line of JSON. An answer has the number of its request. The driver ends
+when its stdin is closed, and Ray then gives back the resources that it held.
+
+**Resources.** Ray holds the resources of each process in a placement group of one bundle, which
+needs no worker. So Ray's own scheduler decides on which node they are free, nothing is assigned
+twice, and an autoscaler sees what is waited for. The node that the host prefers is a hint.
+
+**Agents.** A task on the node starts the agent as a process of its own and ends, so that no worker
+of Ray is kept for it. The agent ends with the raylet, Ray's process on the node.
 """
 
 import json
@@ -17,8 +22,26 @@ import threading
 from pathlib import Path
 from typing import Any
 
-# How much of the stderr of a node process is reported: a line, or a traceback.
+# The resources that Ray assigns as devices: it tells a task by environment variables which it got.
+_DEVICES = ("GPU", "TPU", "HPU", "NPU", "neuron_cores")
+
+# The variables by which Ray does so.
+_DEVICE_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ONEAPI_DEVICE_SELECTOR",
+    "TPU_VISIBLE_CHIPS",
+    "HABANA_VISIBLE_MODULES",
+    "ASCEND_RT_VISIBLE_DEVICES",
+    "NEURON_RT_VISIBLE_CORES",
+)
+
+# How much of the output of an agent that cannot connect is reported: a line, or a traceback.
 _MAX_OUTPUT_BYTES = 4096
+
+# How long Ray may take to start a worker for a short task.
+_TASK_SECONDS = 60.0
 
 
 def main() -> int:
@@ -29,10 +52,13 @@ def main() -> int:
 
     def send(**message: Any) -> None:
         with lock:
-            answers.write(json.dumps(message).encode() + b"\n")
+            try:
+                answers.write(json.dumps(message).encode() + b"\n")
+            except OSError:
+                pass  # the host is gone
 
     try:
-        driver = Driver(sys.argv[1], send)
+        driver = Driver(sys.argv[1])
     except ModuleNotFoundError:
         send(number=0, error="it is not installed: pip install 'exthost[ray]'")
         return 1
@@ -40,20 +66,26 @@ def main() -> int:
         send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:500]}")
         return 1
     send(number=0, result=None)
-    for line in sys.stdin:
-        request = json.loads(line)
+
+    def serve(request: dict[str, Any]) -> None:
         try:
             send(number=request["number"], result=driver.serve(request))
+        except TimeoutError:
+            send(number=request["number"], timeout=True)
         except Exception as error:
-            send(number=request["number"], error=str(error)[:500])
+            send(number=request["number"], error=f"{type(error).__name__}: {str(error)[:500]}")
+
+    for line in sys.stdin:
+        # In a thread of its own, because it may wait for resources.
+        threading.Thread(target=serve, args=(json.loads(line),), daemon=True).start()
     driver.close()
     return 0
 
 
 class Driver:
-    """One connection to a Ray cluster, and the actors of this host."""
+    """One connection to a Ray cluster, and the placement groups of this host."""
 
-    def __init__(self, address: str, send: Any) -> None:
+    def __init__(self, address: str) -> None:
         import ray
 
         package = str(Path(__file__).parents[1])
@@ -62,27 +94,25 @@ class Driver:
             runtime_env={"py_modules": [package]},
             log_to_driver=False,
             logging_level="ERROR",
-            include_dashboard=False,
+            **({} if address.startswith("ray://") else {"include_dashboard": False}),
         )
         self._ray = ray
-        self._send = send
-        # The actor itself needs no CPU. What the extension needs is in the `resources` of a
-        # request.
-        self._actor_class = ray.remote(num_cpus=0, max_restarts=0)(NodeActor)
-        self._actors: dict[int, Any] = {}
+        self._start_agent_task = ray.remote(num_cpus=0, max_retries=0)(start_agent)
+        self._read_devices_task = ray.remote(num_cpus=0, max_retries=0)(read_devices)
+        self._groups: dict[int, Any] = {}  # by the id of the request
 
     def serve(self, request: dict[str, Any]) -> Any:
-        """Return the answer to one request."""
+        """Return the answer to one request. Raises TimeoutError if the resources were not free in
+        time."""
         match request["do"]:
             case "nodes":
                 return self._nodes()
-            case "place":
-                return self._place(request)
+            case "hold":
+                return self._hold(request)
             case "release":
-                actor = self._actors.pop(request["id"], None)
-                if actor is not None:
-                    self._ray.kill(actor)
-                return None
+                return self._release(request["id"])
+            case "start_agent":
+                return self._start_agent(request)
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _nodes(self) -> list[dict[str, Any]]:
@@ -92,7 +122,7 @@ class Driver:
         hosts = [node["NodeManagerHostname"] for node in alive]
         try:
             free, draining = state.available_resources_per_node(), state.state.get_draining_nodes()
-        except AttributeError:  # these functions are not part of Ray's public interface
+        except Exception:  # not part of Ray's public interface, nor of Ray's client
             free, draining = {}, {}
         return [
             {
@@ -106,64 +136,103 @@ class Driver:
             for node, host in zip(alive, hosts, strict=True)
         ]
 
-    def _place(self, request: dict[str, Any]) -> None:
-        from ray.util.scheduling_strategies import (
-            NodeAffinitySchedulingStrategy,
+    def _hold(self, request: dict[str, Any]) -> dict[str, Any]:
+        from ray.util.placement_group import placement_group, placement_group_table
+
+        selector = dict(request["labels"])
+        if request["excluded"]:
+            selector["ray.io/node-id"] = f"!in({','.join(request['excluded'])})"
+        group = placement_group(
+            [request["resources"]],
+            strategy="STRICT_PACK",
+            _soft_target_node_id=request["preferred"] or None,
+            # Only if it is needed: older versions of Ray do not have it.
+            **({"bundle_label_selector": [selector]} if selector else {}),
         )
+        self._groups[request["id"]] = group
+        if not group.wait(request["seconds"]):
+            self._release(request["id"])
+            raise TimeoutError
+        node = placement_group_table(group)["bundles_to_node_id"][0]
+        return {"node": node, "variables": self._read_devices(group, request["resources"])}
 
-        resources = dict(request["resources"])
-        actor = self._actor_class.options(
-            num_cpus=resources.pop("CPU", 0),
-            num_gpus=resources.pop("GPU", 0),
-            resources=resources or None,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(request["node"], soft=False),
-        ).remote()
-        ended = actor.run.remote(request["host_address"], request["nonce"], request["certificate"])
-        self._actors[request["id"]] = actor
-        ended.future().add_done_callback(lambda future: self._on_ended(request["id"], future))
+    def _read_devices(self, group: Any, resources: dict[str, float]) -> dict[str, str]:
+        """Return the variables of the devices that Ray has assigned to a group. A task in the group
+        gets the devices of the group, and Ray assigns them to no other group while it exists."""
+        devices = {name: amount for name, amount in resources.items() if name in _DEVICES}
+        if not devices:
+            return {}
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    def _on_ended(self, id: int, future: Any) -> None:
-        """Report the end of a node process, or of its actor."""
-        try:
-            output = future.result()
-        except Exception as error:
-            output = f"{type(error).__name__}: {str(error)[:300]}"
-        try:
-            self._send(id=id, ended=output)
-        except (OSError, ValueError):
-            pass  # the host is gone
+        gpus = devices.pop("GPU", 0)
+        task = self._read_devices_task.options(
+            num_gpus=gpus,
+            resources=devices or None,
+            scheduling_strategy=PlacementGroupSchedulingStrategy(group),
+        )
+        variables: dict[str, str] = self._ray.get(task.remote(), timeout=_TASK_SECONDS)
+        return variables
+
+    def _release(self, id: int) -> None:
+        from ray.util.placement_group import remove_placement_group
+
+        group = self._groups.pop(id, None)
+        if group is not None:
+            remove_placement_group(group)
+
+    def _start_agent(self, request: dict[str, Any]) -> str:
+        """Start an agent. Return "" when it has connected, otherwise why it could not."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        strategy = NodeAffinitySchedulingStrategy(request["node"], soft=False)
+        task = self._start_agent_task.options(scheduling_strategy=strategy)
+        result = task.remote(request["address"], request["nonce"], request["certificates"])
+        output: str = self._ray.get(result)
+        return output
 
     def close(self) -> None:
-        """End the actors and leave the cluster."""
-        for actor in list(self._actors.values()):
-            self._ray.kill(actor)
+        """Give back the resources, and leave the cluster."""
+        for id in list(self._groups):
+            self._release(id)
         self._ray.shutdown()
 
 
-class NodeActor:
-    """Runs on a node, in a worker of Ray."""
+def start_agent(address: str, nonce: str, certificates: str) -> str:
+    """Start an agent on this node, in a worker of Ray. Return the beginning of its output if it
+    could not connect, otherwise ""."""
+    from exthost import _version
 
-    def run(self, host_address: str, nonce: str, certificate: str) -> str:
-        """Run a node process, and return the beginning of its stderr. The node process ends with
-        this actor at the latest, because the actor holds the other end of its stdin."""
-        from exthost import _version
+    root = str(Path(_version.__file__).parents[1])
+    # Ray sets OMP_NUM_THREADS and the variables of devices for its workers: the agent has none of
+    # its own, so they are not meant for its processes.
+    dropped = ("OMP_NUM_THREADS", *_DEVICE_VARIABLES)
+    environ = {name: value for name, value in os.environ.items() if name not in dropped}
+    raylet = os.getppid()
+    command = [sys.executable, "-P", "-m", "exthost.cluster.agent", "--with", str(raylet), address]
+    if certificates:
+        command.append(certificates)
+    # The shell ends at once, so that the agent is not a child of the worker, which ends its own.
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**environ, "PYTHONPATH": root},
+        start_new_session=True,
+    )
+    assert process.stdin is not None and process.stderr is not None
+    process.stdin.write(f"{nonce}\n".encode())
+    process.stdin.close()
+    process.wait()
+    # The agent closes its stderr when it is connected.
+    output = process.stderr.read(_MAX_OUTPUT_BYTES).decode(errors="replace").strip()
+    process.stderr.close()
+    return output
 
-        root = str(Path(_version.__file__).parents[1])
-        # Ray sets OMP_NUM_THREADS for its workers; it is not meant for the extension.
-        environ = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "exthost.cluster.node_process", host_address],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**environ, "PYTHONPATH": root},
-            start_new_session=True,
-        )
-        assert process.stdin is not None and process.stderr is not None
-        process.stdin.write(f"{nonce} {certificate}\n".encode())
-        process.stdin.flush()
-        output = process.stderr.read(_MAX_OUTPUT_BYTES).decode(errors="replace").strip()
-        process.wait()
-        return output
+
+def read_devices() -> dict[str, str]:
+    """Return the variables of the devices that Ray has assigned to this task."""
+    return {name: os.environ[name] for name in _DEVICE_VARIABLES if name in os.environ}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A placer (what starts node processes) that uses a Ray cluster.
+"""A placer (what holds resources and starts agents) that uses a Ray cluster.
 
 Ray runs in a separate process (`ray_driver`), because Ray ends its own process some time after the
 head of the cluster is gone, and that must not be the host. The host and the driver exchange lines
@@ -18,7 +18,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from exthost.cluster.local_nodes import package_root
-from exthost.cluster.placer import Node, Placement
+from exthost.cluster.placement_errors import PlacementFailed
+from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.errors import SpawnFailed
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
@@ -27,6 +28,9 @@ _INIT_SECONDS = 120.0
 
 # How long Ray may take to answer any other request.
 _ANSWER_SECONDS = 30.0
+
+# How long the task that starts an agent may wait for a worker of Ray.
+_AGENT_SECONDS = 600.0
 
 # How long the driver may take to leave the cluster, or to end a cluster that it has started.
 _END_SECONDS = 15.0
@@ -62,7 +66,7 @@ class RayNodes:
         )
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[Any]] = {}
-        self._ended: dict[int, Future[str]] = {}  # by placement
+        self._agents: dict[str, asyncio.Future[Any]] = {}  # their starts, by node
         self._write_lock = threading.Lock()
         self._last_lines: list[str] = []
         disown_in_copies(self)
@@ -81,103 +85,148 @@ class RayNodes:
             raise self._ray_error(
                 f"there is no answer from {address!r} within {_INIT_SECONDS:g} s"
             ) from None
-        except SpawnFailed:
+        except SpawnFailed as error:
             self._end()
-            raise
+            # Made again, because only now its output was read to the end.
+            raise self._ray_error(error.message.removeprefix(_UNUSABLE)) from None
 
     @property
     def has_ended(self) -> bool:
         """Whether the driver has ended."""
         return self._process.poll() is not None
 
+    can_grow = True
+
     async def nodes(self) -> list[Node]:
         return [Node(**node) for node in await self._ask({"do": "nodes"})]
 
-    async def place(self, placement: Placement) -> None:
-        self._ended[placement.id] = Future()
-        await self._ask(
-            {
-                "do": "place",
-                "id": placement.id,
-                "node": placement.node.id,
-                "host_address": placement.host_address,
-                "nonce": placement.nonce,
-                "certificate": placement.certificate,
-                "resources": dict(placement.resources),
-            }
+    async def hold(self, request: PlaceRequest) -> HeldPlace:
+        nodes = {node.id: node for node in await self.nodes()}
+        if not request.resources:
+            if request.preferred is None:
+                raise TimeoutError
+            return HeldPlace(id=request.id, node=request.preferred)
+        try:
+            answer = await self._ask(
+                {
+                    "do": "hold",
+                    "id": request.id,
+                    "preferred": request.preferred.id if request.preferred is not None else "",
+                    "excluded": sorted(request.excluded),
+                    "resources": dict(request.resources),
+                    "labels": dict(request.labels),
+                    "seconds": request.seconds,
+                },
+                request.seconds + _ANSWER_SECONDS,
+            )
+        except BaseException:
+            self._forget_soon(request.id)
+            raise
+        node = nodes.get(answer["node"])
+        if node is None:  # it has joined meanwhile
+            node = {node.id: node for node in await self.nodes()}[answer["node"]]
+        return HeldPlace(id=request.id, node=node, variables=answer["variables"])
+
+    def _forget_soon(self, id: int) -> None:
+        """Give back what is held for a request that was given up, without waiting for it."""
+        try:
+            self._write({"number": -1, "do": "release", "id": id})
+        except (OSError, ValueError):
+            pass  # the driver has ended, and so has what it held
+
+    async def release(self, place: HeldPlace) -> None:
+        self._forget_soon(place.id)
+
+    async def start_agent(self, node: Node, start: AgentStart) -> None:
+        self._agents[node.id] = asyncio.ensure_future(
+            self._ask(
+                {
+                    "do": "start_agent",
+                    "node": node.id,
+                    "address": start.address,
+                    "nonce": start.nonce,
+                    "certificates": start.certificates,
+                },
+                _AGENT_SECONDS,
+            )
         )
 
-    async def wait_ended(self, placement: Placement) -> str:
-        return await asyncio.wrap_future(self._ended[placement.id])
-
-    async def release(self, placement: Placement) -> None:
-        self._ended.pop(placement.id, None)
+    async def wait_agent_ended(self, node: Node) -> str:
         try:
-            await self._ask({"do": "release", "id": placement.id})
-        except SpawnFailed:
-            pass  # the driver has ended, and so have its node processes
+            output = str(await asyncio.shield(self._agents[node.id]))
+        except SpawnFailed as error:
+            return error.message
+        if not output:  # it is connected
+            await asyncio.get_running_loop().create_future()
+        return output
+
+    async def stop_agent(self, node: Node) -> None:
+        """Do nothing but forget it: an agent ends when its connection is closed."""
+        starting = self._agents.pop(node.id, None)
+        if starting is not None:
+            starting.cancel()
+            await asyncio.wait([starting])
 
     async def close(self) -> None:
+        for starting in self._agents.values():
+            starting.cancel()
         await asyncio.to_thread(self._end)
 
     # -- the driver --------------------------------------------------------------------------
 
-    async def _ask(self, request: dict[str, Any]) -> Any:
+    async def _ask(self, request: dict[str, Any], seconds: float | None = None) -> Any:
         number = next(self._numbers)
         answer: Future[Any] = Future()
         self._answers[number] = answer
-        line = json.dumps({"number": number, **request}).encode() + b"\n"
+        limit = _ANSWER_SECONDS if seconds is None else seconds
         try:
-            assert self._process.stdin is not None
-            with self._write_lock:
-                self._process.stdin.write(line)
-                self._process.stdin.flush()
+            self._write({"number": number, **request})
             # Not `wait_for`, which in Python 3.11 ignores a cancellation while the answer comes.
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return await asyncio.wrap_future(answer)
+            async with asyncio.timeout(limit):
+                reply = await asyncio.wrap_future(answer)
         except TimeoutError:  # a class of OSError, so it comes first
-            raise self._ray_error(f"Ray did not answer within {_ANSWER_SECONDS:g} s") from None
+            raise self._ray_error(f"Ray did not answer within {limit:g} s") from None
         except (OSError, ValueError):
             raise self._ray_error(_DRIVER_ENDED) from None
         finally:
             self._answers.pop(number, None)
+        if "timeout" in reply:
+            raise TimeoutError
+        return reply["result"]
+
+    def _write(self, request: dict[str, Any]) -> None:
+        """Send a request. Raises OSError or ValueError if the driver has ended."""
+        assert self._process.stdin is not None
+        with self._write_lock:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
 
     def _read_answers(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             message = json.loads(line)
-            if "ended" in message:
-                ended = self._ended.pop(message["id"], None)
-                if ended is not None and ended.set_running_or_notify_cancel():
-                    ended.set_result(message["ended"])
-                continue
             answer = self._answers.pop(message["number"], None)
             if answer is None or not answer.set_running_or_notify_cancel():
                 continue
             if "error" in message:
                 answer.set_exception(self._ray_error(message["error"]))
             else:
-                answer.set_result(message["result"])
+                answer.set_result(message)
         for answer in list(self._answers.values()):
             if answer.set_running_or_notify_cancel():
                 answer.set_exception(self._ray_error(_DRIVER_ENDED))
-        # Ray ends the actors of a driver that has ended, so their node processes have ended, too.
-        for ended in list(self._ended.values()):
-            if ended.set_running_or_notify_cancel():
-                ended.set_result(_DRIVER_ENDED)
 
     def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self._last_lines = [*self._last_lines[-4:], line.decode(errors="replace").rstrip()]
 
-    def _ray_error(self, reason: str) -> SpawnFailed:
+    def _ray_error(self, reason: str) -> PlacementFailed:
         last = "; ".join(self._last_lines)
-        return SpawnFailed(
-            "X0424",
-            f"Ray cannot be used: {reason}",
-            help=f"its last output: {last}" if last else "check the cluster with `ray status`",
-        )
+        help = f"its last output: {last}" if last else "check the cluster with `ray status`"
+        if "InvalidAuthToken" in last:
+            help = f"the cluster needs a token: start the host with RAY_AUTH_MODE=token; {help}"
+        return PlacementFailed("X0424", _UNUSABLE + reason, help=help)
 
     def disown(self) -> None:
         """Give up the driver in a forked copy of the host: it belongs to the original."""
@@ -201,6 +250,10 @@ class RayNodes:
             thread.join(10)
         self._process.stdout.close()
         self._process.stderr.close()
+
+
+# The beginning of every error of Ray.
+_UNUSABLE = "Ray cannot be used: "
 
 
 def _driver_environ() -> dict[str, str]:

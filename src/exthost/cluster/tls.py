@@ -1,210 +1,190 @@
-"""Encrypts the connections between nodes and the host.
+"""Encrypts the connections between agents and the host (TLS 1.3). Each end proves who it is.
 
-The code that uses a connection reads and writes a plain file descriptor. Therefore an encrypted
-connection is wrapped: of a pair of connected sockets, one end is given to that code, and everything
-is forwarded, with encryption, between the other end and the network.
-
-A node recognizes its host by the SHA-256 of the host's certificate, which it gets together with its
-nonce. No certificate authority and no host name is checked, so a self-signed certificate is enough.
+`exthost cluster init` makes a folder with the certificates (`certificates.py`): that of an
+authority, which signs those of the host and of the nodes. The host accepts only a certificate of a
+node, and a node only that of the host. The folder is read for each new connection if a file has
+changed, so that certificates can be renewed while the host runs.
 """
 
 import asyncio
-import hashlib
+import os
 import socket
 import ssl
-import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from exthost.errors import ConfigError
+from exthost.process.state_root import state_root
 
-# How long either side may take for the handshake, and for the end of a connection.
-_HANDSHAKE_SECONDS = 5.0
-_SHUTDOWN_SECONDS = 1.0
+# The names in the certificates. They stand for the two roles, and not for machines.
+HOST_NAME = "host.exthost.internal"
+NODE_NAME = "node.exthost.internal"
 
-# As in `node_listener`: with larger buffers it would take longer to notice that an extension does
-# not read.
-_BUFFER_BYTES = 256 * 1024
+# Where an agent finds its certificate if the config names no folder: in its own state folder.
+DEFAULT_FOLDER = "cluster"
+
+_AUTHORITY = "ca.pem"
+
+# The size of a read of the handshake. Certificates have about 1 KiB.
+_HANDSHAKE_READ_BYTES = 16 * 1024
+
+# The most bytes of one TLS record, and so of one step of decryption.
+_RECORD_BYTES = 16 * 1024
 
 
-def server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """Return the context of a host. Raises ConfigError if the files cannot be used."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
+def default_folder() -> str:
+    """Return the folder of the certificates on this machine, if the config names none."""
+    return str(Path(state_root(os.environ), DEFAULT_FOLDER))
+
+
+class HostCertificates:
+    """The certificates of a host, in a folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._context: ssl.SSLContext | None = None
+        self._state: tuple[float, ...] = ()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for the next connection. Raises ConfigError if the files cannot be
+        used."""
+        names = ("host.pem", "host.key", _AUTHORITY)
+        try:
+            state = tuple(Path(self._folder, name).stat().st_mtime for name in names)
+            if self._context is None or state != self._state:
+                self._context = _load(ssl.PROTOCOL_TLS_SERVER, self._folder, "host")
+                self._state = state
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                "X0172",
+                f"cluster.certificates: the files in {self._folder} cannot be used: {error}",
+                help="make them with `exthost cluster init`",
+            ) from None
+        return self._context
+
+    async def accept(self, connection: socket.socket) -> "TlsSession":
+        """Return the session with a node after its handshake. Raises OSError if the handshake
+        fails, and ConfigError."""
+        session = TlsSession(self.context(), server_side=True)
+        loop, received = asyncio.get_running_loop(), b""
+        while not session.is_established:
+            # An alert is sent to the peer even if the handshake has failed.
+            await loop.sock_sendall(connection, session.shake_hands(received))
+            session.check_handshake()
+            if not session.is_established:
+                received = await loop.sock_recv(connection, _HANDSHAKE_READ_BYTES)
+                _check_open(received)
+        _check_role(session, NODE_NAME)
+        return session
+
+
+class TlsSession:
+    """Encrypts and decrypts the bytes of one connection, without I/O. `is_established` is whether
+    the handshake is complete."""
+
+    __slots__ = ("_error", "_incoming", "_object", "_outgoing", "is_established")
+
+    def __init__(self, context: ssl.SSLContext, **options: Any) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, **options)
+        self._error: ssl.SSLError | None = None
+        self.is_established = False
+
+    def shake_hands(self, received: bytes) -> bytes:
+        """Continue the handshake with what was received. Return what is to be sent."""
+        self._incoming.write(received)
+        try:
+            self._object.do_handshake()
+            self.is_established = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._error = error
+        return self._outgoing.read()
+
+    def check_handshake(self) -> None:
+        """Raise the error with which the handshake has failed, if it has."""
+        if self._error is not None:
+            raise self._error
+
+    def certificate_of_peer(self) -> dict[str, Any]:
+        """Return the fields of the certificate that the peer has presented."""
+        return dict(self._object.getpeercert() or {})
+
+    def encrypt(self, buffers: Sequence[bytes | memoryview]) -> bytes:
+        """Return the buffers as records of TLS."""
+        self._object.write(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+        return self._outgoing.read()
+
+    def receive(self, data: bytes) -> None:
+        """Add bytes that were received, for `read`."""
+        self._incoming.write(data)
+
+    def read(self, size: int) -> bytes:
+        """Return at most so many decrypted bytes. Raises BlockingIOError if none are complete."""
+        try:
+            return self._object.read(size)
+        except ssl.SSLWantReadError:
+            raise BlockingIOError from None
+
+    def decrypt(self, data: bytes) -> bytes:
+        """Return what these received bytes mean, together with those before; b"" if their record is
+        incomplete. Raises OSError."""
+        self._incoming.write(data)
+        parts: list[bytes] = []
+        # Not read until it fails, because the exception takes longer than a small record.
+        while self._incoming.pending:
+            try:
+                part = self._object.read(_RECORD_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            if not part:
+                if parts:
+                    break  # the next call reports the end
+                raise ConnectionError("the connection was closed")
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def connect_as_node(connection: socket.socket, folder: str) -> TlsSession:
+    """Return the session with the host after the handshake, for which the connection must be in
+    blocking mode. `folder` has the certificates; "default" is that
+    in the state folder. Raises OSError."""
+    path = default_folder() if folder == "default" else folder
     try:
-        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
-        context.load_cert_chain(certificate, key, password="")
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            "X0172",
-            f"cluster.certificate: {certificate} with {key} cannot be used: {error}",
-            help="name a certificate and its key, both as PEM, the key without a password",
+        context = _load(ssl.PROTOCOL_TLS_CLIENT, path, "node")
+    except OSError as error:
+        raise OSError(
+            f"the certificate of the node in {path} cannot be used ({error}): copy ca.pem, "
+            "node.pem and node.key there, which `exthost cluster init` has made"
         ) from None
+    session = TlsSession(context, server_hostname=HOST_NAME)
+    received = b""
+    while not session.is_established:
+        connection.sendall(session.shake_hands(received))
+        session.check_handshake()
+        if not session.is_established:
+            received = connection.recv(_HANDSHAKE_READ_BYTES)
+            _check_open(received)
+    return session
+
+
+def _load(protocol: "ssl._SSLMethod", folder: str, role: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
+    context.load_cert_chain(f"{folder}/{role}.pem", f"{folder}/{role}.key", password="")
+    context.load_verify_locations(f"{folder}/{_AUTHORITY}")
     return context
 
 
-def fingerprint(certificate: str) -> str:
-    """Return the SHA-256 of the first certificate in a PEM file."""
-    text = Path(certificate).read_text()
-    end = "-----END CERTIFICATE-----"
-    first = text[text.index("-----BEGIN CERTIFICATE-----") : text.index(end) + len(end)]
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest()
+def _check_role(session: TlsSession, name: str) -> None:
+    if ("DNS", name) not in session.certificate_of_peer().get("subjectAltName", ()):
+        raise ssl.SSLError("the peer has the certificate of another role")
 
 
-class _Forwarder(asyncio.Protocol):
-    """One of two connections that forward to each other: data that one receives is written to the
-    other, with back-pressure."""
-
-    def __init__(self, connections: "TlsConnections") -> None:
-        self._connections = connections
-        self.other: _Forwarder | None = None
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(
-            "asyncio.Transport", transport
-        )  # uvloop's transports have its methods without being a subclass
-        self._connections.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.write(data)
-
-    def pause_writing(self) -> None:
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.resume_reading()
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self._connections.remove(self)
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.close()  # after its buffer has been written
-
-
-class TlsConnections:
-    """All encrypted connections of the host, or of a node process. Used in one event loop."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
-        self._forwarders: set[_Forwarder] = set()
-        self._all_closed = asyncio.Event()
-        self._all_closed.set()
-
-    def add(self, forwarder: _Forwarder) -> None:
-        """Add a connection that was opened."""
-        self._forwarders.add(forwarder)
-        self._all_closed.clear()
-
-    def remove(self, forwarder: _Forwarder) -> None:
-        """Remove a connection that was closed."""
-        self._forwarders.discard(forwarder)
-        if not self._forwarders:
-            self._all_closed.set()
-
-    async def wrap(self, connection: socket.socket, *, peer: str | None = None) -> socket.socket:
-        """Return a socket whose data is sent encrypted over `connection`. Closing the socket closes
-        the connection. If `peer` is given, this side is the TLS client, and the other side must
-        have the certificate with this SHA-256. Raises OSError if the handshake fails."""
-        loop = asyncio.get_running_loop()
-        ours, theirs = socket.socketpair()
-        inner, outer = _Forwarder(self), _Forwarder(self)
-        try:
-            for end in (ours, theirs, connection):
-                end.setblocking(False)
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-            await loop.connect_accepted_socket(lambda: inner, theirs)
-            inner.other, outer.other = outer, inner
-            if peer is None:
-                await loop.connect_accepted_socket(
-                    lambda: outer,
-                    connection,
-                    ssl=self._context,
-                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-                    ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
-                )
-            else:
-                await loop.create_connection(
-                    lambda: outer,
-                    sock=connection,
-                    ssl=self._context,
-                    server_hostname="",
-                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-                    ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
-                )
-                _check_peer(outer, peer)
-        except BaseException:
-            for forwarder in (inner, outer):
-                if forwarder.transport is not None:
-                    forwarder.transport.abort()
-            for end in (ours, connection, *([theirs] if inner.transport is None else [])):
-                end.close()
-            raise
-        return ours
-
-    def descriptors(self) -> list[int]:
-        """Return the file descriptors of all connections."""
-        sockets = [
-            forwarder.transport.get_extra_info("socket")
-            for forwarder in self._forwarders
-            if forwarder.transport is not None
-        ]
-        return [sock.fileno() for sock in sockets if sock is not None]
-
-    async def close(self, seconds: float = 0.0) -> None:
-        """Wait at most `seconds` until all connections are closed, then abort the others."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._all_closed.wait()
-        except TimeoutError:
-            pass
-        for forwarder in list(self._forwarders):
-            if forwarder.transport is not None:
-                forwarder.transport.abort()
-        await asyncio.sleep(0)
-
-
-def _check_peer(forwarder: _Forwarder, peer: str) -> None:
-    assert forwarder.transport is not None
-    certificate = forwarder.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    if certificate is None or hashlib.sha256(certificate).hexdigest() != peer:
-        raise ConnectionError("the server there does not have the certificate of the host")
-
-
-class TlsClient:
-    """Encrypted connections for a program without an event loop: a thread runs an event loop for
-    them. `peer` is the SHA-256 of the host's certificate."""
-
-    def __init__(self, peer: str) -> None:
-        self._peer = peer
-        self._loop = asyncio.new_event_loop()
-        self._connections: TlsConnections | None = None
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="exthost-tls", daemon=True
-        )
-        self._thread.start()
-
-    def wrap(self, connection: socket.socket) -> socket.socket:
-        """Return a socket whose data is sent encrypted over `connection`. Raises OSError."""
-        future = asyncio.run_coroutine_threadsafe(self._wrap(connection), self._loop)
-        return future.result()
-
-    async def _wrap(self, connection: socket.socket) -> socket.socket:
-        if self._connections is None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.minimum_version = ssl.TLSVersion.TLSv1_3
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE  # the certificate is compared with the known one
-            self._connections = TlsConnections(context)
-        return await self._connections.wrap(connection, peer=self._peer)
-
-    def close(self, seconds: float) -> None:
-        """Wait at most `seconds` until all connections are closed, then abort the others."""
-        if self._connections is not None:
-            closing = asyncio.run_coroutine_threadsafe(self._connections.close(seconds), self._loop)
-            closing.result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+def _check_open(received: bytes) -> None:
+    if not received:
+        raise ConnectionError("the peer has closed the connection during the handshake")

@@ -18,10 +18,11 @@ class ClusterSettings:
     """The settings of `[cluster]`.
 
     address      the Ray cluster: "auto", "local" or HOST:PORT
-    host, port   where the host listens for processes on nodes; port 0 is any free port
-    certificate  the path of a PEM file, "" if connections are not encrypted
-    key          the path of the certificate's key, "" without a certificate
-    place        how many seconds a new process on a node may take to connect
+    host, port   where the host listens for agents; port 0 is any free port
+    advertise    the address that agents connect to, "" for that where the host listens
+    certificates the folder with the certificates, "" for that in the state folder of each machine
+    is_encrypted whether connections are encrypted
+    place        how many seconds a process may wait for its resources, and an agent to connect
     silence      after how many seconds without a message a node counts as lost
     nodes        how many nodes the engine "local" simulates
     """
@@ -29,8 +30,9 @@ class ClusterSettings:
     address: str = "auto"
     host: str = "127.0.0.1"
     port: int = 0
-    certificate: str = ""
-    key: str = ""
+    advertise: str = ""
+    certificates: str = ""
+    is_encrypted: bool = False
     place: float = 60.0
     silence: float = 5.0
     nodes: int = 3
@@ -51,15 +53,19 @@ CLUSTER_KEYS: Mapping[str, Key] = {
         '"10.0.0.5:7700"',
         '"127.0.0.1:0"',
     ),
-    "certificate": Key(
+    "advertise": Key(
         TEXT,
-        "A file with a certificate (PEM): connections of nodes are encrypted, and only this host "
-        "is believed to be the host. One that is signed by itself will do.",
-        '"/etc/exthost/cluster.pem"',
-        "(no encryption)",
+        "The address that nodes connect to, if it is not that of `listen`: of a NAT or a Service. "
+        "Without a port, it is the port of `listen`.",
+        '"exthost.example.org:7700"',
+        "(that of `listen`)",
     ),
-    "key": Key(
-        TEXT, "The file with the certificate's key.", '"/etc/exthost/cluster.key"', "(none)"
+    "certificates": Key(
+        TEXT,
+        "The folder with the certificates of the host and the nodes, which `exthost cluster init` "
+        "makes. It has the same path on the nodes.",
+        '"/etc/exthost/cluster"',
+        "(`cluster` in the state folder, if `listen` can be reached from other machines)",
     ),
     "insecure": Key(
         FLAG,
@@ -68,7 +74,10 @@ CLUSTER_KEYS: Mapping[str, Key] = {
         "false",
     ),
     "place": Key(
-        POSITIVE_DURATION, "How long a new process may take to connect.", '"60s"', '"60s"'
+        POSITIVE_DURATION,
+        "How long a start may wait for its resources, and for the agent of its node.",
+        '"60s"',
+        '"60s"',
     ),
     "silence": Key(
         POSITIVE_DURATION, "How long a node may be silent before it is lost.", '"5s"', '"5s"'
@@ -84,16 +93,9 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
     listen, insecure = values.pop("listen", None), values.pop("insecure", None)
     # None means that a value is wrong; its problem is already reported.
     settings = {name: setting for name, setting in values.items() if setting is not None}
-    for name in ("certificate", "key"):
-        if name in settings:
-            settings[name] = resolve_path(folder, settings[name])
-    is_encrypted = "certificate" in settings
-    if is_encrypted != ("key" in settings):
-        present_key = "certificate" if is_encrypted else "key"
-        place.at(present_key).add_problem(
-            WRONG_VALUE, "a certificate and its key are wanted together"
-        )
-        return None
+    if "certificates" in settings:
+        settings["certificates"] = resolve_path(folder, settings["certificates"])
+        settings["is_encrypted"] = True
     if listen is None:
         return ClusterSettings(**settings)
     host, _, port = listen.rpartition(":")
@@ -101,14 +103,20 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
     if not host or not port.isdecimal() or int(port) > 65535:
         place.at("listen").add_problem(WRONG_VALUE, f"HOST:PORT is wanted, not {listen!r}")
         return None
-    if not is_loopback(host) and not insecure and not is_encrypted:
+    if is_any(host) and not settings.get("advertise"):
         place.at("listen").add_problem(
-            WRONG_VALUE,
-            f"{host} can be reached from other machines, and its traffic is not encrypted; "
-            "set certificate and key, or insecure = true if only trusted machines can reach it",
+            WRONG_VALUE, f"{host} is every address of this machine; set advertise to one of them"
         )
         return None
+    if not is_loopback(host) and not insecure:
+        settings["is_encrypted"] = True
     return ClusterSettings(host=host, port=int(port), **settings)
+
+
+def is_any(host: str) -> bool:
+    """Return whether this stands for all addresses of the machine, so that none can connect to
+    it."""
+    return host in ("0.0.0.0", "::", "*")
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ are not ended. Without a configured limit they never are.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from exthost.extension.call_queue import CallQueue
@@ -16,6 +16,10 @@ from exthost.extension.processes import Worker
 # The timer is polled this often per idle limit, so the extension ends at most a quarter of the
 # limit too late.
 _CHECKS_PER_LIMIT = 4
+
+# One number for requests and other uses takes less memory than two. The weight is larger than the
+# number of requests, so that an ended process cannot hide a use.
+_USE_WEIGHT = 2**48
 
 
 class IdleTimer:
@@ -36,7 +40,7 @@ class IdleTimer:
         self._queue = queue
         self._holders = 0  # the open `with ext.hold()` blocks
         self._checked_at = self._idle_since = 0.0
-        self._last_activity = (0, 0)
+        self._last_activity = 0
         self._uses = 0
 
     def record_use(self) -> None:
@@ -53,15 +57,19 @@ class IdleTimer:
             self._holders -= 1
             self._uses += 1
 
-    def begin(self, now: float, workers: Sequence[Worker]) -> None:
+    def begin(self, now: float, newest: Worker, workers: Collection[Worker]) -> None:
         """Start the idle time, because a process has just become ready. `workers` are all ready
         processes."""
         self._checked_at = self._idle_since = now
-        self._last_activity = self._measure_activity(workers)
+        if len(workers) == 1:
+            self._last_activity = self._measure_activity(workers)
+        else:  # the others are not measured again for each of many starts
+            self._last_activity += newest.session.next_id
 
-    def _measure_activity(self, workers: Sequence[Worker]) -> tuple[int, int]:
-        """Return numbers that differ from the last check's numbers if anything was sent since."""
-        return sum(worker.session.next_id for worker in workers), self._uses
+    def _measure_activity(self, workers: Collection[Worker]) -> int:
+        """Return a number that differs from the last check's number if anything was sent since."""
+        requests = sum(worker.session.next_id for worker in workers)
+        return requests + self._uses * _USE_WEIGHT
 
     def next_check(self) -> float:
         """Return the loop time of the next check; infinity without a limit."""
@@ -69,7 +77,7 @@ class IdleTimer:
             math.inf if self._limit is None else self._checked_at + self._limit / _CHECKS_PER_LIMIT
         )
 
-    def is_over(self, now: float, workers: Sequence[Worker]) -> bool:
+    def is_over(self, now: float, workers: Collection[Worker]) -> bool:
         """Return whether the extension was idle for its limit, and no `hold` is open."""
         if self._limit is None or now < self.next_check():
             return False

@@ -125,6 +125,14 @@ class ExtensionInternals:
         children = [session.lifetime.child for session in self._supervisor.processes.sessions]
         return [child.closed_paths for child in children if not child.node]
 
+    @property
+    def node_usage(self) -> tuple[float, int]:
+        """The seconds of processor time and the bytes of memory of its processes on other nodes, as
+        the nodes have reported them a few seconds ago."""
+        children = [session.lifetime.child for session in self._supervisor.processes.sessions]
+        usages = [child.node_usage for child in children if child.node]
+        return sum(seconds for seconds, _ in usages), sum(memory for _, memory in usages)
+
     def registered_name(self, tool: str) -> str:
         """Return the name under which a host lists this tool."""
         return self._dialect.registered_name(self._spec.id, tool)

@@ -24,6 +24,11 @@ from exthost.session.session import Session
 # blocking API, or a coroutine that has not run yet, may have chosen the session before.
 LATE_CALL_SECONDS = 0.05
 
+# Shared by all extensions without processes that are ending or starting, to save the memory of
+# three dicts.
+_NO_TASKS: dict[asyncio.Task[None], Session | None] = {}
+_NO_STARTS: dict[Start, None] = {}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worker:
@@ -51,15 +56,20 @@ class Worker:
 
 
 class Processes:
-    """Every process of one extension. `starts` are the starts in progress, and `workers` are the
-    ready processes, the oldest first."""
+    """Every process of one extension. `starts` are the starts in progress, an ordered set, and
+    `workers` are the ready processes by their session, the oldest first. A pool may have thousands
+    of processes, so what is done for each start and each end takes constant time."""
 
     __slots__ = (
         "_closing_sessions",
         "_dismissed_tasks",
         "_exiting_tasks",
+        "_finished_starts",
+        "_has_draining",
         "_next_unused_id",
+        "_outdated",
         "_queue",
+        "_replacing_start",
         "_starter",
         "_wake",
         "starts",
@@ -71,17 +81,22 @@ class Processes:
         self._queue = queue
         self._wake = wake
         self._next_unused_id = starter.dialect.traits.first_id
-        self.starts: list[Start] = []
-        self.workers: list[Worker] = []
+        self.starts: dict[Start, None] = _NO_STARTS
+        # A tuple, because it is nearly always empty, and all empty tuples are one object.
+        self._finished_starts: tuple[Start, ...] = ()
+        self._replacing_start: Start | None = None  # the last one; it may be done
+        self.workers: dict[Session, Worker] = {}
+        self._has_draining = False  # whether a worker may be on a node that is being drained
+        self._outdated: tuple[Worker, ...] = ()  # to be replaced one by one
         # The sessions of the processes that were ready when `close` was called.
         self._closing_sessions: tuple[Session, ...] = ()
-        self._exiting_tasks: dict[asyncio.Task[None], Session] = {}
-        self._dismissed_tasks: dict[asyncio.Task[None], Session | None] = {}
+        self._exiting_tasks: dict[asyncio.Task[None], Session | None] = _NO_TASKS
+        self._dismissed_tasks: dict[asyncio.Task[None], Session | None] = _NO_TASKS
 
     @property
     def sessions(self) -> list[Session]:
         """Every session that has not ended by itself, the sessions of ready processes first."""
-        ready_sessions = [*(worker.session for worker in self.workers), *self._closing_sessions]
+        ready_sessions = [*self.workers, *self._closing_sessions]
         starting_sessions = [start.session for start in self.starts if start.session is not None]
         return (
             ready_sessions
@@ -101,42 +116,93 @@ class Processes:
 
     @property
     def is_replacing(self) -> bool:
-        """Whether a process is starting that will replace the ready processes."""
-        return any(start.replaces for start in self.starts)
+        """Whether a process is starting that will replace ready processes."""
+        return self._replacing_start in self.starts
+
+    @property
+    def outdated(self) -> list[Worker]:
+        """The ready processes that a restart has yet to replace, one by one."""
+        return [worker for worker in self._outdated if worker.session in self.workers]
+
+    def mark_outdated(self) -> None:
+        """Have the ready processes replaced one by one, by starts with `replaces`. A process on
+        another node may need the resources of the one that it replaces."""
+        self._outdated = tuple(self.workers.values())
+
+    def keep_outdated(self) -> None:
+        """Replace no more processes, because a start has failed."""
+        self._outdated = ()
+
+    def make_room(self, start: Start) -> None:
+        """Dismiss the process that a start will replace before the new one is ready, because the
+        cluster has no room for both. Do nothing if it is the only one."""
+        if start.session is None and len(self.workers) > 1 and self.outdated:
+            start.has_made_room = True
+            self.dismiss(self.outdated[0])
 
     @property
     def has_exiting(self) -> bool:
         """Whether a process that ended by itself is not reaped yet."""
         return bool(self._exiting_tasks)
 
-    def start(self, *, replaces: bool = False) -> None:
+    def start(self, *, replaces: bool = False) -> Start:
         """Start one more process. With `replaces`, it replaces the ready processes when it is
         ready."""
         first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
-        self.starts.append(Start(self._starter, first_id, replaces=replaces, on_done=self._wake))
+        start = Start(self._starter, first_id, replaces=replaces, on_done=self._on_start_done)
+        self.starts = self.starts or {}
+        self.starts[start] = None
+        if replaces:
+            self._replacing_start = start
+        return start
+
+    def _on_start_done(self, start: Start) -> None:
+        self._finished_starts += (start,)
+        self._wake()
+
+    def on_node_draining(self) -> None:
+        """Look for workers on draining nodes from now on."""
+        self._has_draining = True
 
     @property
     def workers_on_draining_nodes(self) -> list[Worker]:
         """The ready processes on a cluster node that is being drained: its processes are to move to
         other nodes."""
-        return [worker for worker in self.workers if worker.session.lifetime.child.is_node_draining]
+        if not self._has_draining:
+            return []
+        found = [
+            worker
+            for session, worker in self.workers.items()
+            if session.lifetime.child.is_node_draining
+        ]
+        self._has_draining = bool(found)
+        return found
 
     def find_replaced(self, start: Start) -> list[Worker]:
         """Return the workers that the process of a successful start replaces."""
+        if start.replaces and self._outdated:
+            return [] if start.has_made_room else self.outdated[:1]
         # A process that is not meant to replace all of them replaces one on a draining node.
-        return list(self.workers) if start.replaces else self.workers_on_draining_nodes[:1]
+        return list(self.workers.values()) if start.replaces else self.workers_on_draining_nodes[:1]
 
     def take_finished_starts(self) -> list[Start]:
         """Remove and return the starts that are done, whether they failed or not."""
-        finished = [start for start in self.starts if start.done]
-        self.starts = [start for start in self.starts if not start.done]
+        # A start that was cancelled is not in `starts` any more.
+        finished = [start for start in self._finished_starts if start in self.starts]
+        self._finished_starts = ()
+        for start in finished:
+            del self.starts[start]
+        if not self.starts:
+            self.starts = _NO_STARTS
         return finished
 
-    def add(self, session: Session, now: float) -> None:
-        """Add the session of a process that has just become ready."""
+    def add(self, session: Session, now: float) -> Worker:
+        """Add the session of a process that has just become ready, and return its worker."""
         if self._starter.dialect.traits.ids_continue:
             session.conversation.requests.next_id = self._next_id()
-        self.workers.append(Worker(session, now, self._count_replies(), session.next_id))
+        worker = Worker(session, now, self._count_replies(), session.next_id)
+        self.workers[session] = worker
+        return worker
 
     def has_served(self, worker: Worker) -> bool:
         """Return whether a worker replied to a call."""
@@ -155,13 +221,10 @@ class Processes:
         """Handle the end of a session. If its process was ready, reap it and return its worker;
         otherwise return None."""
         self._next_unused_id = max(self._next_unused_id, session.next_id)
-        worker = next(
-            (candidate for candidate in self.workers if candidate.session is session),
-            None,
-        )
+        worker = self.workers.pop(session, None)
         if worker is not None:
-            self.workers.remove(worker)
             close_task = self._queue.loop.create_task(session.close())
+            self._exiting_tasks = self._exiting_tasks or {}
             self._exiting_tasks[close_task] = session
             close_task.add_done_callback(self._on_reaped)
         return worker
@@ -177,26 +240,27 @@ class Processes:
 
     def dismiss(self, worker: Worker) -> None:
         """Give a worker no more calls; its process ends when its calls in flight have ended."""
-        self.workers.remove(worker)
+        del self.workers[worker.session]
         self._queue.stop_sending(worker.session)
         self._end_in_background(_close_when_quiet(worker.session), worker.session)
 
     def dismiss_all(self) -> None:
         """Cancel every start, and dismiss every worker."""
         self.cancel_starts()
-        for worker in list(self.workers):
+        for worker in list(self.workers.values()):
             self.dismiss(worker)
 
     def cancel_starts(self) -> None:
         """Cancel every start."""
         for start in self.starts:
             self._end_in_background(start.cancel(), None)
-        self.starts = []
+        self.starts = _NO_STARTS
 
     def _end_in_background(
         self, end_process: Coroutine[Any, Any, None], session: Session | None
     ) -> None:
         task = self._queue.loop.create_task(end_process)
+        self._dismissed_tasks = self._dismissed_tasks or {}
         self._dismissed_tasks[task] = session
         task.add_done_callback(self._on_dismissed_ended)
 
@@ -213,16 +277,17 @@ class Processes:
     async def close(self) -> None:
         """End all processes by the shutdown steps of their dialect."""
         self.cancel_starts()
-        self._closing_sessions += tuple(worker.session for worker in self.workers)
-        self.workers = []  # so that `on_exit` does not take their ends for crashes
+        self._closing_sessions += tuple(self.workers)
+        self.workers.clear()  # so that `on_exit` does not take their ends for crashes
         shutdowns = [session.close() for session in self.sessions]
         await asyncio.gather(*shutdowns, *self._dismissed_tasks, *self._exiting_tasks)
         self._closing_sessions = ()
 
     async def kill_and_wait(self) -> None:
         """Kill all processes, and wait for their exits. Works in a loop that is being closed."""
-        sessions = [*self.sessions, *self._exiting_tasks.values()]
-        self.workers, self._closing_sessions = [], ()
+        sessions = [*self.sessions, *filter(None, self._exiting_tasks.values())]
+        self.workers.clear()
+        self._closing_sessions = ()
         for session in sessions:
             await session.kill_and_wait()
 

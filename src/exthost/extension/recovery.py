@@ -1,6 +1,11 @@
 """Decides what happens when a process ends by itself or does not get ready.
 
 Applies the restart policy and the circuit breaker, and changes the status by the life-cycle table.
+
+A process whose node was lost has not crashed, and a start that the cluster has no place for has not
+failed for a fault of the extension. Neither counts for the restart policy or the breaker: the
+process is replaced whatever the policy says.
+
 All methods are synchronous and start nothing: they set `restart_at`, open the breaker or close the
 call queue. The supervisor starts the next process at the time `restart_at`, after the ended process
 is reaped.
@@ -24,7 +29,7 @@ from exthost.extension.policy import (
 )
 from exthost.extension.queue_breaker import QueueBreaker
 from exthost.extension.restart import Again, GiveUp, OnDemand, lifecycle_event_for
-from exthost.extension.restart_tracker import RestartTracker
+from exthost.extension.restart_tracker import RestartTracker, Retry
 from exthost.session.failures import copy_error
 
 if TYPE_CHECKING:
@@ -45,56 +50,70 @@ _log = logging.getLogger("exthost.extension")
 _state_log = logging.getLogger("exthost.states")
 
 
+# The delays before the start that replaces a process of a lost node: none at first, then doubled
+# for each start in a row that found no place.
+_FIRST_PLACE_DELAY_S = 1.0
+_MAX_PLACE_DELAY_S = 30.0
+
+
 class PoolGrowth:
     """The requests for more processes of one pool. Times are seconds of the loop's clock.
 
     One more process is requested when all processes are busy, and one for each process that ended
     by itself. A process that replaces an ended one starts only after the delay of the restart
-    policy.
+    policy. They start one by one; only those of a lost node are replaced together, because nothing
+    indicates that the program is at fault.
     """
 
-    __slots__ = ("_is_requested", "_lost_processes", "_not_before", "size")
+    __slots__ = ("_is_requested", "_lost_processes", "_lost_with_nodes", "not_before", "size")
 
     def __init__(self, size: PoolSize) -> None:
         self.size = size
         self._is_requested = False  # because all processes are busy
         self._lost_processes = 0  # to be replaced; several end at once if their node fails
-        self._not_before = 0.0
+        self._lost_with_nodes = 0  # how many of them ended with their node, or found no place
+        self.not_before = 0.0
 
     def request(self) -> None:
         """Request one more process, because all are busy."""
         self._is_requested = True
 
-    def request_at(self, when: float) -> None:
-        """Request one more process at the time `when`, because a process ended by itself."""
+    def request_at(self, when: float, *, is_node_lost: bool) -> None:
+        """Request one more process at the time `when`, because a process ended by itself or with
+        its node."""
         self._lost_processes += 1
-        self._not_before = when
+        self._lost_with_nodes += is_node_lost
+        self.not_before = when
 
     def stop(self) -> None:
         """Start no more processes, until `reset`."""
-        self._not_before = math.inf
+        self.not_before = math.inf
 
     def reset(self) -> None:
         """Forget the delay, a `stop` and the lost processes, because a restart was requested."""
-        self._not_before = 0.0
-        self._lost_processes = 0
+        self.not_before = 0.0
+        self._lost_processes = self._lost_with_nodes = 0
 
     def cancel(self) -> None:
         """Withdraw all requests."""
-        self._is_requested, self._lost_processes = False, 0
+        self._is_requested = False
+        self._lost_processes = self._lost_with_nodes = 0
 
     def next_due(self) -> float:
         """Return the time at which to start one more process; infinity if none is requested."""
-        return self._not_before if self._is_requested or self._lost_processes else math.inf
+        return self.not_before if self._is_requested or self._lost_processes else math.inf
 
-    def take_due(self, now: float) -> bool:
-        """Return whether to start one more process now. If so, withdraw the request of a busy pool
-        and one of the lost processes, because one new process serves both."""
+    def take_due(self, now: float, limit: int) -> int:
+        """Return how many processes to start now, at most `limit`, and withdraw their requests. The
+        request of a busy pool is withdrawn with one of a lost process, because one new process
+        serves both."""
         if now < self.next_due():
-            return False
-        self._lost_processes = max(0, self._lost_processes - 1)
+            return 0
+        count = min(max(self._lost_with_nodes, 1), limit)
+        self._lost_with_nodes = max(0, self._lost_with_nodes - count)
+        self._lost_processes = max(0, self._lost_processes - count)
         self._is_requested = False
-        return True
+        return count
 
 
 class Recovery:
@@ -113,6 +132,7 @@ class Recovery:
         "_is_exit_0_crash",
         "_lost_while_starting",
         "_now",
+        "_places_missed",
         "_processes",
         "_queue",
         "_status",
@@ -138,7 +158,9 @@ class Recovery:
         self._status = status
         self._processes = processes
         self._wake = wake
-        self._lost_while_starting: list[ExthostError] = []
+        # A tuple, because it is nearly always empty, and all empty tuples are one object.
+        self._lost_while_starting: tuple[ExthostError, ...] = ()
+        self._places_missed = 0  # starts in a row that the cluster had no place for
         self.restart_at = math.inf
         self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
         name = dialect.traits.breaker_name.format(id=spec.id)
@@ -152,7 +174,7 @@ class Recovery:
         the breaker stays as it is until the new process is ready."""
         self.restarts.forgive()
         self.growth.reset()
-        self._lost_while_starting.clear()
+        self._lost_while_starting = ()
         self._status.lost_process = None
         if self._status.state is not State.READY:
             self.restart_at = math.inf
@@ -163,8 +185,9 @@ class Recovery:
         session, status = worker.session, self._status
         error = session.closed_error("")  # the error is not about one call
         is_clean = self._is_clean_exit(session)
+        is_lost = session.diagnostics.is_lost
         # A retired process ended without a fault, because it could take no other call.
-        by_host = session.retired or is_clean or isinstance(error, Refused)
+        by_host = session.retired or is_clean or is_lost or isinstance(error, Refused)
         has_served = self._processes.has_served(worker)
         self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_host=by_host)
         if isinstance(error, Refused):
@@ -180,7 +203,7 @@ class Recovery:
                 return
             self.open_breaker()
         if self._processes.workers:
-            self.on_worker_lost(error, is_wanted_end=by_host)
+            self.on_worker_lost(error, is_wanted_end=by_host and not is_lost, is_node_lost=is_lost)
             return
         status.ready_at = None
         if status.state is not State.READY:
@@ -192,7 +215,7 @@ class Recovery:
                 self.restarts.forgive()
                 self.restarts.started()
             elif not by_host:
-                self._lost_while_starting.append(error)
+                self._lost_while_starting += (error,)
             # The life-cycle table has no single event from `ready` to `starting`.
             status.apply_event(Event.WILL_RETRY, error.message)
             status.apply_event(Event.ASKED_AGAIN)
@@ -200,7 +223,7 @@ class Recovery:
         if is_clean:
             status.apply_event(Event.REST, "it ended by itself, with the status 0")
             return
-        self.on_last_ended(error)
+        self.on_last_ended(error, is_node_lost=is_lost)
 
     def _is_clean_exit(self, session: Session) -> bool:
         """Return whether a process ended by itself in a way that is not a crash in its dialect."""
@@ -209,12 +232,37 @@ class Recovery:
         status = session.lifetime.child.see_exit()
         return status is not None and status.code == 0
 
-    def on_worker_lost(self, error: ExthostError, *, is_wanted_end: bool = False) -> None:
+    def _decide(self, error: ExthostError, *, is_node_lost: bool) -> Decision:
+        """Return what follows from the end, or the failed start, of a process."""
+        is_unplaced = self._is_unplaced(error)
+        if not is_node_lost and not is_unplaced:
+            return self.restarts.decide(error)
+        # Of starts that fail together only the first counts: it has set the delay.
+        if is_unplaced and self._now() >= self.growth.not_before:
+            self._places_missed += 1
+        if not self._places_missed:
+            return Again(0.0)
+        doubled = _FIRST_PLACE_DELAY_S * 2.0 ** min(self._places_missed - 1, 10)
+        return Again(min(doubled, _MAX_PLACE_DELAY_S))
+
+    def _is_unplaced(self, error: ExthostError) -> bool:
+        """Return whether a start failed because the cluster had no place for the process."""
+        return _has_no_place(error) and self.restarts.has_been_ready
+
+    def take_due(self, now: float) -> int:
+        """Return how many processes of the pool to start now. If the last start found no place, one
+        start tries whether there is one again."""
+        return self.growth.take_due(now, 1 if self._places_missed else self.growth.size.max)
+
+    def on_worker_lost(
+        self, error: ExthostError, *, is_wanted_end: bool = False, is_node_lost: bool = False
+    ) -> None:
         """Handle the end, or the failed start, of one process of a pool while another is ready."""
-        decision = self.restarts.decide(error)
+        decision = self._decide(error, is_node_lost=is_node_lost)
         match decision:
             case Again(delay):
-                self.growth.request_at(self._now() + delay)
+                is_node_lost = is_node_lost or self._is_unplaced(error)
+                self.growth.request_at(self._now() + delay, is_node_lost=is_node_lost)
             case GiveUp():
                 self.growth.stop()
         if not is_wanted_end:
@@ -226,11 +274,12 @@ class Recovery:
     def on_start_failed(self, error: ExthostError) -> None:
         """Handle the failed start of one process of a pool while others are starting and none is
         ready."""
-        self._lost_while_starting.append(error)
+        self._lost_while_starting += (error,)
 
     def on_worker_ready(self) -> None:
         """Handle the processes that were lost before this one was ready."""
-        lost, self._lost_while_starting = self._lost_while_starting, []
+        self._places_missed = 0
+        lost, self._lost_while_starting = self._lost_while_starting, ()
         for error in lost:
             self.on_worker_lost(error)
 
@@ -250,15 +299,16 @@ class Recovery:
     def on_node_draining(self) -> None:
         """Handle a cluster node that is being drained. A process on another node replaces the one
         there, which ends when its calls have ended."""
+        self._processes.on_node_draining()
         self.growth.request()
         self._wake()
 
-    def on_last_ended(self, error: ExthostError) -> None:
+    def on_last_ended(self, error: ExthostError, *, is_node_lost: bool = False) -> None:
         """Handle the end, or the failed start, of the last process, as the policy decides."""
         status = self._status
         is_failed_start = status.state is State.STARTING
         status.cause = error
-        self._lost_while_starting.clear()
+        self._lost_while_starting = ()
         if isinstance(error, Refused):
             self.give_up(Event.REFUSE, error)
             return
@@ -272,7 +322,7 @@ class Recovery:
         if self.breaker.is_open:
             self.open_breaker()
             return
-        decision = self.restarts.decide(error)
+        decision = self._decide(error, is_node_lost=is_node_lost)
         match decision:
             case GiveUp(reason):
                 self.give_up(Event.GAVE_UP, error, reason)
@@ -282,6 +332,8 @@ class Recovery:
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
                 retry = self.restarts.plan_retry(delay)
+                if is_node_lost or _has_no_place(error):
+                    retry = Retry(self._places_missed + 1, None, delay)
                 reason = f"{error.message}; {retry}"
                 status.apply_event(lifecycle_event_for(decision), reason, retry)
                 self.restart_at = self._now() + delay
@@ -337,3 +389,10 @@ class Recovery:
             self._queue.fail_waiting(make_waiting_error)
         self.breaker.reject_calls()
         self._wake()
+
+
+def _has_no_place(error: ExthostError) -> bool:
+    """Return whether no node could run a process, or its node was lost during the start."""
+    from exthost.cluster.placement_errors import PlacementFailed  # imported lazily: few need it
+
+    return isinstance(error, PlacementFailed)

@@ -55,6 +55,11 @@ class RestartTracker:
         return self._history.crashes > 0
 
     @property
+    def has_been_ready(self) -> bool:
+        """Whether any process was ready since a restart was last requested."""
+        return self._history.has_been_ready
+
+    @property
     def is_automatic(self) -> bool:
         """Whether the policy starts a process again by itself after one has ended."""
         return self._policy.strategy in ("immediate", "exponential")
@@ -67,9 +72,10 @@ class RestartTracker:
         """Record that a process finished its handshake."""
         self._history = self._history.ready(self._now())
 
-    def start_failed(self) -> None:
-        """Record that a process did not get ready."""
-        self._history = self._history.ended(self._policy, self._now())
+    def start_failed(self, *, is_unplaced: bool = False) -> None:
+        """Record that a process did not get ready. `is_unplaced`: a cluster had no place for it,
+        which is not its fault."""
+        self._history = self._history.ended(self._policy, self._now(), by_host=is_unplaced)
 
     def worker_ended(self, ready_at: float, *, has_served: bool, by_host: bool) -> None:
         """Record that a process has ended that had been ready. `has_served`: it answered a call.

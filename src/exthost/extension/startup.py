@@ -370,6 +370,7 @@ class Start:
     seconds       how long the handshake took
     tool_refresh  requests the tools again when they have changed; set with `session`
     replaces      whether the process replaces the ready ones
+    has_made_room whether the process that it replaces was dismissed already
     was_killed    whether `kill` ended the process, so that its exit does not cause a fallback
     """
 
@@ -379,24 +380,21 @@ class Start:
         first_id: int | None,
         *,
         replaces: bool,
-        on_done: Callable[[], None],
+        on_done: Callable[[Start], None],
     ) -> None:
         """`first_id` is the id of the first request; None means the dialect's first id. `on_done`
-        is called when the start has succeeded or failed."""
+        is called with this object when the start has succeeded or failed."""
         self._starter = starter
         self.session: Session | None = None
         self._launch: Launch | None = None
         self.offer = NO_OFFER
         self.replaces = replaces
+        self.has_made_room = False
         self.seconds = 0.0
         self.was_killed = False
         self._lost_template = False
         self._task = starter.queue.loop.create_task(self._run(first_id))
-        self._task.add_done_callback(lambda _: on_done())
-
-    @property
-    def done(self) -> bool:
-        return self._task.done()
+        self._task.add_done_callback(lambda _: on_done(self))
 
     def result(self) -> Session:
         """Return the open session, or raise the error of the start."""

@@ -13,7 +13,8 @@ already. The next process is started after the one that ended is reaped.
 **A restart loses no call.** A restart of an extension that is ready starts a process beside the
 running ones. If the new process becomes ready, it replaces the old ones in one step, and they end
 when their calls have ended. If it does not, the old ones stay in use, and the restart raises the
-error. The extension is `ready` all the time.
+error. The extension is `ready` all the time. A pool on other nodes is replaced process by process.
+If the cluster has no room for one more, an old process ends first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
+from exthost.cluster.placement_errors import PlacementFailed
 from exthost.errors import ExthostError, Refused
 from exthost.extension.idle import IdleTimer
 from exthost.extension.isolation import SingleUseSession, is_isolated
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("exthost.extension")
+
+
+# How long the restart of a pool on other nodes waits for room for one more process.
+_SURGE_SECONDS = 1.0
 
 
 class Wakeup:
@@ -304,7 +310,9 @@ class Supervisor:
                 self.recovery.refuse(refused)
             return
         if status.state is State.READY:
-            self._launch(replaces=True)
+            if self._starter.spec.pool.engine is not None:
+                self.processes.mark_outdated()
+            self._replace_next()
             return
         self.recovery.begin_again()
         self._launch_all()
@@ -315,9 +323,19 @@ class Supervisor:
         for _ in range(1 if is_probe else self.recovery.growth.size.at_start):
             self._launch()
 
-    def _launch(self, *, replaces: bool = False) -> None:
+    def _replace_next(self) -> None:
+        """Start the process that replaces the ready ones, or the next of them."""
+        start = self._launch(replaces=True)
+        if self.processes.outdated:
+            self._loop.call_later(_SURGE_SECONDS, self._make_room, start)
+
+    def _make_room(self, start: Start) -> None:
+        if start in self.processes.starts and self._status.state is State.READY:
+            self.processes.make_room(start)
+
+    def _launch(self, *, replaces: bool = False) -> Start:
         self.recovery.restarts.started()
-        self.processes.start(replaces=replaces)
+        return self.processes.start(replaces=replaces)
 
     def _on_starts_finished(self, starts: list[Start]) -> None:
         """Handle starts that are done: first those that succeeded, because what follows from a
@@ -336,7 +354,7 @@ class Supervisor:
     def _add_worker(self, start: Start, session: Session) -> None:
         now = self._loop.time()
         old_workers = self.processes.find_replaced(start)
-        self.processes.add(session, now)
+        worker = self.processes.add(session, now)
         self.recovery.restarts.ready()
         self._status.record_process_ready(now, start.seconds)
         self._status.hide_secrets = session.diagnostics.hide_secrets
@@ -344,15 +362,19 @@ class Supervisor:
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:
             self._status.apply_event(Event.HANDSHAKE_DONE)
-        for worker in old_workers:  # now, so that the next call goes to the new process
-            self.processes.dismiss(worker)
+        for old_worker in old_workers:  # now, so that the next call goes to the new process
+            self.processes.dismiss(old_worker)
+        session.lifetime.child.on_node_draining(self.recovery.on_node_draining)
         if self.processes.workers_on_draining_nodes:
             self.recovery.growth.request()
-        session.lifetime.child.on_node_draining(self.recovery.on_node_draining)
-        self.idle.begin(now, self.processes.workers)
+        self.idle.begin(now, worker, self.processes.workers.values())
         if start.replaces:
             self.recovery.breaker.reset()
-            for _ in range(self.recovery.growth.size.at_start - len(self.processes.workers)):
+            if self.processes.outdated:
+                self._replace_next()
+            else:
+                self.processes.keep_outdated()
+            for _ in range(self.recovery.growth.size.at_start - self.processes.count):
                 self._launch()
         if isinstance(session, SingleUseSession):
             session.on_used = self._on_used
@@ -363,12 +385,16 @@ class Supervisor:
             self._on_session_ended(session)
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
-        self.recovery.restarts.start_failed()
+        is_unplaced = isinstance(error, PlacementFailed) and self.recovery.restarts.has_been_ready
+        self.recovery.restarts.start_failed(is_unplaced=is_unplaced)
         if self.processes.workers:
             if start.replaces:
                 id = self._queue.extension
                 _log.warning("[%s] the old process continues: %s", id, error.message)
                 self.recovery.restarts.forgive()
+                self.processes.keep_outdated()
+                if start.has_made_room:  # one process fewer than before
+                    self.recovery.growth.request()
                 if not self._commands.restart:
                     from exthost.extension.unavailable import kept_old_process_error
 
@@ -391,11 +417,10 @@ class Supervisor:
 
     def _on_used(self, session: SingleUseSession) -> None:
         """Dismiss a process that takes one call, which was just sent to it."""
-        for worker in self.processes.workers:
-            if worker.session is session:
-                self.processes.dismiss(worker)
-                self._wakeup.set()
-                return
+        worker = self.processes.workers.get(session)
+        if worker is not None:
+            self.processes.dismiss(worker)
+            self._wakeup.set()
 
     def _replace_used(self) -> None:
         """Start processes for the next calls. As many as the pool allows may be busy besides."""
@@ -419,18 +444,18 @@ class Supervisor:
         return bool(self.processes.starts) or self.recovery.growth.next_due() <= self._loop.time()
 
     def _fit_pool(self, now: float) -> None:
-        """Start one more process if it is due, or dismiss processes that were idle too long."""
+        """Start the processes that are due, or dismiss processes that were idle too long."""
         processes, size = self.processes, self.recovery.growth.size
-        is_idle = self.idle.is_over(now, processes.workers)
-        is_process_due = not processes.starts and self.recovery.growth.take_due(now)
+        is_idle = self.idle.is_over(now, processes.workers.values())
+        due_count = 0 if processes.starts else self.recovery.take_due(now)
         staying_count = len(processes.workers) - len(processes.workers_on_draining_nodes)
-        has_room = staying_count < size.max and not self.recovery.breaker.is_half_open
-        if is_process_due and has_room:
-            self._launch()
+        if due_count and staying_count < size.max and not self.recovery.breaker.is_half_open:
+            for _ in range(min(due_count, size.max - staying_count)):
+                self._launch()
             return
         if processes.starts or not is_idle:
             return
-        for worker in processes.workers[size.when_idle :]:
+        for worker in list(processes.workers.values())[size.when_idle :]:
             processes.dismiss(worker)
         if not processes.workers:
             self._status.ready_at = None

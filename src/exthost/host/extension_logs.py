@@ -75,7 +75,8 @@ class ExtensionLogs:
         ]
 
     def _on_log_line(self, line: LogLine) -> None:
-        self._add(line.extension, line.level, line.source, line.text)
+        source = f"{line.source}@{_one_word(line.node)}" if line.node else line.source
+        self._add(line.extension, line.level, source, line.text)
 
     def _on_state_changed(self, change: StateChanged) -> None:
         reason = f": {change.reason}" if change.reason else ""
@@ -88,11 +89,11 @@ class ExtensionLogs:
 
     def _on_spawned(self, spawned: Spawned) -> None:
         # The arguments are left out, because they may contain a secret.
-        text = f"process {spawned.pid}: {spawned.argv[0]}"
+        text = f"process {spawned.pid}{_format_node(spawned.node)}: {spawned.argv[0]}"
         self._add(spawned.extension, logging.INFO, HOST_SOURCE, text)
 
     def _on_exited(self, exited: Exited) -> None:
-        text = f"process {exited.pid} {exited.status}"
+        text = f"process {exited.pid}{_format_node(exited.node)} {exited.status}"
         self._add(exited.extension, logging.INFO, HOST_SOURCE, text)
 
     def _on_process_lost(self, lost: ProcessLost) -> None:
@@ -121,6 +122,16 @@ class ExtensionLogs:
         self._write_pending()
         for file in self._files.values():
             file.close()
+
+
+def _format_node(node: str) -> str:
+    """Return the node of a process as words after its pid; "" for this machine."""
+    return f" on node {node}" if node else ""
+
+
+def _one_word(node: str) -> str:
+    """Return the name of a node without spaces, which separate the fields of a line."""
+    return "_".join(node.split())
 
 
 class _LogFile(RotatingFileHandler):

@@ -14,6 +14,7 @@ In reading order:
     small_files      reads the beginning of a file that is not trusted
     private_mounts   starts a process where another user can reach files in closed folders
     memory_file      files in memory, without a path
+    pipe_ends        the host's ends of the pipes; for another node they have no descriptors
     stdin_writer     a non-blocking writer to the child's stdin
     stdout_reader    reads the child's stdout and cuts it into frames
     stdout_loan      lets other threads read the child's stdout for a while

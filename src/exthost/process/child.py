@@ -31,13 +31,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from exthost.model.launch_plan import NO_CEILING
 from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitWatch
 from exthost.process.init_channel import InitChannel
 from exthost.process.memory_file import memory_file
+from exthost.process.pipe_ends import FdReadEnd, FdWriteEnd
 from exthost.process.procfs import children_of, kill_children, wrapper_processes
 from exthost.process.program_check import check_program
 
 if TYPE_CHECKING:
+    import asyncio
+
     from exthost.model.launch_plan import LaunchPlan
     from exthost.process import cgroups
     from exthost.process.exit_status import ExitStatus
@@ -190,6 +194,8 @@ class Child:
 
     node = ""
     is_node_draining = False
+    is_node_silent = False
+    node_usage = 0.0, 0
 
     def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Do nothing: only a process on another node is replaced because its node is drained."""
@@ -239,6 +245,18 @@ class Child:
         """A file descriptor that becomes readable when the process has exited."""
         assert self._watch is not None
         return self._watch.fd
+
+    def pipe_ends(self) -> PipeEnds:
+        """Return the host's ends of the pipes."""
+        return PipeEnds(FdWriteEnd(self.stdin), FdReadEnd(self.stdout), FdReadEnd(self.stderr))
+
+    def watch_exit(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Call `callback` in this event loop when the process has exited, until `unwatch_exit`."""
+        loop.add_reader(self.exit_fd, callback)
+
+    def unwatch_exit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop calling the function of `watch_exit`."""
+        loop.remove_reader(self.exit_fd)
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Have the watchdog enforce the limits in the plan's `ceiling`, if there are any.

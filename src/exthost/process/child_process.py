@@ -7,18 +7,29 @@ process on another node of a cluster.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
+
     from exthost.process.exit_status import ExitStatus
     from exthost.process.network_proxy import NetworkProxy
+    from exthost.process.pipe_ends import ReadEnd, WriteEnd
+
+
+class PipeEnds(NamedTuple):
+    """The host's ends of the three pipes to a process."""
+
+    stdin: WriteEnd
+    stdout: ReadEnd
+    stderr: ReadEnd
 
 
 class ChildProcess(Protocol):
-    """A process, with the host's ends of the pipes to its stdin, stdout and stderr. `spawn_seconds`
-    is how long the spawn took, `closed_paths` are the paths in its writable folders that it cannot
-    write. `network_proxy` is the proxy by which it reaches the hosts of its permissions; None if it
-    has none."""
+    """A process, and the pipes to its stdin, stdout and stderr. `spawn_seconds` is how long the
+    spawn took, `closed_paths` are the paths in its writable folders that it cannot write.
+    `network_proxy` is the proxy by which it reaches the hosts of its permissions; None if it has
+    none."""
 
     argv: tuple[str, ...]
     closed_paths: tuple[str, ...]
@@ -26,9 +37,9 @@ class ChildProcess(Protocol):
     network_proxy: NetworkProxy | None
     pid: int
     spawn_seconds: float
-    stdin: int
-    stdout: int
-    stderr: int
+
+    def pipe_ends(self) -> PipeEnds:
+        """Return the host's ends of the pipes."""
 
     @property
     def node(self) -> str:
@@ -36,7 +47,17 @@ class ChildProcess(Protocol):
 
     @property
     def is_node_draining(self) -> bool:
-        """Whether the node is being drained: its processes are to be replaced on other nodes."""
+        """Whether the process is to be replaced on another node: its node is being drained, or has
+        more processes of the pool than another node."""
+
+    @property
+    def is_node_silent(self) -> bool:
+        """Whether nothing was heard of the node for a while, so that calls should avoid it."""
+
+    @property
+    def node_usage(self) -> tuple[float, int]:
+        """The seconds of processor time and the bytes of memory that the process uses, as its node
+        has reported them; zeros for this machine."""
 
     def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the draining of the node begins; immediately, if it has begun."""
@@ -45,9 +66,11 @@ class ChildProcess(Protocol):
     def has_cgroup(self) -> bool:
         """Whether the process is in a cgroup made for it."""
 
-    @property
-    def exit_fd(self) -> int:
-        """A file descriptor that becomes readable when the process has exited."""
+    def watch_exit(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Call `callback` in this event loop when the process has exited, until `unwatch_exit`."""
+
+    def unwatch_exit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop calling the function of `watch_exit`."""
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Enforce the limits in the `ceiling` of the launch plan, if there are any. `call_in_loop`

@@ -8,8 +8,8 @@ buffer, from which the bytes are copied once.
 
 import fcntl
 import mmap
-import os
 import threading
+from collections.abc import Callable
 from functools import cache
 
 # Large enough that a large message needs few reads, small enough for the cache of one core.
@@ -29,13 +29,13 @@ _KEPT_BYTES = 8 * 1024 * 1024
 _buffers = threading.local()
 
 
-def read_large(fd: int, size: int) -> memoryview | bytes:
+def read_large(read_into: Callable[[memoryview], int], size: int) -> memoryview | bytes:
     """Return at most `size` of the bytes that are in the pipe, b"" at its end. They are valid until
-    the next call in this thread."""
+    the next call in this thread. `read_into` reads into a buffer and returns the number."""
     buffer: memoryview | None = getattr(_buffers, "buffer", None)
     if buffer is None:
         buffer = _buffers.buffer = memoryview(bytearray(REUSED_BUFFER_BYTES))
-    count = os.readv(fd, [buffer[:size]])
+    count = read_into(buffer[:size])
     return buffer[:count] if count else b""
 
 

@@ -5,12 +5,12 @@ reader then waits in the queue of the event loop (`flood_queue.py`), and reads i
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from time import perf_counter
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.flood_queue import TurnEnd, flood_queue
+from exthost.process.pipe_ends import ReadEnd
 
 # The size of a read, and of a read during a flood. Handling the latter takes a few hundredths of a
 # millisecond.
@@ -24,23 +24,22 @@ _BYTES_PER_UNIT = 128
 class StderrReader:
     """Reads one pipe, from its creation until `close`."""
 
-    __slots__ = ("_fd", "_is_flooded", "_loop", "_on_data", "_queue", "budget")
+    __slots__ = ("_is_flooded", "_loop", "_on_data", "_pipe", "_queue", "budget")
 
     def __init__(
-        self, fd: int, loop: asyncio.AbstractEventLoop, on_data: Callable[[bytes], None]
+        self, pipe: ReadEnd, loop: asyncio.AbstractEventLoop, on_data: Callable[[bytes], None]
     ) -> None:
-        os.set_blocking(fd, False)
-        self._fd = fd  # -1 after `close`
+        self._pipe: ReadEnd | None = pipe  # None after `close`
         self._loop = loop
         self._on_data = on_data
         self._queue = flood_queue(loop)
         self._is_flooded = False
         self.budget = FloodBudget(PIPE_RATE)
-        loop.add_reader(fd, self._on_readable)
+        pipe.watch(loop, self._on_readable)
 
     def _on_readable(self) -> None:
-        if self._is_flooded:
-            self._loop.remove_reader(self._fd)
+        if self._is_flooded and self._pipe is not None:
+            self._pipe.unwatch(self._loop)
             self._queue.add(self)
         elif (size := self._read(_READ_BYTES)) is not None:
             now, units = self._loop.time(), 1 + size // _BYTES_PER_UNIT
@@ -53,19 +52,19 @@ class StderrReader:
             self.budget.charge(1 + size // _BYTES_PER_UNIT, self._loop.time())
             if perf_counter() >= end:
                 return TurnEnd.MORE
-        if self._fd >= 0:
+        if self._pipe is not None:
             now = self._loop.time()
             others = self._queue.others
             self._is_flooded = not (self.budget.has_recovered(now) and others.has_recovered(now))
-            self._loop.add_reader(self._fd, self._on_readable)
+            self._pipe.watch(self._loop, self._on_readable)
         return TurnEnd.EMPTY
 
     def _read(self, size: int) -> int | None:
         """Read once. Return the number of bytes; None if there are none now, or at the end."""
-        if self._fd < 0:
+        if self._pipe is None:
             return None
         try:
-            data = os.read(self._fd, size)
+            data = self._pipe.read(size)
         except BlockingIOError:
             return None
         except OSError:
@@ -82,8 +81,8 @@ class StderrReader:
             max_bytes -= size
 
     def close(self) -> None:
-        """Stop reading for good. The descriptor stays open."""
-        if self._fd >= 0:
-            self._loop.remove_reader(self._fd)
+        """Stop reading for good. The pipe stays open."""
+        if self._pipe is not None:
+            self._pipe.unwatch(self._loop)
             self._queue.remove(self)
-            self._fd = -1
+            self._pipe = None

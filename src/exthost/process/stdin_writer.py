@@ -9,17 +9,13 @@ is for the loop's thread alone.
 """
 
 import asyncio
-import fcntl
-import os
-import sys
-import termios
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 
-from exthost.process.large_reads import widen
+from exthost.process.pipe_ends import WriteEnd
 
 # The pipe is enlarged for a message of more bytes than this, the default size of a pipe: a message
 # that does not fit into the pipe needs many small writes.
@@ -38,7 +34,7 @@ class StdinWriter:
 
     lock           protects the writer, since several threads may write
     stall_seconds  after this long without a read by the child, `on_stall` is called
-    close_pipe     closes the file descriptor
+    close_pipe     closes the pipe
     on_broken      is called when the child has closed its stdin or has exited
 
     The callbacks are called in the thread of the event loop, except `close_pipe`, which is called
@@ -49,13 +45,13 @@ class StdinWriter:
         "_backlog",
         "_close_pipe",
         "_drain_waiters",
-        "_fd",
         "_gathered",
         "_is_wide",
         "_lock",
         "_loop",
         "_on_broken",
         "_on_stall",
+        "_pipe",
         "_thread",
         "_timer",
         "_unread_at_end",
@@ -66,7 +62,7 @@ class StdinWriter:
 
     def __init__(
         self,
-        fd: int,
+        pipe: WriteEnd,
         loop: asyncio.AbstractEventLoop,
         lock: AbstractContextManager[object],
         *,
@@ -75,8 +71,7 @@ class StdinWriter:
         on_stall: Callable[[], None],
         on_broken: Callable[[], None],
     ) -> None:
-        os.set_blocking(fd, False)
-        self._fd: int | None = fd
+        self._pipe: WriteEnd | None = pipe
         self._loop = loop
         self._lock = lock
         self._thread = threading.get_ident()
@@ -95,11 +90,11 @@ class StdinWriter:
 
     def write(self, data: bytes) -> None:
         """Write what fits into the pipe now, and the rest when there is room."""
-        if self._backlog or self._gathered or self._fd is None or len(data) > WIDEN_FROM_BYTES:
+        if self._backlog or self._gathered or self._pipe is None or len(data) > WIDEN_FROM_BYTES:
             self.write_parts(data)
             return
         try:
-            done = os.write(self._fd, data)
+            done = self._pipe.write(data)
         except BlockingIOError:
             done = 0
         except OSError:
@@ -111,7 +106,7 @@ class StdinWriter:
     def write_parts(self, *parts: bytes) -> None:
         """Write a message in parts, so that a large message need not be copied to join it with the
         header and trailer of its frame."""
-        if self._fd is None:
+        if self._pipe is None:
             return
         if self._gathered:  # frames that were gathered earlier are written first
             self._flush_gathered()
@@ -121,9 +116,9 @@ class StdinWriter:
         size = sum(map(len, parts))
         if size > WIDEN_FROM_BYTES and not self._is_wide:
             self._is_wide = True
-            widen(self._fd)
+            self._pipe.widen()
         try:
-            done = os.writev(self._fd, parts)
+            done = self._pipe.writev(parts)
         except BlockingIOError:
             done = 0
         except OSError:
@@ -153,18 +148,14 @@ class StdinWriter:
     def unread_bytes(self) -> int:
         """Return how many bytes the child has not read yet. If the pipe is closed, return how many
         it had not read then; at least 1 if the pipe had broken before, since a write was lost."""
-        if self._fd is None:
+        if self._pipe is None:
             return self._unread_at_end
-        try:
-            in_pipe = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
-        except OSError:  # some systems support this ioctl only at the reading end
-            return self.unwritten_bytes
-        return self.unwritten_bytes + int.from_bytes(in_pipe, sys.byteorder)
+        return self.unwritten_bytes + self._pipe.unread_bytes()
 
     async def drained(self) -> None:
         """Wait until everything is in the pipe, or the pipe is closed. Only in the loop's
         thread."""
-        if self._backlog and self._fd is not None:
+        if self._backlog and self._pipe is not None:
             future = self._loop.create_future()
             if self._drain_waiters is None:
                 self._drain_waiters = []
@@ -174,7 +165,7 @@ class StdinWriter:
     def close(self) -> bool:
         """Close the pipe: the child reads end-of-file. Return False if bytes were dropped."""
         with self._lock:
-            if self._fd is None:
+            if self._pipe is None:
                 return True
             if self._gathered:  # still written, as far as the pipe has room
                 self._flush_gathered()
@@ -183,7 +174,7 @@ class StdinWriter:
             self._unwatch()
             self._backlog = None
             self.unwritten_bytes = 0
-            self._fd = None
+            self._pipe = None
             self._close_pipe()
             return clean
 
@@ -218,28 +209,28 @@ class StdinWriter:
                 self._loop.call_soon_threadsafe(self._watch)
 
     def _watch(self) -> None:
-        if self._fd is not None and self._backlog:
-            self._loop.add_writer(self._fd, self._on_writable)
+        if self._pipe is not None and self._backlog:
+            self._pipe.watch(self._loop, self._on_writable)
             self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _unwatch(self) -> None:
         if self._drain_waiters:
             waiters, self._drain_waiters = self._drain_waiters, None
             self._loop.call_soon_threadsafe(_resolve, waiters)
-        if self._watching and self._fd is not None:
+        if self._watching and self._pipe is not None:
             self._watching = False
-            self._loop.remove_writer(self._fd)
+            self._pipe.unwatch(self._loop)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _on_writable(self) -> None:
         with self._lock:
-            if self._fd is None or not self._backlog:
+            if self._pipe is None or not self._backlog:
                 self._unwatch()
                 return
             try:
-                done = write_backlog(self._fd, self._backlog)
+                done = write_backlog(self._pipe.writev, self._backlog)
             except BlockingIOError:
                 return
             except OSError:
@@ -276,11 +267,12 @@ def _resolve(waiters: list["asyncio.Future[None]"]) -> None:
             future.set_result(None)
 
 
-def write_backlog(fd: int, backlog: deque[bytes | memoryview]) -> int:
-    """Write what a file descriptor in non-blocking mode accepts now, and remove it from the
-    backlog. Return the number of bytes. Raises BlockingIOError, or OSError if the other end is
-    closed."""
-    written = done = os.writev(fd, tuple(islice(backlog, _MAX_BUFFERS)))
+def write_backlog(
+    writev: Callable[[Sequence[bytes | memoryview]], int], backlog: deque[bytes | memoryview]
+) -> int:
+    """Write what `writev` accepts now without blocking, and remove it from the backlog. Return the
+    number of bytes. Raises BlockingIOError, or OSError if the other end is closed."""
+    written = done = writev(tuple(islice(backlog, _MAX_BUFFERS)))
     while done:
         first = backlog.popleft()
         if done < len(first):

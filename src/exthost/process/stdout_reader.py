@@ -1,6 +1,6 @@
 """Reads the stdout of a process, and passes the frames to the callback `on_items`.
 
-Small reads use `os.read`. Inside a large frame, bytes are read directly into the memory of the
+Small reads return new bytes. Inside a large frame, bytes are read directly into the memory of the
 frame. Reading can be paused: the pipe then fills, and the process blocks (back-pressure).
 
 **Fairness.** Many frames serve no call, such as log messages, but take time of the event loop.
@@ -16,17 +16,16 @@ the pipe until it takes it back.
 """
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from os import read
 from time import perf_counter, thread_time
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget, message_units
 from exthost.process.flood_queue import TurnEnd, flood_queue
 from exthost.process.large_frame_queue import SHARED_READ_BYTES, large_frame_queue
-from exthost.process.large_reads import allocate_message, read_large, widen
+from exthost.process.large_reads import allocate_message, read_large
+from exthost.process.pipe_ends import ReadEnd
 from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Framing, Item
 
@@ -62,7 +61,6 @@ class StdoutReader:
     call."""
 
     __slots__ = (
-        "_fd",
         "_framing",
         "_is_finishing",
         "_is_returning",
@@ -75,6 +73,7 @@ class StdoutReader:
         "_memory_timer",
         "_on_end",
         "_pending",
+        "_pipe",
         "_queue",
         "budget",
         "first_output",
@@ -90,15 +89,14 @@ class StdoutReader:
 
     def __init__(
         self,
-        fd: int,
+        pipe: ReadEnd,
         framing: Framing,
         loop: asyncio.AbstractEventLoop,
         on_items: Callable[[list[Item]], None],
         on_end: Callable[[], None],
         may_serve_call: Callable[[bytes], bool],
     ) -> None:
-        os.set_blocking(fd, False)
-        self._fd = fd
+        self._pipe = pipe
         self._framing = framing
         self._loop = loop
         self.on_items = on_items
@@ -121,7 +119,7 @@ class StdoutReader:
         self.loan: StdoutLoan | None = None  # while it is lent; `is_reading` is False then
         self._is_returning = False  # whether a loan has ended, and `loan` is still set
         self.reads_of_last_loan = 0
-        self.may_lend = CAN_LEND
+        self.may_lend = CAN_LEND and pipe.fd >= 0
 
     def resume(self) -> None:
         """Start reading, or continue after `pause` or a loan."""
@@ -132,7 +130,7 @@ class StdoutReader:
             if self._pending:
                 self._queue.add(self)
             else:
-                self._loop.add_reader(self._fd, self.read_now)
+                self._pipe.watch(self._loop, self.read_now)
 
     def finish(self, *, force: bool = False) -> None:
         """Read the rest without waiting for a turn, after the process has exited. The pipe holds
@@ -152,7 +150,7 @@ class StdoutReader:
         """Stop reading until `resume`. The output stays in the pipe."""
         if self.is_reading:
             self.is_reading = False
-            self._loop.remove_reader(self._fd)
+            self._pipe.unwatch(self._loop)
             if self.is_flooded:
                 self._queue.remove(self)
             self._large_frames.remove(self)
@@ -173,11 +171,11 @@ class StdoutReader:
         if not is_plain or not self.may_lend:
             return None
         try:
-            self.loan = StdoutLoan(self._fd)
+            self.loan = StdoutLoan(self._pipe.fd)
         except OSError:  # too many open files
             return None
         self.is_reading = self._is_returning = False
-        self._loop.remove_reader(self._fd)
+        self._pipe.unwatch(self._loop)
         return self.loan
 
     def take_back(self) -> None:
@@ -210,7 +208,7 @@ class StdoutReader:
 
     def allow_loans(self, are_allowed: bool) -> None:
         """Set whether other threads may read frames. If not, `on_items` gets every frame."""
-        self.may_lend = are_allowed and CAN_LEND
+        self.may_lend = are_allowed and CAN_LEND and self._pipe.fd >= 0
         if not are_allowed:
             self.take_back()
 
@@ -221,19 +219,19 @@ class StdoutReader:
     def read_now(self) -> None:
         """Read once, and pass on the frames that are complete. During a flood, wait for a turn."""
         if self.is_flooded:
-            self._loop.remove_reader(self._fd)
+            self._pipe.unwatch(self._loop)
             self._queue.add(self)
             return
         framing, data = self._framing, b""
         if framing.read_size > READ_BYTES:
             if self._large_frames.is_shared(self):
-                self._loop.remove_reader(self._fd)
+                self._pipe.unwatch(self._loop)
                 self._large_frames.add(self)
             else:
                 self.read_large_frame(LARGE_READ_BYTES)
             return
         try:
-            data = read(self._fd, framing.read_size)
+            data = self._pipe.read(framing.read_size)
             if self._keeps_first_output:
                 self.first_output += data[: FIRST_BYTES - len(self.first_output)]
             items = framing.feed(data) if data else None
@@ -260,13 +258,13 @@ class StdoutReader:
         if self._is_frame_unawaited():
             self.is_flooded = True
             self._large_frames.readers.discard(self)
-            self._loop.remove_reader(self._fd)
+            self._pipe.unwatch(self._loop)
             self._queue.add(self)
             return False
         try:
             items, _ = self._read_large(size)
         except BlockingIOError:
-            self._loop.add_reader(self._fd, self.read_now)
+            self._pipe.watch(self._loop, self.read_now)
             return False
         except OSError:
             items = None
@@ -277,7 +275,7 @@ class StdoutReader:
             return True
         self._pass_on_large(items)
         if self.is_reading and not self._pending:
-            self._loop.add_reader(self._fd, self.read_now)
+            self._pipe.watch(self._loop, self.read_now)
         return False
 
     def _is_frame_unawaited(self) -> bool:
@@ -310,7 +308,7 @@ class StdoutReader:
                 if self.is_flooded:
                     self._pending = deque(items[start + _ITEMS_AT_ONCE :])
                     if self.is_reading:
-                        self._loop.remove_reader(self._fd)
+                        self._pipe.unwatch(self._loop)
                         self._queue.add(self)
                     return
 
@@ -350,14 +348,14 @@ class StdoutReader:
                 items, count = self._read_large(_FLOOD_LARGE_READ_BYTES)
             else:
                 size = _FLOOD_LARGE_READ_BYTES if is_unawaited else _FLOOD_READ_BYTES
-                data = read(self._fd, size)
+                data = self._pipe.read(size)
                 items, count = framing.feed(data) if data else None, len(data)
         except BlockingIOError:
             now = self._loop.time()
             self.is_flooded = not (
                 self.budget.has_recovered(now) and self._queue.others.has_recovered(now)
             )
-            self._loop.add_reader(self._fd, self.read_now)
+            self._pipe.watch(self._loop, self.read_now)
             return False
         except OSError:
             items = None
@@ -376,16 +374,16 @@ class StdoutReader:
         framing = self._framing
         if not self._is_wide and not self.is_flooded:
             self._is_wide = True
-            widen(self._fd)
+            self._pipe.widen()
         is_alone = not self.is_flooded and not self._large_frames.is_shared(self)
         buffer = framing.read_buffer(partial(allocate_message, in_huge_pages=is_alone))
         if buffer is None:
-            data = read_large(self._fd, size)
+            data = read_large(self._pipe.read_into, size)
             items, count = framing.feed(data) if data else None, len(data)
         else:
             if self._memory_timer is None:
                 self._memory_timer = self._loop.call_later(_KEPT_SECONDS, self._release_memory)
-            count = os.readv(self._fd, [buffer[:size]])
+            count = self._pipe.read_into(buffer[:size])
             items = framing.commit(count) if count else None
         if framing.read_size > READ_BYTES and items is not None and not self.is_flooded:
             self._large_frames.readers.add(self)

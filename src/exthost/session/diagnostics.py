@@ -24,6 +24,7 @@ from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.flood_queue import TurnEnd, flood_queue
+from exthost.process.pipe_ends import ReadEnd
 from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
@@ -112,6 +113,7 @@ class Diagnostics:
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
         traits: Traits,
+        stderr: ReadEnd,
     ) -> None:
         self.extension = extension
         self.handshake: GeneratorHandler | None = None
@@ -132,7 +134,7 @@ class Diagnostics:
         self.suggest_grant: Callable[[str], str] | None = None
         self.hide_secrets: Callable[[str], str] = str
         self._hide_in_cut: Callable[[str], str] = str
-        self._stderr = StderrReader(child.stderr, loop, self._feed)
+        self._stderr = StderrReader(stderr, loop, self._feed)
 
     def use_secret_filter(self, secret_filter: SecretFilter) -> None:
         """Hide the secrets of this filter in logs, errors and evidence. Must be called before the
@@ -241,7 +243,7 @@ class Diagnostics:
     def _pass_on(self, source: str, level: int, text: str) -> None:
         text = self.hide_secrets(text)
         if LogLine in self._bus.listeners:
-            self._bus.publish(LogLine(self.extension, source, level, text))
+            self._bus.publish(LogLine(self.extension, source, level, text, self._child.node))
         if _log.isEnabledFor(level):
             _log.log(level, "[%s] %s", self.extension, text)
 

@@ -90,11 +90,11 @@ class ProcessLifetime:
         self._on_end = on_end
         self._on_exit = on_exit
         self._grace_timer: asyncio.TimerHandle | None = None
-        loop.add_reader(child.exit_fd, self._on_exit_seen)
+        child.watch_exit(loop, self._on_exit_seen)
 
     def _on_exit_seen(self) -> None:
         """Handle the exit of the process; its last output may still be in the pipes."""
-        self._loop.remove_reader(self.child.exit_fd)
+        self.child.unwatch_exit(self._loop)
         status = self.child.see_exit()
         if Exited in self._bus.listeners:
             self._diagnostics.drain_stderr()  # its last lines must be published before its exit

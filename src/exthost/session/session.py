@@ -97,7 +97,10 @@ class Session:
         self.conversation = Conversation(dialect, limits.max_message, first_id)
         # Reentrant, because an observer of the messages may send a notification.
         self.lock = threading.RLock()
-        self.diagnostics = Diagnostics(owner.extension, child, owner.bus, loop, dialect.traits)
+        stdin, stdout, stderr = child.pipe_ends()
+        self.diagnostics = Diagnostics(
+            owner.extension, child, owner.bus, loop, dialect.traits, stderr
+        )
         self._owner = owner
         self._stop_seconds = stop_seconds
         self.loop = loop
@@ -107,7 +110,7 @@ class Session:
         self.pending = self.conversation.pending
         self._send = self.conversation.send
         self._writer = StdinWriter(
-            child.stdin,
+            stdin,
             loop,
             self.lock,
             stall_seconds=limits.write,
@@ -117,7 +120,7 @@ class Session:
         )
         child.on_closed_stdin(self._on_broken_stdin)
         self._reader = StdoutReader(
-            child.stdout,
+            stdout,
             self.conversation.framing,
             loop,
             on_items=self._on_items,

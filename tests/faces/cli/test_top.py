@@ -98,6 +98,14 @@ def test_a_wide_terminal_shows_pid_and_uptime() -> None:
     assert "PID" not in table_lines([row("a")], 80)[0]
 
 
+def test_processes_on_other_nodes_add_a_column_with_their_node() -> None:
+    rows = [row("a", nodes={"node-7": 2}), row("b", nodes={"node-7": 1, "node-8": 1}), row("c")]
+    header, *lines = table_lines(rows, 120)
+    place = header.index("NODE")
+    assert [line[place : place + 12].rstrip() for line in lines] == ["node-7", "2 nodes", "-"]
+    assert "NODE" not in table_lines([row("c")], 120)[0]
+
+
 def test_a_config_with_a_lock_has_a_column_for_it() -> None:
     rows = [
         row("a", lock="locked"),

@@ -33,7 +33,7 @@ RECORDS = (
     REQUEST._replace(kind="reply", direction="received", data=None),
     REQUEST._replace(kind="failure", direction="received", data={"code": None, "message": "no"}),
     TraceRecord(2.0, "a", "notification", "received", pid=7, size=3, method="n"),
-    TraceRecord(2.0, "a", "stderr", text="a line"),
+    TraceRecord(2.0, "a", "stderr", text="a line", node="local-1"),
     TraceRecord(2.0, "a", "noise", "received", pid=7, size=2, data="not JSON", text="hi"),
     TraceRecord(2.0, "b", "request", "received", pid=8, size=2, id="text", method="ask", data=0),
 )

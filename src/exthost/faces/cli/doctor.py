@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from exthost.cluster.node_listener import check_certificates
 from exthost.cluster.ray_nodes import missing_ray_error
 from exthost.config import DiscoverySettings
 from exthost.config.discovery.configfile import ConfiguredExtensions
@@ -267,6 +268,8 @@ def _admission_findings(
             raise failed
         if spec.pool.engine == "ray" and (missing := missing_ray_error()) is not None:
             raise missing
+        if spec.pool.engine is not None and configured is not None:
+            check_certificates(configured.config.cluster)
     except ExthostError as error:
         return [_error_finding(error, spec)]
     findings = _unused_pattern_findings(spec, spec.declared_tools) if spec.declared_tools else []

@@ -13,7 +13,8 @@ def event_line(event: Any) -> str:
         why = f" ({event.reason})" if event.reason else ""
         return f"{event.extension}: {event.after}{why}"
     if isinstance(event, Exited):
-        return f"{event.extension}: process {event.pid} {event.status}"
+        place = f" on node {event.node}" if event.node else ""
+        return f"{event.extension}: process {event.pid}{place} {event.status}"
     if isinstance(event, ProcessLost):
         return f"{event.extension}: {event}"
     if isinstance(event, ManifestChanged):

@@ -195,7 +195,8 @@ def _show(args: Args, name: str, line: bytes, *, show_name: bool) -> None:
         return
     # A line has four fields. Fields that are missing, as in a damaged line, become "".
     time_text, level, source, message = (*text.split(" ", 3), "", "", "")[:4]
-    row: dict[str, Any] = {"time": time_text, "extension": name}
+    source, _, node = source.partition("@")
+    row: dict[str, Any] = {"time": time_text, "extension": name, "node": node}
     show_json(row | {"level": level, "source": source, "text": message})
 
 

@@ -30,6 +30,9 @@ _PROCESS_COLUMNS_WIDTH = 100
 
 # A further column, if the config has a lock.
 _LOCK_COLUMN = ("LOCK", 11, False)
+
+# A further column, if an extension has processes on other nodes.
+_NODE_COLUMN = ("NODE", 12, False)
 HEADER = ("ID", *(title for title, _, _ in COLUMNS), "LAST ERROR")
 
 _MIN_ID_WIDTH, _MAX_ID_WIDTH = 8, 32
@@ -104,10 +107,12 @@ def arrange(
 def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Return the header and one line for each row."""
     has_lock = any(row.get("lock") for row in rows)
+    has_nodes = any(row.get("nodes") for row in rows)
     has_process = width >= _PROCESS_COLUMNS_WIDTH
     columns = (
         *COLUMNS,
         *(_PROCESS_COLUMNS if has_process else ()),
+        *((_NODE_COLUMN,) if has_nodes else ()),
         *((_LOCK_COLUMN,) if has_lock else ()),
     )
     fixed_width = sum(column_width + 1 for _, column_width, _ in columns)
@@ -120,8 +125,9 @@ def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     for row in rows:
         cells = row_cells(row)
         process = _process_cells(row) if has_process else ()
+        nodes = (_format_nodes(row),) if has_nodes else ()
         lock = (str(row.get("lock") or "-"),) if has_lock else ()
-        all_cells = (*cells[:-1], *process, *lock, cells[-1])
+        all_cells = (*cells[:-1], *process, *nodes, *lock, cells[-1])
         lines.append(_format_line(all_cells, columns, id_width, width))
     return lines
 
@@ -162,6 +168,14 @@ def _process_cells(row: Mapping[str, Any]) -> tuple[str, str]:
     pids = row.get("pids") or ()
     uptime = row.get("uptime")
     return str(pids[-1]) if pids else "-", format_duration(uptime) if uptime else "-"
+
+
+def _format_nodes(row: Mapping[str, Any]) -> str:
+    """Return the node of the processes, or the number of nodes; "-" for this machine."""
+    nodes = list(row.get("nodes") or ())
+    if len(nodes) > 1:
+        return f"{len(nodes)} nodes"
+    return escape_controls(nodes[0]) if nodes else "-"
 
 
 def _format_count(number: int | None) -> str:

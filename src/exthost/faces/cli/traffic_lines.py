@@ -18,7 +18,8 @@ def traffic_line(record: TraceRecord) -> str:
     """Return a record as one line."""
     time_text = time.strftime("%H:%M:%S", time.localtime(record.time))
     millis = int(record.time % 1 * 1000)
-    head = f"{time_text}.{millis:03d} {record.extension} {_ARROWS.get(record.direction, '·')}"
+    name = f"{record.extension}@{record.node}" if record.node else record.extension
+    head = f"{time_text}.{millis:03d} {name} {_ARROWS.get(record.direction, '·')}"
     return escape_controls(_truncate(f"{head} {_record_text(record)}"))
 
 

@@ -17,6 +17,7 @@ VERB_GROUPS = {
         "gateway": "offer all tools as one MCP server, on stdio or HTTP",
         "bridge": "connect to a remote MCP server, on stdin and stdout",
         "unit": "print a systemd unit that runs a host",
+        "cluster": "make the certificates of a cluster, or show its nodes",
     },
     "look": {
         "list": "list the extensions of a config, without starting them",

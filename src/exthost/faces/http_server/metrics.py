@@ -122,8 +122,15 @@ class Metrics:
                 "exthost_crashes", "Processes that ended by themselves.", labels=label
             ),
         }
+        nodes = GaugeMetricFamily(
+            "exthost_node_processes",
+            "Processes that serve on another node.",
+            labels=["extension", "node"],
+        )
         for extension in extensions:
             stats = extension.stats
+            for node, count in stats.nodes.items():
+                nodes.add_metric([extension.id, node], count)
             ready.add_metric([extension.id], extension.state == "ready")
             for outcome in _OUTCOMES:
                 calls.add_metric([extension.id, outcome], stats[outcome])
@@ -132,6 +139,7 @@ class Metrics:
         yield ready
         yield calls
         yield from families_by_field.values()
+        yield nodes
         seconds = HistogramMetricFamily(
             "exthost_call_seconds", "How long calls took.", labels=label
         )

@@ -28,10 +28,13 @@ class ResourceUsage:
         # By extension: (percent of one processor, bytes), the newest last.
         self._points: dict[str, deque[tuple[float, int]]] = {}
 
-    def measure(self, extension: str, pids: Sequence[int], now: float) -> dict[str, Any]:
-        """Return the measurements of an extension whose processes are `pids`, in the form of a
-        row. `now` is a monotonic time in seconds."""
-        if not pids:
+    def measure(
+        self, extension: str, pids: Sequence[int], node_usage: tuple[float, int], now: float
+    ) -> dict[str, Any]:
+        """Return the measurements of an extension, in the form of a row. `pids` are its processes
+        on this machine, and `node_usage` are the seconds and bytes that its processes on other
+        nodes use. `now` is a monotonic time in seconds."""
+        if not pids and node_usage == (0.0, 0):
             self._samples.pop(extension, None)
             self._points.pop(extension, None)
             return {"cpu_percent": None, "memory_bytes": None, "usage": []}
@@ -39,6 +42,7 @@ class ResourceUsage:
         sample = self._samples.get(extension)
         if sample is None or now - sample.time >= POINT_SECONDS:
             cpu_seconds, memory = measure_processes(pids)
+            cpu_seconds, memory = cpu_seconds + node_usage[0], memory + node_usage[1]
             percent = 0.0
             if sample is not None:  # less than before if a process has ended
                 used = max(0.0, cpu_seconds - sample.cpu_seconds)

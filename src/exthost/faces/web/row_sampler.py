@@ -144,5 +144,6 @@ class RowSampler:
         row["points"] = points
         row["rate"] = round(sum(calls for calls, _ in recent) / _RATE_POINTS / POINT_SECONDS, 1)
         row["since"] = history.moves[-1].time if history.moves else None
-        row |= self._usage.measure(extension.id, local_pids(row), time.monotonic())
+        node_usage = extension.internals.node_usage
+        row |= self._usage.measure(extension.id, local_pids(row), node_usage, time.monotonic())
         return row

@@ -9,8 +9,10 @@ transport, and works in the same way on every event loop, including uvloop.
 """
 
 import asyncio
+import os
 import socket
 from collections import deque
+from functools import partial
 from os import read, write
 
 from exthost.process.after_fork import disown_in_copies, replace_by_null
@@ -116,7 +118,7 @@ class LineConnection:
 
     def _write_backlog(self) -> None:
         try:
-            write_backlog(self._fd, self._backlog)
+            write_backlog(partial(os.writev, self._fd), self._backlog)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:

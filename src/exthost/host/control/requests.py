@@ -164,12 +164,16 @@ class RequestPerformer:
             ]
         if request.params.get("measure"):
             self._measurements.keep_measuring()
-            rows = [row | self._measurements.measure(row["id"], local_pids(row)) for row in rows]
+            rows = [row | self._measure(row) for row in rows]
         return {
             "host": await self._hello(request, events),
             "clients": self.list_clients(),
             "extensions": rows,
         }
+
+    def _measure(self, row: dict[str, Any]) -> dict[str, Any]:
+        usage = self._host[row["id"]].internals.node_usage
+        return self._measurements.measure(row["id"], local_pids(row), usage)
 
     async def _start_or_stop(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         """Start, stop or restart an extension, and return its new row."""

@@ -34,6 +34,7 @@ class TraceRecord(NamedTuple):
     method     the method of the message; for a reply that of its request
     data       the params, result or error of a message; else details of the event
     text       a line of stderr, bytes that are not a message, or what happened
+    node       the machine that the process runs on, "" for this machine
     """
 
     time: float
@@ -47,6 +48,7 @@ class TraceRecord(NamedTuple):
     method: str = ""
     data: Any = None
     text: str = ""
+    node: str = ""
 
     @property
     def is_message(self) -> bool:
@@ -60,7 +62,7 @@ class TraceRecord(NamedTuple):
             "extension": self.extension,
             "kind": kind,
         }
-        for name in ("direction", "pid", "size", "id", "call", "method", "text"):
+        for name in ("direction", "pid", "size", "id", "call", "method", "text", "node"):
             value = getattr(self, name)
             if (value is not None and value not in ("", 0)) or (name == "id" and value == 0):
                 data[name] = value
@@ -98,4 +100,5 @@ _FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "call": (int,),
     "method": (str,),
     "text": (str,),
+    "node": (str,),
 }

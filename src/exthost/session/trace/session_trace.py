@@ -31,16 +31,19 @@ class SessionTrace:
         self,
         extension: str,
         pid: int,
+        node: str,
         dialect: Dialect,
         max_message: int,
         secrets: SecretFilter,
         numbers: "count[int]",
         publish: Callable[[TraceRecord], None],
     ) -> None:
-        """`max_message` is the maximum size of a message of the extension in bytes. `secrets` hides
-        secrets. `numbers` yields the numbers of the calls of this extension."""
+        """`node` is the machine of the process, "" for this one. `max_message` is the maximum size
+        of a message of the extension in bytes. `secrets` hides secrets. `numbers` yields the
+        numbers of the calls of this extension."""
         self._extension = extension
         self._pid = pid
+        self._node = node
         self._secrets = secrets
         self._numbers = numbers
         self._publish = publish
@@ -129,5 +132,6 @@ class SessionTrace:
                 method,
                 hide.data(data),
                 hide.text(text),
+                self._node,
             )
         )

@@ -140,6 +140,7 @@ class Traffic:
             trace = SessionTrace(
                 extension,
                 session.lifetime.child.pid,
+                session.lifetime.child.node,
                 session.dialect,
                 max_message,
                 followed.secret_filter(),
@@ -190,14 +191,16 @@ class Traffic:
         from exthost.session.trace.record import TraceRecord
 
         match event:
-            case LogLine(source="stderr", text=text):
+            case LogLine(source="stderr", text=text, node=node):
                 text = secret_filter.text(text)
-                self._publish(TraceRecord(time(), extension, "stderr", text=text))
-            case Spawned(pid=pid, argv=argv):
+                self._publish(TraceRecord(time(), extension, "stderr", text=text, node=node))
+            case Spawned(pid=pid, argv=argv, node=node):
                 data = {"argv": secret_filter.data(list(argv))}
-                self._publish(TraceRecord(time(), extension, "spawned", pid=pid, data=data))
-            case Exited(pid=pid, status=status):
-                self._publish(TraceRecord(time(), extension, "exited", pid=pid, text=status))
+                record = TraceRecord(time(), extension, "spawned", pid=pid, data=data, node=node)
+                self._publish(record)
+            case Exited(pid=pid, status=status, node=node):
+                record = TraceRecord(time(), extension, "exited", pid=pid, text=status, node=node)
+                self._publish(record)
             case StateChanged(before=before, after=after, reason=reason):
                 data = {"before": str(before), "after": str(after)}
                 reason = secret_filter.text(reason)

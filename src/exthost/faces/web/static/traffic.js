@@ -103,7 +103,7 @@ export function trafficView(extension, parameters, signal) {
     rows.schedule();
     detail.hidden = false;
     const head = [record.kind, record.method, record.id !== undefined && `id ${record.id}`, record.call !== undefined && `call ${record.call}`,
-      record.pid && `process ${record.pid}`, record.size && bytes(record.size)].filter(Boolean).join(" · ");
+      record.pid && `process ${record.pid}${record.node ? ` on ${record.node}` : ""}`, record.size && bytes(record.size)].filter(Boolean).join(" · ");
     const body = el("pre", { class: "code", tabindex: "0", "aria-label": "Frame" }, record.text || record.preview || "");
     detail.replaceChildren(el("div", { class: "toolbar" }, el("strong", null, head), el("span", null, copyButton(() => body.textContent), " ",
       el("button", { type: "button", class: "small", "aria-label": "Close", onclick: close }, "×"))), body);

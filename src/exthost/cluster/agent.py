@@ -1,0 +1,391 @@
+"""The agent: the program that runs on a node (another machine) and starts processes there for one
+host.
+
+    python -m exthost.cluster.agent HOST:PORT [CERTIFICATES]
+
+It reads one line from stdin: its nonce (the random text by which the host recognises it). It
+connects to the host and carries out its orders (`messages.py`) for any number of processes.
+CERTIFICATES is the folder with the certificate of the node; without it, the connection is not
+encrypted. The agent ends when its stdin is closed (with `--with PID`: when that process ends), when
+the connection is closed, or when the host has been silent for too long; before that it kills its
+processes. It imports only the standard library, and of exthost only what is needed to start
+processes.
+"""
+
+import argparse
+import os
+import queue
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import IO, Any
+
+from exthost.cluster.agent_process import AgentProcess, PipeWriter
+from exthost.cluster.folders import FolderStore
+from exthost.cluster.link import HEARTBEAT_SECONDS, Connection, Link, tune
+from exthost.cluster.messages import decode_order, hello
+from exthost.cluster.multiplexer import Kind
+from exthost.cluster.poller import Poller
+from exthost.cluster.preparation import encode_error, prepare_on_node
+from exthost.errors import ExthostError
+from exthost.process.child import Child
+from exthost.process.procfs import descendants, memory_use
+from exthost.process.state_root import state_root
+
+# How long the host may take to send its first message, before its own limit is known.
+_WELCOME_SECONDS = 30.0
+
+# How long the agent tries to reach the host.
+_CONNECT_SECONDS = 10.0
+
+# How long killed processes may take to end. In a namespace the first call of `Child.kill` only asks
+# our init to end them; the second call sends SIGKILL.
+_KILL_SECONDS = 1.0
+
+# How often the host gets the processor time and memory of the processes.
+_USAGE_SECONDS = 3.0
+
+_DATA = int(Kind.DATA)
+
+# The most starts at a time. Each checks files, which may take seconds.
+_MAX_STARTS = 4
+
+
+def main() -> int:
+    """Run an agent. Return the exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("address")
+    parser.add_argument("certificates", nargs="?", default="")
+    parser.add_argument("--with", dest="companion", type=int, default=0)
+    arguments = parser.parse_args()
+    nonce = sys.stdin.readline().strip()
+    _reset_inherited()
+    try:
+        connection = _connect(arguments.address, arguments.certificates, nonce)
+    except OSError as error:
+        print(f"the host cannot be reached at {arguments.address}: {error}", file=sys.stderr)
+        return 1
+    if arguments.companion:
+        _close_output()
+    Agent(connection, arguments.companion).run()
+    return 0
+
+
+def _close_output() -> None:
+    """Show the program that has started the agent that it is connected."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _connect(address: str, certificates: str, nonce: str) -> Connection:
+    """Connect to the host and present the nonce. Raises OSError."""
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS)
+    tune(connection)
+    tls, line = None, nonce.encode() + b"\n"
+    if certificates:
+        # Imported only if needed, because it takes as long as all other imports together.
+        from exthost.cluster.tls import connect_as_node
+
+        tls = connect_as_node(connection, certificates)
+        line = tls.encrypt([line])
+    connection.sendall(line)
+    connection.setblocking(False)
+    return Connection(connection, tls)
+
+
+def _reset_inherited() -> None:
+    """Reset what is inherited from a worker of a cluster: a low priority, and a high OOM score."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except OSError:
+        pass  # only root may raise the priority
+    try:
+        Path("/proc/self/oom_score_adj").write_text("0")
+    except OSError:
+        pass  # only root may lower the score
+
+
+class Agent:
+    """Runs processes for one host until the host, or the process `companion`, is gone."""
+
+    def __init__(self, connection: Connection, companion: int = 0) -> None:
+        self._poller = Poller()
+        self._link = Link(connection, self._watch_writable)
+        self._processes: dict[int, AgentProcess] = {}
+        self._outputs: dict[int, AgentProcess] = {}  # by the numbers of their streams
+        self._inputs: dict[int, PipeWriter] = {}  # stdin of processes, and folders
+        self._starting: set[int] = set()
+        self._killed_starts: set[int] = set()
+        self._copies: dict[int, Path] = {}
+        self._store = FolderStore(Path(state_root(os.environ), "folders"))
+        self._turns = threading.Semaphore(_MAX_STARTS)
+        self._silence = _WELCOME_SECONDS
+        self._last_received = monotonic()
+        self._end_reason = ""
+        self._next_usage = 0.0
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        os.set_blocking(self._wake_read, False)
+        self._poller.on_readable(self._link.fileno(), self._on_readable)
+        self._poller.on_readable(self._wake_read, self._on_wake)
+        if not companion:
+            self._poller.on_readable(0, self._on_stdin)
+        else:
+            self._companion = os.pidfd_open(companion)
+            self._poller.on_readable(self._companion, self._on_companion_ended)
+
+    def run(self) -> None:
+        """Carry out orders until the end."""
+        wait = self._poller.wait
+        next_beat = 0.0
+        while not self._end_reason:
+            now = monotonic()
+            if now >= next_beat:
+                self._beat(now)
+                next_beat = now + HEARTBEAT_SECONDS
+            wait(next_beat - now)
+        self._close()
+
+    def _beat(self, now: float) -> None:
+        if now - self._last_received > self._silence:
+            self._on_readable()  # the agent may have been stopped for a while
+            quiet = now - self._last_received
+            if quiet > self._silence:
+                self._end(f"it has not heard from this host for {quiet:.1f} s, and has ended")
+        self._link.send_beat()
+        for process in list(self._processes.values()):
+            process.finish()
+        self._store.delete_unused()
+        if self._processes and now >= self._next_usage:
+            self._next_usage = now + _USAGE_SECONDS
+            rows = [
+                (number, *_read_usage(process.child.pid))
+                for number, process in self._processes.items()
+            ]
+            self._link.send_message(0, {"usage": rows})
+
+    # -- receiving ---------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._link.read()
+            frame = self._link.multiplexer.receive_one(data)
+            events = self._link.decode(data) if frame is None else ()
+        except BlockingIOError:
+            return
+        except (OSError, ValueError) as error:
+            self._end(f"its connection has ended: {error}")
+            return
+        self._last_received = monotonic()
+        if frame is not None:
+            pipe = self._inputs.get(frame[0])
+            if pipe is not None:
+                pipe.feed(frame[1])
+            return
+        for kind, stream, payload in events:
+            if kind == _DATA:
+                pipe = self._inputs.get(stream)
+                if pipe is not None:
+                    pipe.feed(payload)
+            else:
+                self._on_event(kind, stream, payload)
+
+    def _on_event(self, kind: int, stream: int, payload: Any) -> None:
+        match kind:
+            case Kind.CREDIT:
+                if (process := self._outputs.get(stream)) is not None:
+                    process.outputs[stream].resume()
+                    process.finish()
+            case Kind.END:
+                if (pipe := self._inputs.get(stream)) is not None:
+                    pipe.end()
+            case Kind.RESET:
+                if (process := self._outputs.get(stream)) is not None:
+                    process.outputs[stream].close()
+            case Kind.MESSAGE:
+                try:
+                    self._on_message(stream, payload)
+                except (KeyError, TypeError, ValueError) as error:
+                    self._end(f"the host sent an invalid message: {error!r:.200}")
+
+    def _on_message(self, number: int, message: Mapping[str, Any]) -> None:
+        if "order" in message:
+            self._starting.add(number)
+            threading.Thread(
+                target=self._start, args=(number, message), name="exthost-start", daemon=True
+            ).start()
+        elif "welcome" in message:
+            self._silence = float(message["welcome"]["silence"])
+            self._link.send_message(0, hello())
+        elif number in self._processes:
+            if "kill" in message:
+                self._processes[number].child.kill()
+            elif message.get("signal") == signal.SIGTERM:
+                self._processes[number].child.terminate()
+        elif "kill" in message and number in self._starting:
+            self._killed_starts.add(number)
+
+    # -- starting ----------------------------------------------------------------------------
+
+    def _start(self, number: int, message: Mapping[str, Any]) -> None:
+        """Start a process, in a thread of its own. Its pipes are relayed by the agent's thread."""
+        copy: list[Path] = []
+        with self._turns:
+            try:
+                order = decode_order(message)
+
+                def fetch_folder() -> Path:
+                    assert order.folder is not None
+                    fetch = lambda: self._receive_folder(number)  # noqa: E731
+                    copy.append(self._store.acquire(order.folder, fetch, order.extension))
+                    return copy[0]
+
+                order = prepare_on_node(order, fetch_folder)
+                child = Child(order.plan, order.extension)
+            except ExthostError as error:
+                failure = encode_error(error)
+                self._call_soon(lambda: self._on_start_failed(number, failure, copy))
+            except (KeyError, TypeError, ValueError, OSError) as error:
+                reason = f"the order could not be carried out: {error!r:.300}"
+                self._call_soon(lambda: self._end(reason))
+            else:
+                self._call_soon(lambda: self._on_started(number, child, copy))
+
+    def _receive_folder(self, number: int) -> IO[bytes]:
+        """Ask the host for the folder. Return a pipe from which the archive is read."""
+        read_end, write_end = os.pipe()
+
+        def receive() -> None:
+            self._inputs[number] = PipeWriter(self._link, number, self._poller, write_end)
+            self._link.send_message(number, {"wants_folder": True})
+
+        self._call_soon(receive)
+        return os.fdopen(read_end, "rb")
+
+    def _on_start_failed(self, number: int, failure: dict[str, Any], copy: list[Path]) -> None:
+        self._end_start(number)
+        for path in copy:
+            self._store.release(path)
+        self._link.send_message(number, {"failed": failure})
+
+    def _on_started(self, number: int, child: Child, copy: list[Path]) -> None:
+        is_killed = number in self._killed_starts
+        self._end_start(number)
+        if copy:
+            self._copies[number] = copy[0]
+        process = AgentProcess(self._link, number, self._poller, child, self._on_ended)
+        self._processes[number] = process
+        self._inputs[number + 1] = process.stdin
+        for stream in process.outputs:
+            self._outputs[stream] = process
+        child.start_watchdog(self._call_soon_with)
+        if is_killed or self._end_reason:
+            child.kill()
+        self._link.send_message(number, {"started": child.pid})
+
+    def _end_start(self, number: int) -> None:
+        self._starting.discard(number)
+        self._killed_starts.discard(number)
+        folder = self._inputs.pop(number, None)
+        if folder is not None:
+            folder.close()
+
+    def _on_ended(self, process: AgentProcess) -> None:
+        del self._processes[process.number]
+        self._inputs.pop(process.number + 1, None)
+        for stream in process.outputs:
+            self._outputs.pop(stream, None)
+        copy = self._copies.pop(process.number, None)
+        if copy is not None:
+            self._store.release(copy)
+
+    # -- the event loop ----------------------------------------------------------------------
+
+    def _watch_writable(self, is_waiting: bool) -> None:
+        # Only the agent's thread sends.
+        self._poller.watch_writable(self._link.fileno(), is_waiting, self._on_writable)
+
+    def _on_writable(self) -> None:
+        self._link.flush()
+        if self._link.has_room:
+            for process in list(self._processes.values()):
+                for output in process.outputs.values():
+                    output.resume()
+
+    def _on_stdin(self) -> None:
+        """End when stdin is closed: the placer, which has its other end, is gone."""
+        if not os.read(0, 4096):
+            self._end("the program that has started its agent is gone")
+
+    def _on_companion_ended(self) -> None:
+        self._poller.forget(self._companion)
+        self._end("the cluster's own process on the node has ended")
+
+    def _call_soon(self, function: Callable[[], None]) -> None:
+        self._calls.put(function)
+        try:
+            os.write(self._wake_write, b"w")
+        except BlockingIOError:
+            pass  # the pipe is full, so it will wake the loop anyway
+
+    def _call_soon_with(self, function: Callable[[str], None], argument: str) -> None:
+        self._call_soon(lambda: function(argument))
+
+    def _on_wake(self) -> None:
+        os.read(self._wake_read, 4096)
+        while not self._calls.empty():
+            self._calls.get()()
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _end(self, reason: str) -> None:
+        self._end_reason = self._end_reason or reason
+
+    def _close(self) -> None:
+        """Kill the processes, wait for them, and close the connection."""
+        self._link.send_message(0, {"farewell": self._end_reason})
+        for process in self._processes.values():
+            process.abandon()
+        children = [process.child for process in self._processes.values()]
+        for _ in range(2):
+            _wait_for_exits(children)
+            for child in children:
+                if child.see_exit() is None:
+                    child.kill()
+        for child in children:
+            if child.see_exit() is not None:
+                child.reap()
+        self._link.close()
+        self._store.close()
+
+
+def _read_usage(pid: int) -> tuple[float, int]:
+    """Return what a process and its descendants use: seconds of processor time, and bytes of
+    memory."""
+    clocks = descendants(pid)
+    seconds = sum(max(0, clock) for clock in clocks.values()) / 10**9
+    try:
+        return seconds, sum(memory_use(each).total for each in clocks)
+    except PermissionError:
+        return seconds, 0
+
+
+def _wait_for_exits(children: list[Child]) -> None:
+    deadline = monotonic() + _KILL_SECONDS
+    for child in children:
+        exited = select.poll()
+        exited.register(child.exit_fd, select.POLLIN)
+        exited.poll(max(0.0, deadline - monotonic()) * 1000)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""The agents of one host: one on each node that has processes of the host, and its connection.
+
+An agent is started with the first process on its node. It is kept for a while after the last one,
+so that a restart does not wait until another Python has started.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from exthost.cluster import placement_errors
+from exthost.cluster.agent_connection import AgentConnection, NodeLost
+from exthost.cluster.link import Connection
+from exthost.cluster.messages import is_compatible
+from exthost.cluster.node_listener import NodeListener
+from exthost.cluster.placer import AgentStart, Node, Placer
+from exthost.config.cluster import ClusterSettings
+from exthost.errors import ExthostError
+
+_log = logging.getLogger("exthost.cluster")
+
+# How long an agent may take for its first message, once it has connected.
+_HELLO_SECONDS = 10.0
+
+# How long an agent without processes is kept.
+_IDLE_SECONDS = 30.0
+
+
+class Agents:
+    """The agents of one host. `on_lost` is called with the id of a node whose agent was lost."""
+
+    def __init__(
+        self, settings: ClusterSettings, listener: NodeListener, on_lost: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._on_lost = on_lost
+        self._opening: dict[str, asyncio.Task[AgentConnection]] = {}
+        self._connections: dict[str, AgentConnection] = {}
+        self._placers: dict[str, tuple[Placer, Node]] = {}
+        self._idle_since: dict[str, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+
+    @property
+    def connections(self) -> list[AgentConnection]:
+        """The connections that are open."""
+        return list(self._connections.values())
+
+    async def connect(self, placer: Placer, node: Node, extension: str) -> AgentConnection:
+        """Return the connection to the agent of a node. If there is none, start the agent. Raises
+        SpawnFailed."""
+        connection = self._connections.get(node.id)
+        if connection is not None:
+            return connection
+        opening = self._opening.get(node.id)
+        if opening is None:
+            opening = asyncio.create_task(self._open(placer, node, extension))
+            self._opening[node.id] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(node.id, None))
+        # Shielded, because other starts wait for the same agent when this one is cancelled.
+        return await asyncio.shield(opening)
+
+    async def _open(self, placer: Placer, node: Node, extension: str) -> AgentConnection:
+        nonce, connected = self._listener.expect()
+        try:
+            certificates = ""
+            if self._settings.is_encrypted:
+                certificates = self._settings.certificates or "default"
+            start = AgentStart(
+                address=self._listener.address, nonce=nonce, certificates=certificates
+            )
+            await placer.start_agent(node, start)
+            await self._wait_connected(placer, node, connected, extension)
+        except BaseException:
+            if not connected.cancel() and not connected.cancelled():
+                connected.result().close()
+            self._run_in_background(placer, node)
+            raise
+        self._placers[node.id] = placer, node
+        connection = AgentConnection(
+            connected.result(),
+            node.name,
+            self._settings.silence,
+            lambda reason: self._on_connection_lost(node, reason),
+        )
+        self._connections[node.id] = connection
+        try:
+            async with asyncio.timeout(_HELLO_SECONDS):
+                await connection.greeted()
+            assert connection.hello is not None
+            if not is_compatible(connection.hello):
+                version = str(connection.hello["hello"]["version"])[:40]
+                connection.close()
+                raise placement_errors.other_version(extension, node, version)
+        except (TimeoutError, NodeLost, KeyError, TypeError, ValueError) as error:
+            connection.close()
+            reason = str(error) or "it sent nothing"
+            raise placement_errors.node_lost(extension, node, reason) from None
+        return connection
+
+    async def _wait_connected(
+        self,
+        placer: Placer,
+        node: Node,
+        connected: "asyncio.Future[Connection]",
+        extension: str,
+    ) -> None:
+        seconds, strangers = self._settings.place, self._listener.strangers_closed
+        ended = asyncio.ensure_future(placer.wait_agent_ended(node))
+        try:
+            await asyncio.wait(
+                (connected, ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if connected.done():
+                return
+            if self._listener.accept_error is not None:
+                raise self._listener.accept_error
+            address, closed = self._listener.address, self._listener.strangers_closed
+            reason = ended.result() if ended.done() else ""
+            is_unreachable = "cannot be reached" in reason  # a message of `agent.main`
+            if closed > strangers and (is_unreachable or not reason):
+                raise placement_errors.too_many_strangers(extension, node, address, closed)
+            if is_unreachable:
+                raise placement_errors.agent_unreachable(extension, node, reason)
+            if ended.done():
+                reason = reason or "its agent ended without a message"
+                raise placement_errors.node_lost(extension, node, reason)
+            raise placement_errors.agent_not_connected(extension, node, address, seconds)
+        finally:
+            ended.cancel()
+
+    def _on_connection_lost(self, node: Node, reason: str) -> None:
+        self._connections.pop(node.id, None)
+        self._idle_since.pop(node.id, None)
+        placer, _ = self._placers.pop(node.id)
+        self._run_in_background(placer, node)
+        if not self._is_closing:
+            self._on_lost(node.id)
+
+    def _run_in_background(self, placer: Placer, node: Node) -> None:
+        task = asyncio.ensure_future(_stop(placer, node))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close_idle(self, now: float) -> None:
+        """Close the connections to agents that have had no process for a while."""
+        for id, connection in list(self._connections.items()):
+            if connection.process_count:
+                self._idle_since.pop(id, None)
+            elif now - self._idle_since.setdefault(id, now) > _IDLE_SECONDS:
+                self._is_closing, before = True, self._is_closing
+                connection.close()
+                self._is_closing = before
+
+    def report_draining(self, ids: set[str]) -> None:
+        """Notify the processes on these nodes that their node is being drained."""
+        for id in ids & self._connections.keys():
+            if not self._connections[id].is_draining:
+                self._connections[id].report_draining()
+
+    async def close(self) -> None:
+        """Close all connections: the agents end."""
+        self._is_closing = True
+        opening = list(self._opening.values())
+        for task in opening:
+            task.cancel()
+        if opening:
+            await asyncio.wait(opening)
+        for connection in list(self._connections.values()):
+            connection.close()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+
+async def _stop(placer: Placer, node: Node) -> None:
+    try:
+        await placer.stop_agent(node)
+    except ExthostError as error:
+        _log.debug("the agent of node %s: %s", node.name, error.message)

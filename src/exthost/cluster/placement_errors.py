@@ -1,0 +1,116 @@
+"""The errors of a start that fails because of the cluster, and not because of the extension."""
+
+from typing import Any
+
+from exthost._version import __version__
+from exthost.cluster.placer import Node
+from exthost.errors import Evidence, Refused, SpawnFailed
+from exthost.model.spec import Pool
+
+
+class PlacementFailed(SpawnFailed):
+    """No node could run the process, or its node was lost. The extension is not at fault: the start
+    is repeated whatever its restart policy says."""
+
+
+class NodeLostInStart(PlacementFailed):
+    """The node was lost while a process started on it, so that another one is tried."""
+
+
+def describe_request(pool: Pool) -> str:
+    """Return the resources and labels of a pool as a text."""
+    amounts = [f"{name} {n:g}" for name, n in pool.resources or ()]
+    labels = [f"{name}={value}" for name, value in pool.labels or ()]
+    return ", ".join(amounts + labels) or "no resources"
+
+
+def no_resources_in_time(extension: str, pool: Pool, seconds: float) -> PlacementFailed:
+    """The resources were not free."""
+    return PlacementFailed(
+        "X1976",
+        f"no node had its resources free within {seconds:g} s; asked for: {describe_request(pool)}",
+        extension=extension,
+        help="add a node, or ask for less in pool.resources",
+    )
+
+
+def agent_not_connected(
+    extension: str, node: Node, address: str, seconds: float
+) -> PlacementFailed:
+    """The agent was started, and nothing came of it."""
+    return PlacementFailed(
+        "X0422",
+        f"the agent of node {node.name} has not connected to {address} within {seconds:g} s",
+        extension=extension,
+        help="check that the node can reach cluster.listen (or cluster.advertise)",
+    )
+
+
+def agent_unreachable(extension: str, node: Node, reason: str) -> PlacementFailed:
+    """The agent could not connect."""
+    return PlacementFailed(
+        "X0426",
+        f"on node {node.name}: {reason}",
+        extension=extension,
+        help="name an address in cluster.listen or cluster.advertise that the nodes can reach, "
+        "open its port, and check the certificates of the node",
+    )
+
+
+def host_exhausted(extension: str, error: OSError) -> PlacementFailed:
+    """The host itself has no descriptors, processes or memory for a start on a node."""
+    return PlacementFailed(
+        "X0405",
+        f"the host has no room for the connection to a node: {error}",
+        extension=extension,
+        help="stop other extensions, or raise the limit of the host (ulimit -n, ulimit -u)",
+    )
+
+
+def too_many_strangers(extension: str, node: Node, address: str, closed: int) -> PlacementFailed:
+    """Other connections have kept the agent from connecting."""
+    return PlacementFailed(
+        "X0431",
+        f"node {node.name} could not connect: too many connections without a nonce came to "
+        f"{address}, {closed} were closed so far",
+        extension=extension,
+        help="find out what connects to cluster.listen, and let only the nodes reach it",
+    )
+
+
+def node_lost(extension: str, node: Node, reason: str) -> NodeLostInStart:
+    """The node was lost while the process started."""
+    return NodeLostInStart(
+        "X0423",
+        f"node {node.name} was lost while the process started: {reason}",
+        extension=extension,
+        help="check the node; the process is started elsewhere",
+    )
+
+
+def other_version(extension: str, node: Node, version: str) -> PlacementFailed:
+    """The agent has a version that this host cannot work with."""
+    return PlacementFailed(
+        "X0430",
+        f"node {node.name} has exthost {version}, and the host has {__version__}",
+        extension=extension,
+        help="install versions that differ by one minor version at most",
+    )
+
+
+def start_refused(failed: dict[str, Any], extension: str, node: Node) -> SpawnFailed | Refused:
+    """Return the error that an agent sent, made by `preparation.encode_error`."""
+    message = f"on node {node.name}: {failed['message']}"
+    evidence = Evidence(path=failed["path"])
+    if failed["refused"]:
+        return Refused(
+            failed["code"], message, extension=extension, help=failed["help"], evidence=evidence
+        )
+    return SpawnFailed(
+        failed["code"],
+        message,
+        permanent=bool(failed["permanent"]),
+        extension=extension,
+        help=failed["help"],
+        evidence=evidence,
+    )
