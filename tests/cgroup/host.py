@@ -68,7 +68,7 @@ def uid_inside(group: Cgroup) -> int:
             for path in Path(group.base).glob("exthost-*-*[0-9]")
             for process in pids_in(path)
         ]
-        assert len(pids) == 1, (pids, child.see_exit())
+        assert len(pids) == 1, (pids, child.poll_exit())
         status = Path(f"/proc/{pids[0]}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
     finally:
@@ -108,7 +108,7 @@ def main(base: str, lifetime: str, end: str = "") -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     child.close_stdin()
     select.select([child.exit_fd], [], [], WAIT_SECONDS)
-    behaviour["exit"] = str(child.see_exit())
+    behaviour["exit"] = str(child.poll_exit())
     child.reap()
     child.close_outputs()
     behaviour["descriptors"] = len(set(Path("/proc/self/fd").iterdir()) - before)

@@ -31,7 +31,7 @@ class FakeChild:
     """
 
     argv: tuple[str, ...] = ("fake-child",)
-    closed_paths: tuple[str, ...] = ()
+    protected_paths: tuple[str, ...] = ()
     cwd = ""
     pid = 0
     spawn_seconds = 0.0
@@ -83,7 +83,7 @@ class FakeChild:
     def on_closed_stdin(self, _: Any) -> None:
         pass
 
-    def see_exit(self) -> ExitStatus | None:
+    def poll_exit(self) -> ExitStatus | None:
         return self.status
 
     def kill(self) -> None:

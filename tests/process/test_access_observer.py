@@ -33,7 +33,7 @@ def observe(argv: Sequence[str | Path], cwd: Path) -> tuple[Observations, bytes]
         assert poll.poll(WAIT_SECONDS * 1000), "the program did not end"
         output = os.read(child.stdout, 65536)
         os.set_blocking(child.stderr, False)
-        assert str(child.see_exit()) == "exited with 0", os.read(child.stderr, 65536)
+        assert str(child.poll_exit()) == "exited with 0", os.read(child.stderr, 65536)
     finally:
         child.kill()
         child.reap()

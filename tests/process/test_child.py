@@ -200,7 +200,7 @@ def test_closing_and_reaping_are_idempotent() -> None:
         method()
     assert (child.stdin, child.stdout, child.stderr) == (CLOSED, CLOSED, CLOSED)
     assert child.pid == pid and is_gone(pid)
-    assert str(child.see_exit()) == "killed by SIGKILL"
+    assert str(child.poll_exit()) == "killed by SIGKILL"
 
 
 def test_deleting_a_child_ends_its_process() -> None:

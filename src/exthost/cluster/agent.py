@@ -359,10 +359,10 @@ class Agent:
         for _ in range(2):
             _wait_for_exits(children)
             for child in children:
-                if child.see_exit() is None:
+                if child.poll_exit() is None:
                     child.kill()
         for child in children:
-            if child.see_exit() is not None:
+            if child.poll_exit() is not None:
                 child.reap()
         self._link.close()
         self._store.close()

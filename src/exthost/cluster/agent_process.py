@@ -217,7 +217,7 @@ class AgentProcess:
         poller.on_readable(child.exit_fd, self._on_exit)
 
     def _on_exit(self) -> None:
-        if self.child.see_exit() is None:
+        if self.child.poll_exit() is None:
             return
         self._poller.forget(self.child.exit_fd)
         self._output_deadline = time.monotonic() + _OUTPUT_SECONDS
@@ -238,7 +238,7 @@ class AgentProcess:
                 output.close()
         self._output_deadline = 0.0
         self.stdin.close()
-        status = self.child.see_exit()
+        status = self.child.poll_exit()
         self.child.reap()
         assert status is not None
         self._link.send_message(self.number, encode_exit(status))

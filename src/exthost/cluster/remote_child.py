@@ -26,7 +26,7 @@ class RemoteChild:
     ended and has been reaped. The attributes `pid` and `spawn_seconds` are set when it has started.
     """
 
-    closed_paths: tuple[str, ...] = ()
+    protected_paths: tuple[str, ...] = ()
     has_cgroup = False
     network_proxy: NetworkProxy | None = None  # such an extension is refused (`network_grant`)
 
@@ -120,7 +120,7 @@ class RemoteChild:
         if self.is_node_draining:
             callback()
 
-    def see_exit(self) -> ExitStatus | None:
+    def poll_exit(self) -> ExitStatus | None:
         """Return how the process ended, None if it runs."""
         return self.status
 

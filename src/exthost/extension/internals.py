@@ -123,7 +123,7 @@ class ExtensionInternals:
         """For each process on this machine, the paths in its writable folders that it cannot
         write."""
         children = [session.lifetime.child for session in self._supervisor.processes.sessions]
-        return [child.closed_paths for child in children if not child.node]
+        return [child.protected_paths for child in children if not child.node]
 
     @property
     def node_usage(self) -> tuple[float, int]:

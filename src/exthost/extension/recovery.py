@@ -229,7 +229,7 @@ class Recovery:
         """Return whether a process ended by itself in a way that is not a crash in its dialect."""
         if self._is_exit_0_crash:
             return False
-        status = session.lifetime.child.see_exit()
+        status = session.lifetime.child.poll_exit()
         return status is not None and status.code == 0
 
     def _decide(self, error: ExthostError, *, is_node_lost: bool) -> Decision:

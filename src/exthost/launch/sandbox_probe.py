@@ -220,7 +220,7 @@ def _run_trial(plan: LaunchPlan) -> ProbeResult:
         child.close_stdin()
         has_ended = _wait_readable(child.exit_fd, _PROBE_SECONDS)
         stderr_line = _read_last_line(child.stderr) if has_ended else ""
-        status = child.see_exit()
+        status = child.poll_exit()
         if not has_ended:
             reason = f"a probe had not ended after {_PROBE_SECONDS:g} s"
             return ProbeResult(reason, "try again", is_temporary=True)
@@ -232,7 +232,7 @@ def _run_trial(plan: LaunchPlan) -> ProbeResult:
         return ProbeResult(reason, _suggest_fix(stderr_line), is_temporary)
     finally:
         for _ in range(2):  # the first kill requests our init to exit, the second sends SIGKILL
-            if child.see_exit() is None:
+            if child.poll_exit() is None:
                 child.kill()
                 _wait_readable(child.exit_fd, 1.0)
         child.reap()

@@ -153,11 +153,11 @@ class BytecodeCompilation:
         try:
             child.close_stdin()
             output = self._read(child)
-            status = child.see_exit()
+            status = child.poll_exit()
             return output if status is not None and status.code == 0 else b""
         finally:
             for _ in range(2):  # the first kill requests our init to exit, the second sends SIGKILL
-                if child.see_exit() is None:
+                if child.poll_exit() is None:
                     child.kill()
                     _wait(child.exit_fd, 1.0)
             child.reap()

@@ -69,7 +69,7 @@ class TemplateStart(Protocol):
 
 class Child:
     """A process with its pipes. `stdin`, `stdout` and `stderr` are the host's ends of the pipes, as
-    file descriptors. `closed_paths` are the paths in its writable folders that it cannot write."""
+    file descriptors. `protected_paths` are those in its writable folders that it cannot write."""
 
     __slots__ = (
         "__weakref__",
@@ -82,10 +82,10 @@ class Child:
         "_stop_watchdog",
         "_watch",
         "argv",
-        "closed_paths",
         "cwd",
         "network_proxy",
         "pid",
+        "protected_paths",
         "spawn_seconds",
         "status",
         "stderr",
@@ -117,7 +117,7 @@ class Child:
         self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
         self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
-        self.closed_paths = plan.wrapper.protected if plan.wrapper is not None else ()
+        self.protected_paths = plan.wrapper.protected if plan.wrapper is not None else ()
         self.status: ExitStatus | None = None
         spawn_began = time.perf_counter()
         child_ends: list[int] = []
@@ -285,11 +285,11 @@ class Child:
             )
 
     def _kill_for_limit(self, limit: str) -> None:
-        if self.see_exit() is None:
+        if self.poll_exit() is None:
             self._limit_exceeded = limit
             self.kill()
 
-    def see_exit(self) -> ExitStatus | None:
+    def poll_exit(self) -> ExitStatus | None:
         """Return how the process ended; None if it is running. Its pid is not reused before
         `reap`."""
         if self.status is None and self._watch is not None:
@@ -350,7 +350,7 @@ class Child:
         """Kill what is left of the process group, and reap the process, which must have exited."""
         if self._watch is None:
             return
-        self.see_exit()
+        self.poll_exit()
         if self._stop_watchdog is not None:
             self._stop_watchdog()
         self._watch.signal_group(signal.SIGKILL)

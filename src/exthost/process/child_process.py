@@ -27,12 +27,12 @@ class PipeEnds(NamedTuple):
 
 class ChildProcess(Protocol):
     """A process, and the pipes to its stdin, stdout and stderr. `spawn_seconds` is how long the
-    spawn took, `closed_paths` are the paths in its writable folders that it cannot write.
+    spawn took, `protected_paths` are the paths in its writable folders that it cannot write.
     `network_proxy` is the proxy by which it reaches the hosts of its permissions; None if it has
     none."""
 
     argv: tuple[str, ...]
-    closed_paths: tuple[str, ...]
+    protected_paths: tuple[str, ...]
     cwd: str
     network_proxy: NetworkProxy | None
     pid: int
@@ -80,7 +80,7 @@ class ChildProcess(Protocol):
         """Call `callback` when the process has closed its stdin, if a write to `stdin` would not
         report that."""
 
-    def see_exit(self) -> ExitStatus | None:
+    def poll_exit(self) -> ExitStatus | None:
         """Return how the process ended; None if it is running."""
 
     def close_stdin(self) -> None:

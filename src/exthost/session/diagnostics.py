@@ -291,12 +291,12 @@ class Diagnostics:
     @property
     def exit(self) -> str:
         """How the child ended, as text such as "exited with 1"; "" while it runs."""
-        return str(self._child.see_exit() or "")
+        return str(self._child.poll_exit() or "")
 
     @property
     def is_lost(self) -> bool:
         """Whether the child ran on a node of a cluster that was lost."""
-        status = self._child.see_exit()
+        status = self._child.poll_exit()
         return status is not None and bool(status.lost)
 
     def add_advice(self, error: CallFailed) -> None:

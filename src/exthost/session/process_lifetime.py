@@ -95,7 +95,7 @@ class ProcessLifetime:
     def _on_exit_seen(self) -> None:
         """Handle the exit of the process; its last output may still be in the pipes."""
         self.child.unwatch_exit(self._loop)
-        status = self.child.see_exit()
+        status = self.child.poll_exit()
         if Exited in self._bus.listeners:
             self._diagnostics.drain_stderr()  # its last lines must be published before its exit
             self._diagnostics.flush()

@@ -349,7 +349,7 @@ class Session:
 
     def _on_end_of_output(self) -> None:
         broken = self.conversation.framing.end()
-        if self.lifetime.child.see_exit() is not None:
+        if self.lifetime.child.poll_exit() is not None:
             self.end(failures.Died(broken))
         else:
             self.lifetime.pipe_closed(failures.ClosedPipe("stdout", broken))

@@ -48,12 +48,12 @@ class Pipes:
             os.set_blocking(fd, False)
         self._loop.add_reader(child.stdout, self._read_stdout)
         self._loop.add_reader(child.stderr, self._read_stderr)
-        self._loop.add_reader(child.exit_fd, self._see_exit)
+        self._loop.add_reader(child.exit_fd, self._poll_exit)
 
     @property
     def status(self) -> ExitStatus | None:
         """How the process ended; None while it runs."""
-        return self._child.see_exit()
+        return self._child.poll_exit()
 
     @property
     def pid(self) -> int:
@@ -89,7 +89,7 @@ class Pipes:
         elif data is not None:
             self._loop.remove_reader(self._child.stderr)
 
-    def _see_exit(self) -> None:
+    def _poll_exit(self) -> None:
         self._loop.remove_reader(self._child.exit_fd)
         self._exited.set()
         self._on_exit()
@@ -154,7 +154,7 @@ class Pipes:
                 await self._exited.wait()
         except TimeoutError:
             return None
-        return self._child.see_exit()
+        return self._child.poll_exit()
 
     async def output_ends(self) -> bool:
         """Return whether the output ends soon after the exit. It does not end if another process
@@ -172,7 +172,7 @@ class Pipes:
         # In a namespace the first call of `Child.kill` only asks our init to end it; later calls
         # send SIGKILL.
         for _ in range(3):
-            if child.see_exit() is not None:
+            if child.poll_exit() is not None:
                 break
             child.kill()
             await self.exits_within(2.0)

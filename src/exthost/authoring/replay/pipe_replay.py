@@ -250,7 +250,7 @@ class _Program:
         return None
 
     def _describe_end(self) -> str:
-        status = self._child.see_exit() if _wait_for_exit(self._child) else None
+        status = self._child.poll_exit() if _wait_for_exit(self._child) else None
         return "it closed its stdout, and still runs" if status is None else str(status)
 
 
@@ -273,7 +273,7 @@ def _wait_for_exit(child: Child) -> bool:
     with selectors.DefaultSelector() as selector:
         selector.register(child.exit_fd, selectors.EVENT_READ)
         selector.select(_END_SECONDS)
-    return child.see_exit() is not None
+    return child.poll_exit() is not None
 
 
 def _read(fd: int) -> bytes:
