@@ -81,6 +81,7 @@ async def test_isolation_without_a_template_is_refused(counter: str) -> None:
     [
         ({"permissions": {}, "sandbox": "landlock"}, "no namespaces"),
         ({"sha256": "0" * 64}, "pinned"),
+        ({"permissions": {"max_memory": "64MiB"}}, "max_memory"),
     ],
 )
 async def test_isolation_is_refused_if_the_template_cannot_be_used(

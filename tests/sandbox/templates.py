@@ -131,18 +131,21 @@ if os.fork() == 0:
         time.sleep(0.001)
 """
 
-# A program that imports that module, and uses more memory than it may.
+# A program that imports that module. Its processes together use more processor time than they may,
+# and each of them less, so that the host has to end them.
 GREEDY_PROGRAM = """
-import intruder, json, sys, threading, time
-kept = []
-def fill():
-    while len(kept) < 400:
-        kept.append(b"x" * 2**20)
-        time.sleep(0.001)
+import intruder, json, os, sys, time
+def compute():
+    for _ in range(4):
+        if os.fork() == 0:
+            while time.process_time() < 1.5:
+                pass
+            time.sleep(60)
+            os._exit(0)
 for line in sys.stdin:
     request = json.loads(line)
-    if request["method"] == "fill":
-        threading.Thread(target=fill, daemon=True).start()
+    if request["method"] == "compute":
+        compute()
     print(json.dumps({"id": request["id"], "result": []}), flush=True)
 """
 
@@ -300,13 +303,13 @@ async def code_in_a_template_gets_no_more_than_the_extension() -> None:
 
 @trial
 async def code_in_a_template_cannot_keep_a_process_beyond_its_limits() -> None:
-    settings = {"permissions": {"max_memory": "128MiB"}, "restart": {"strategy": "never"}}
+    settings = {"limits": {"cpu": 2}, "restart": {"strategy": "never"}}
     async with intruded(STOPPER, GREEDY_PROGRAM, **settings) as extension:
         await restart_from_template(extension)
         arm(extension)
         await asyncio.sleep(0.3)  # our init is stopped by now
-        await extension.call("fill")
-        await wait_until(lambda: extension.state != "ready", 20)
+        await extension.call("compute")
+        await wait_until(lambda: extension.state != "ready", 40)
 
 
 @trial

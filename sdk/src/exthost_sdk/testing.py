@@ -105,7 +105,7 @@ class _Threaded(Child):
         self._watch = self._init_channel = self._stop_watchdog = self._group = None
         self._start = self.network_proxy = None
         self._ceiling, self._limit_exceeded = plan.ceiling, ""
-        self.argv, self.cwd, self.closed_paths = plan.argv, plan.cwd or "", ()
+        self.argv, self.cwd, self.protected_paths = plan.argv, plan.cwd or "", ()
         self.pid, self.status, self.spawn_seconds = os.getpid(), None, 0.0
         self._exit: ExitStatus | None = None
         host_in, extension_in = socket.socketpair()
@@ -144,7 +144,7 @@ class _Threaded(Child):
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Do nothing: the watchdog would measure, and kill, the process of the test."""
 
-    def see_exit(self) -> ExitStatus | None:
+    def poll_exit(self) -> ExitStatus | None:
         self.status = self._exit
         return self.status
 

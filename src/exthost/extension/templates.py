@@ -336,6 +336,9 @@ class TemplateStarter:
             self._inputs(plan, command)  # raises NoTemplate if there cannot be one
             raise NoTemplate("its template is being made")
         template = entry.template
+        if (proxy := template.child.network_proxy) is not None and proxy.pid is None:
+            self._templates.retire(template)
+            raise NoTemplate("the proxy of its template has ended")
         is_checked = self._loop.time() - self._checked_at < _CHECK_SECONDS
         if not is_checked and (changed := template.find_changed_file()):
             self._templates.retire(template)
@@ -441,8 +444,12 @@ class TemplateStarter:
             self._recording.cancel()
             self._recording = None
         self._take_recorded()
+        try:
+            command = find_python_command(plan)
+        except NoTemplate:  # the interpreter is gone
+            return
         if self._building is None or self._building.done():
-            self._building = self._loop.create_task(self._build(plan, find_python_command(plan)))
+            self._building = self._loop.create_task(self._build(plan, command))
 
     # -- templates -----------------------------------------------------------------------------
 

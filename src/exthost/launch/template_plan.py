@@ -62,6 +62,10 @@ def find_refusal(spec: Spec) -> str:
         return "its code is locked or pinned"
     if uses_landlock(spec):
         return "its sandbox has no namespaces that a process could join"
+    if spec.permissions is not None and spec.permissions.max_memory is not None:
+        # Code in a template could keep the private files of processes that have ended in memory,
+        # where no limit counts them.
+        return "max_memory could not be enforced"
     return ""
 
 
