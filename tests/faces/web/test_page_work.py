@@ -297,6 +297,7 @@ VIEWS = {
     "#/x/showcase/traffic": ".record",
     "#/x/showcase/resources": "[data-item=note]",
     "#/x/showcase/prompts": "[data-item=review]",
+    "#/x/showcase/roots": ".roots",
     "#/x/notes/features": ".tool",
     "#/x/showcase/life": ".moves",
     "#/x/showcase/permissions": ".columns",
