@@ -21,7 +21,7 @@ from exthost.host.control.address import lock_folder
 from exthost.host.control.server import ControlServer
 from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
-from exthost.launch import integrity
+from exthost.launch import package_tree
 from exthost.launch.package_tree import DigestedFile, file_digest, read_digest
 from exthost.session.trace.trace_file import TraceFile
 from tests.extensions.harness import error_of, wait_until
@@ -205,7 +205,7 @@ async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() ->
             "sha256": file_digest(str(good)),
             "restart": NO_RESTART,
         }
-        with mock.patch.object(integrity, "read_digest", swapped):
+        with mock.patch.object(package_tree, "read_digest", swapped):
             error = await error_of(impatient([str(evil)], **settings).__aenter__())
         assert reads and not evil_ran.exists(), "the other file ran"
         assert isinstance(error, Refused) and error.code == "X0386", error
