@@ -76,11 +76,15 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 # The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: image mutants node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: image mutants node fastmcp integrations ray frameworks cluster-demo test static check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench bench-peers bench-picture soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser screenshots format clean
 
-test: lint types imports tests
+# The tests wait for processes much of the time, so the other checks run beside them.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory --jobs=2 static tests
+
+static: lint types imports
 
 check: lint types imports pure-tests
 

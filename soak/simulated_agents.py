@@ -12,7 +12,7 @@ import selectors
 import socket
 import time
 
-from exthost.cluster.link import HEARTBEAT_SECONDS, Connection, Link
+from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection
 from exthost.cluster.messages import encode_exit, hello, stream_numbers
 from exthost.cluster.multiplexer import Kind
 from exthost.process.exit_status import ExitStatus
@@ -28,7 +28,7 @@ class SimulatedAgent:
         self._socket.sendall(nonce.encode() + b"\n")
         self._socket.setblocking(False)
         self._processes: dict[int, bytes] = {}  # an incomplete line of each, by the stdin's number
-        self.link = Link(Connection(self._socket), self._watch_writable)
+        self.link = Link(NodeConnection(self._socket), self._watch_writable)
         selector.register(self._socket, selectors.EVENT_READ, self)
         self.link.send_message(0, hello())
 

@@ -15,7 +15,7 @@ import pytest
 
 import exthost
 from exthost.cluster.certificates import make_certificates, renew_certificates
-from exthost.cluster.link import Connection
+from exthost.cluster.link import NodeConnection
 from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.tls import connect_as_node
 from exthost.config.cluster import ClusterSettings
@@ -75,11 +75,11 @@ async def test_a_frozen_node_with_an_encrypted_connection_is_detected(
         await wait_until(lambda: not is_running(child) and not is_running(pid))
 
 
-async def connect(listener: NodeListener, folder: Path, nonce: str = "") -> Connection:
+async def connect(listener: NodeListener, folder: Path, nonce: str = "") -> NodeConnection:
     """Connect as an agent with the certificates of this folder, and send the nonce."""
     host, _, port = listener.address.rpartition(":")
 
-    def work() -> Connection:
+    def work() -> NodeConnection:
         connection = socket.create_connection((host, int(port)), timeout=30)
         try:
             session = connect_as_node(connection, str(folder))
@@ -87,7 +87,7 @@ async def connect(listener: NodeListener, folder: Path, nonce: str = "") -> Conn
         except OSError:
             connection.close()
             raise
-        return Connection(connection, session)
+        return NodeConnection(connection, session)
 
     return await asyncio.to_thread(work)
 

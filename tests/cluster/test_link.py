@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exthost.cluster.certificates import make_certificates
-from exthost.cluster.link import MAX_UNSENT_BYTES, Connection, Link
+from exthost.cluster.link import MAX_UNSENT_BYTES, Link, NodeConnection
 from exthost.cluster.multiplexer import WINDOW_BYTES, Kind
 from exthost.cluster.tls import HOST_NAME, TlsSession
 
@@ -48,8 +48,8 @@ def ends(
     watches: list[bool] = []
     for end in sockets:
         end.setblocking(False)
-    sender = Link(Connection(sockets[0], tls[0]), watches.append)
-    receiver = Link(Connection(sockets[1], tls[1]), lambda is_waiting: None)
+    sender = Link(NodeConnection(sockets[0], tls[0]), watches.append)
+    receiver = Link(NodeConnection(sockets[1], tls[1]), lambda is_waiting: None)
     sender.multiplexer.open_outgoing(STREAM)
     receiver.multiplexer.open_incoming(STREAM)
     yield sender, receiver, watches

@@ -122,6 +122,7 @@ class HostileNodes(LocalNodes):
         self.agents[node.id] = process
 
 
+@pytest.mark.more
 async def test_an_agent_of_another_version_is_reported() -> None:
     placer = HostileNodes("{}", HELLO % "7.0.0")
     cluster = Cluster(ClusterSettings(), lambda: placer)

@@ -30,6 +30,7 @@ def server(name: str, *args: str, **settings: Any) -> Any:
     return exthost.connect([str(BIN / name), *args], dialect="mcp", name=name, **settings)
 
 
+@pytest.mark.more
 @shows("mcp-real-01", "mcp-era-02")
 async def test_mcp_server_time_is_stateless_on_the_wire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -55,6 +56,7 @@ async def test_mcp_server_time_is_stateless_on_the_wire(
         assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "exthost"
 
 
+@pytest.mark.more
 @shows("mcp-real-01")
 async def test_mcp_server_git_shows_the_state_of_a_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)  # noqa: ASYNC221 - 5 ms
@@ -69,6 +71,7 @@ async def confirm(params: Any) -> Any:
     return {"action": "accept", "content": {"yes": True}}
 
 
+@pytest.mark.more
 @shows("mcp-real-01", "mcp-era-04", "mcp-era-05", "mcp-progress-01", "mcp-tools-05")
 async def test_a_server_of_the_official_sdk_works_in_the_stateless_era(
     monkeypatch: pytest.MonkeyPatch,

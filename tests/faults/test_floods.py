@@ -148,6 +148,7 @@ def floods_of(peer: HostilePeer) -> dict[str, bytes]:
     return floods
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 5)
 @pytest.mark.parametrize("name", [peer.dialect for peer in all_peers(but=("cigen",))])
 async def test_messages_that_no_call_waits_for_are_a_flood(name: str, folder: Path) -> None:
@@ -324,6 +325,7 @@ async def test_requests_without_end_use_limited_memory(folder: Path) -> None:
     await trials.run(at_once=1)
 
 
+@pytest.mark.more
 async def test_a_child_that_never_reads_is_ended_at_the_write_deadline(folder: Path) -> None:
     long_text = "x" * 1_500_000  # more than the largest pipe buffer
 

@@ -138,6 +138,7 @@ def is_serial(peer: HostilePeer) -> bool:
     return traits.positional or traits.limits.max_in_flight == 1
 
 
+@pytest.mark.more
 async def test_closed_pipes_are_reported(folder: Path) -> None:
     async def closes(peer: HostilePeer, fds: list[int]) -> None:
         async with run_hostile(peer, folder) as child:
@@ -193,6 +194,7 @@ async def test_grandchildren_that_keep_the_pipes_open_are_killed(
     await trials.run()
 
 
+@pytest.mark.more
 async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder: Path) -> None:
     """The daemon has forked twice, called setsid, and ignores SIGTERM. In a namespace it ends with
     its extension. Without a namespace it cannot be found, but it does not delay the end of the
@@ -290,6 +292,7 @@ ENDS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize("case", ENDS)
 def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, case: str) -> None:
@@ -326,6 +329,7 @@ BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.more
 async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
     async def fails(peer: HostilePeer, stage: str, command: dict[str, Any]) -> None:
         flags = flags_at(stage, **command)
@@ -348,6 +352,7 @@ async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
     await trials.run()
 
 
+@pytest.mark.more
 async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Path) -> None:
     """A child that dies when ready or in every call is started exactly 1 + max_retries times."""
 

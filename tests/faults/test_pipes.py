@@ -105,6 +105,7 @@ async def test_an_invalid_length_ends_the_call_and_the_next_gets_a_new_process(
     await trials.run()
 
 
+@pytest.mark.more
 async def test_a_frame_that_never_ends_fails_its_call(folder: Path) -> None:
     """A line of fifty megabytes, or a body that is announced and never sent."""
 

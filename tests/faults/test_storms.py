@@ -62,6 +62,7 @@ async def test_a_hostile_neighbour_does_not_affect_a_thousand_calls_of_another(
     await trials.run(at_once=2)
 
 
+@pytest.mark.more
 async def test_many_cancelled_calls_leave_no_pending_call(folder: Path) -> None:
     """Calls are cancelled or time out before they are sent, while they are in flight, and when
     their answer arrives."""

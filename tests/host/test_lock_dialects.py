@@ -62,6 +62,7 @@ async def write_lock(config: Path) -> None:
     config.with_name("exthost.lock").write_text(format_lock(records))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
 async def test_a_description_that_changes_at_a_restart_is_quarantined(
     tmp_path: Path, dialect: str
@@ -115,6 +116,7 @@ async def test_a_roder_manifest_that_changes_under_a_running_host_is_not_used(
         assert (await error_of(host.call_tool("demo:tell"))).code == "X1820"  # the manifest differs
 
 
+@pytest.mark.more
 async def test_other_capabilities_of_a_cigen_provider_stop_its_restart(tmp_path: Path) -> None:
     config = make_project(tmp_path, "cigen")
     await write_lock(config)

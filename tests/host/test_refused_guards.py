@@ -177,6 +177,7 @@ def _override(refused: RefusedGuard) -> None:
     refused.document["overrides"] = {"guard": {"hooks": {"on_failure": "open"}}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "remedy", [_disable, _ignore, _remove, _allow_only_tools, _fail_open, _override]
 )
@@ -473,6 +474,7 @@ def test_an_unknown_match_key_is_an_error_with_the_nearest_one(
 # -- confirmation in the gateway -----------------------------------------------------------------
 
 
+@pytest.mark.more
 async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
     tmp_path: Path,
 ) -> None:

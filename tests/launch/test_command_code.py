@@ -207,6 +207,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("options", [[], ["-P"], ["-E"], ["-I"], ["-s", "-S"]])
 def test_the_module_found_is_the_module_that_python_runs(

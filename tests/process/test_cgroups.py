@@ -72,6 +72,7 @@ def run_host(user: str, base: Path, *args: str) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("lifetime", ["plain", "tree", "strict"])
 @pytest.mark.parametrize("user", USERS)
 def test_exactly_a_program_and_its_descendants_are_in_its_group(user: str, lifetime: str) -> None:

@@ -63,6 +63,7 @@ def run_without_functions(delete_code: str, code: str, *args: str, cwd: Path) ->
     return json.loads(result.stdout)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("functions", DELETE_FUNCTIONS)
 def test_pid_namespace_works_without_these_functions(functions: str, tmp_path: Path) -> None:
     arguments = json.dumps([EXPLORER, {"lifetime": "tree"}])
@@ -70,6 +71,7 @@ def test_pid_namespace_works_without_these_functions(functions: str, tmp_path: P
     assert report["parent"] == 1 and report["enforced"]["pids"] == "pidns"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("functions", DELETE_FUNCTIONS)
 def test_permissions_are_enforced_without_these_functions(functions: str, tmp_path: Path) -> None:
     arguments = json.dumps([EXPLORER, {"permissions": {}}])

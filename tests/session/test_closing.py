@@ -38,6 +38,7 @@ ROOT = Path(__file__).parents[2]
 # -- closing by other tasks --------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.both_loops
 async def test_fifty_extensions_are_closed_by_fifty_other_tasks() -> None:
     extensions = [unstarted_extension() for _ in range(50)]

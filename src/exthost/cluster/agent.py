@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from exthost.cluster.agent_process import AgentProcess, PipeWriter
 from exthost.cluster.folders import FolderStore
-from exthost.cluster.link import HEARTBEAT_SECONDS, Connection, Link, tune
+from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection, tune
 from exthost.cluster.messages import decode_order, hello
 from exthost.cluster.multiplexer import Kind
 from exthost.cluster.poller import Poller
@@ -84,7 +84,7 @@ def _close_output() -> None:
     os.close(null)
 
 
-def _connect(address: str, certificates: str, nonce: str) -> Connection:
+def _connect(address: str, certificates: str, nonce: str) -> NodeConnection:
     """Connect to the host and present the nonce. Raises OSError."""
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS)
@@ -98,7 +98,7 @@ def _connect(address: str, certificates: str, nonce: str) -> Connection:
         line = tls.encrypt([line])
     connection.sendall(line)
     connection.setblocking(False)
-    return Connection(connection, tls)
+    return NodeConnection(connection, tls)
 
 
 def _reset_inherited() -> None:
@@ -116,7 +116,7 @@ def _reset_inherited() -> None:
 class Agent:
     """Runs processes for one host until the host, or the process `companion`, is gone."""
 
-    def __init__(self, connection: Connection, companion: int = 0) -> None:
+    def __init__(self, connection: NodeConnection, companion: int = 0) -> None:
         self._poller = Poller()
         self._link = Link(connection, self._watch_writable)
         self._processes: dict[int, AgentProcess] = {}

@@ -12,7 +12,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from exthost.cluster.folders import write_folder
-from exthost.cluster.link import HEARTBEAT_SECONDS, Connection, Link
+from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection
 from exthost.cluster.messages import NUMBERS_PER_PROCESS, Order, encode_order, stream_numbers
 from exthost.cluster.multiplexer import Kind, ProtocolError
 from exthost.cluster.remote_child import RemoteChild
@@ -44,7 +44,7 @@ class AgentConnection:
     the reason when the connection has ended."""
 
     def __init__(
-        self, connection: Connection, node: str, silence: float, on_lost: Callable[[str], None]
+        self, connection: NodeConnection, node: str, silence: float, on_lost: Callable[[str], None]
     ) -> None:
         self.node = node
         self.hello: Mapping[str, Any] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from exthost.cluster import placement_errors
 from exthost.cluster.agent_connection import AgentConnection, NodeLost
-from exthost.cluster.link import Connection
+from exthost.cluster.link import NodeConnection
 from exthost.cluster.messages import is_compatible
 from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.placer import AgentStart, Node, Placer
@@ -103,7 +103,7 @@ class Agents:
         self,
         placer: Placer,
         node: Node,
-        connected: "asyncio.Future[Connection]",
+        connected: "asyncio.Future[NodeConnection]",
         extension: str,
     ) -> None:
         seconds, strangers = self._settings.place, self._listener.strangers_closed

@@ -45,7 +45,7 @@ def tune(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
 
 
-class Connection(NamedTuple):
+class NodeConnection(NamedTuple):
     """A connected socket in non-blocking mode. `tls` encrypts what is sent and decrypts what is
     received; without it the connection is plain."""
 
@@ -75,7 +75,7 @@ class Link:
         "unsent_bytes",
     )
 
-    def __init__(self, connection: Connection, watch_writable: Callable[[bool], None]) -> None:
+    def __init__(self, connection: NodeConnection, watch_writable: Callable[[bool], None]) -> None:
         self._socket, self._tls = connection
         self._watch_writable = watch_writable
         self._read_bytes = _READ_BYTES

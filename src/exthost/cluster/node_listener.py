@@ -14,7 +14,7 @@ import resource
 import secrets
 import socket
 
-from exthost.cluster.link import Connection, tune
+from exthost.cluster.link import NodeConnection, tune
 from exthost.cluster.messages import NONCE_BYTES
 from exthost.cluster.tls import HostCertificates, default_folder
 from exthost.config.cluster import ClusterSettings, is_loopback
@@ -51,7 +51,7 @@ class NodeListener:
         self._unauthenticated: set[asyncio.Task[None]] = set()
         self._limit: ConnectionLimit[asyncio.Task[None]] = _make_limit()
         self.strangers_closed = 0  # connections that were closed because there were too many
-        self._expected: dict[bytes, asyncio.Future[Connection]] = {}
+        self._expected: dict[bytes, asyncio.Future[NodeConnection]] = {}
         self.last_refusal = ""  # why the last connection was closed that did not authenticate
         self.accept_error: OSError | None = None  # why the last connection was not accepted
         self.address = ""
@@ -98,11 +98,11 @@ class NodeListener:
                 settings.host,
             )
 
-    def expect(self) -> tuple[str, "asyncio.Future[Connection]"]:
+    def expect(self) -> tuple[str, "asyncio.Future[NodeConnection]"]:
         """Return a new nonce, and the future of the connection that presents it. Cancel the future
         if the connection is no longer needed."""
         nonce = secrets.token_hex(NONCE_BYTES // 2)
-        future: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[NodeConnection] = asyncio.get_running_loop().create_future()
         self._expected[nonce.encode()] = future
         future.add_done_callback(lambda _: self._expected.pop(nonce.encode(), None))
         return nonce, future
@@ -144,7 +144,9 @@ class NodeListener:
                     self._heard()
                     tls = await self._certificates.accept(connection)
                 while len(nonce) <= NONCE_BYTES:  # the nonce and a line feed
-                    data = await _receive(Connection(connection, tls), NONCE_BYTES + 1 - len(nonce))
+                    data = await _receive(
+                        NodeConnection(connection, tls), NONCE_BYTES + 1 - len(nonce)
+                    )
                     if not data:
                         break
                     nonce += data
@@ -159,7 +161,7 @@ class NodeListener:
         if future is None or future.done():
             connection.close()
             return
-        future.set_result(Connection(connection, tls))
+        future.set_result(NodeConnection(connection, tls))
 
     def _heard(self) -> None:
         task = asyncio.current_task()
@@ -207,7 +209,7 @@ def _has_port(address: str) -> bool:
     return address.rpartition(":")[2].isdecimal() and not address.endswith("]")
 
 
-async def _receive(connection: Connection, size: int) -> bytes:
+async def _receive(connection: NodeConnection, size: int) -> bytes:
     """Return at most so many bytes, and b"" at the end. Raises OSError."""
     source, tls = connection
     while True:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from exthost.errors import Refused
+from exthost.errors import Refused, SpawnFailed
 from exthost.events import ProcessLost
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import (
@@ -393,6 +393,8 @@ class Recovery:
 
 def _has_no_place(error: ExthostError) -> bool:
     """Return whether no node could run a process, or its node was lost during the start."""
+    if not isinstance(error, SpawnFailed):
+        return False
     from exthost.cluster.placement_errors import PlacementFailed  # imported lazily: few need it
 
     return isinstance(error, PlacementFailed)

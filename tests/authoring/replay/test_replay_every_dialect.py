@@ -77,6 +77,7 @@ def read_script(file: Path) -> Script:
     return find_script(read_recording(file.read_bytes().splitlines(keepends=True), str(file)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_replaying_the_recorded_program_shows_no_difference(
     dialect: str, tmp_path: Path

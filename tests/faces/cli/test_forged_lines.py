@@ -71,6 +71,7 @@ def test_a_finding_of_doctor_forges_no_message(tmp_path: Path) -> None:
     assert_lines_are_marked(run_inside("doctor", "--runtime", cwd=tmp_path).stdout)
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 3)
 @pytest.mark.parametrize("arguments", [("run",), ("run", "--quiet"), ("gateway", "--own")])
 def test_a_host_prints_no_forged_message(tmp_path: Path, arguments: tuple[str, ...]) -> None:

@@ -71,6 +71,7 @@ def stdio_host(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]
                 process.kill()
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("arguments", [["gateway", "--own"], ["run", "--mcp-stdio"]])
 def test_a_host_that_serves_mcp_can_be_queried_and_controlled(

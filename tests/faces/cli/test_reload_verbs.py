@@ -39,6 +39,7 @@ def pids_by_extension(folder: Path) -> dict[str, Any]:
     return {item["id"]: item["pids"] for item in run_json(folder, "status")["extensions"]}
 
 
+@pytest.mark.more
 def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: Path) -> None:
     unchanged, hostile = extension("same"), extension("h", *hostile_command())
     write_config(tmp_path, unchanged, hostile, extension("gone", *hostile_command()))

@@ -379,6 +379,7 @@ def test_a_host_that_is_stopping_starts_nothing(tmp_path: Path) -> None:
         assert host.returncode == 0
 
 
+@pytest.mark.more
 def test_json_shows_every_event_as_a_line(folder: Path) -> None:
     with host_process(folder, "--json") as host:
         run_json(folder, "stop", "one")

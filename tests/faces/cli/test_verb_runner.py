@@ -58,6 +58,7 @@ def test_help_that_cannot_be_written_is_an_error_without_a_traceback(arguments: 
     assert result.stderr.startswith("error[X1379]: the output cannot be written"), result.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize(
     ("arguments", "code"), [("", 2), ("--help", 0), ("call --help", 0), ("top --help", 0)]
@@ -92,6 +93,7 @@ FOLDER_VERBS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arguments", FOLDER_VERBS)
 def test_the_error_for_a_deleted_working_folder_names_it(
     arguments: tuple[str, ...], tmp_path: Path

@@ -291,6 +291,7 @@ async def test_a_client_on_http_can_use_every_dialect(
         await check_everything(client, era, handler, folder, f"later-{era}")
 
 
+@pytest.mark.more
 @shows("gateway-wire-06")
 async def test_concurrent_clients_receive_only_their_own_progress(
     shared: tuple[Path, RunningGateway],

@@ -92,6 +92,7 @@ async def test_a_client_with_the_token_can_list_the_tools(running: RunningGatewa
         assert set(await tools_of(client, *names)) == set(names)
 
 
+@pytest.mark.more
 @shows("gateway-http-04", "gateway-wire-03")
 async def test_the_gateway_ends_while_clients_are_connected_and_hides_its_token_from_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -159,6 +160,7 @@ def test_a_missing_package_is_reported_with_the_command_that_installs_it(tmp_pat
     assert "X0165" in result.stderr and "pip install 'exthost[gateway]'" in result.stderr
 
 
+@pytest.mark.more
 async def test_clients_with_a_session_are_in_the_status_of_the_host(tmp_path: Path) -> None:
     config = write_config(tmp_path, {})
     with http_gateway(config) as running:

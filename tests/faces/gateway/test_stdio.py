@@ -354,6 +354,7 @@ def test_other_output_to_stdout_goes_to_stderr_while_the_gateway_serves() -> Non
     assert result.stderr == "stray\nfrom a child\n"
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @shows("gateway-wire-03")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (None, 0)])
@@ -382,6 +383,7 @@ def test_signals_and_the_end_of_stdin_end_the_gateway(
         assert list(replies) in ([], [2])
 
 
+@pytest.mark.more
 def test_stdin_can_be_a_file(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"extensions": [TEXT]})
     input_file = tmp_path / "input"

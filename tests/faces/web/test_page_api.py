@@ -319,6 +319,7 @@ def test_the_host_ends_while_pages_are_open(tmp_path: Path) -> None:
     assert "Traceback" not in stderr and "Exception" not in stderr, stderr
 
 
+@pytest.mark.more
 def test_a_missing_package_and_a_token_file_without_a_service_are_errors(
     tmp_path: Path,
 ) -> None:

@@ -83,7 +83,7 @@ def start_call(arguments: "list[str]") -> "int | BegunCall | None":
     try:
         config, wants_json, names, pairs = _read_arguments(arguments)
         found = connect(config)[0]
-    except (_NotPlain, Unjoinable):
+    except (_NotPlain, Unjoinable, OSError):  # OSError: the working folder was deleted
         return None
     if found is None:
         return None
