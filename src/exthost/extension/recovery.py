@@ -234,7 +234,7 @@ class Recovery:
 
     def _decide(self, error: ExthostError, *, is_node_lost: bool) -> Decision:
         """Return what follows from the end, or the failed start, of a process."""
-        is_unplaced = self._is_unplaced(error)
+        is_unplaced = self.is_unplaced(error)
         if not is_node_lost and not is_unplaced:
             return self.restarts.decide(error)
         # Of starts that fail together only the first counts: it has set the delay.
@@ -245,7 +245,7 @@ class Recovery:
         doubled = _FIRST_PLACE_DELAY_S * 2.0 ** min(self._places_missed - 1, 10)
         return Again(min(doubled, _MAX_PLACE_DELAY_S))
 
-    def _is_unplaced(self, error: ExthostError) -> bool:
+    def is_unplaced(self, error: ExthostError) -> bool:
         """Return whether a start failed because the cluster had no place for the process."""
         return _has_no_place(error) and self.restarts.has_been_ready
 
@@ -261,7 +261,7 @@ class Recovery:
         decision = self._decide(error, is_node_lost=is_node_lost)
         match decision:
             case Again(delay):
-                is_node_lost = is_node_lost or self._is_unplaced(error)
+                is_node_lost = is_node_lost or self.is_unplaced(error)
                 self.growth.request_at(self._now() + delay, is_node_lost=is_node_lost)
             case GiveUp():
                 self.growth.stop()

@@ -24,7 +24,6 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from exthost.cluster.placement_errors import PlacementFailed
 from exthost.errors import ExthostError, Refused
 from exthost.extension.idle import IdleTimer
 from exthost.extension.isolation import SingleUseSession, is_isolated
@@ -385,7 +384,7 @@ class Supervisor:
             self._on_session_ended(session)
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
-        is_unplaced = isinstance(error, PlacementFailed) and self.recovery.restarts.has_been_ready
+        is_unplaced = self.recovery.is_unplaced(error)
         self.recovery.restarts.start_failed(is_unplaced=is_unplaced)
         if self.processes.workers:
             if start.replaces:
