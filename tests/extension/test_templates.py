@@ -475,6 +475,7 @@ async def test_a_template_that_writes_without_end_does_not_occupy_the_host(
         if fd == 1:  # the template may write only its report
             await wait_until(lambda: not full_templates(extension))
         else:  # a limited amount is read
+            await wait_until(lambda: len(full_templates(extension)) == 1)
             (template,) = full_templates(extension)
             watched = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
             await wait_until(lambda: template.child.stderr not in watched)

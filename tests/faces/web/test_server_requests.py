@@ -155,7 +155,7 @@ def test_requests_are_answered_in_a_browser_beside_the_call(tmp_path: Path) -> N
         browser.wait_for_text("refused", f"{sample} .end")
 
         browser.go(f"{running.url}#/x/asking/roots")
-        browser.wait_for("document.querySelector('textarea.roots')")
+        browser.wait_for("document.querySelector('textarea.roots:enabled')")
         browser.evaluate("document.querySelector('textarea.roots').value = 'file:///srv/b'")
         browser.click(".save-roots")
         browser.wait_for_text("the server was notified", "main")

@@ -116,8 +116,8 @@ export function logLevelChoice(extension) {
 /** Return the list of folders that the server gets when it requests the roots of its client. */
 export function rootsView(extension) {
   const state = el("span", { class: "hint", role: "status" });
-  const text = el("textarea", { rows: 4, class: "json roots", "aria-label": "Roots, one URI in each line", placeholder: "file:///srv/project", spellcheck: false });
-  const show = (answer) => { text.value = answer.roots.join("\n"); };
+  const text = el("textarea", { rows: 4, class: "json roots", disabled: true, "aria-label": "Roots, one URI in each line", placeholder: "file:///srv/project", spellcheck: false });
+  const show = (answer) => { text.value = answer.roots.join("\n"); text.disabled = false; };
   const save = async () => {
     try {
       show(await post("/api/roots", { name: extension, roots: text.value.split("\n").map((line) => line.trim()).filter(Boolean) }));
