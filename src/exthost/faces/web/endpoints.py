@@ -196,7 +196,8 @@ class Endpoints:
     async def _stream_call(self, request: HttpRequest) -> Response:
         body = await _read_body(request)
         name = str(body.get("extension", ""))
-        self._host[name]  # raises NotFound if there is no such extension
+        extension = self._host[name].id  # raises NotFound if there is no such extension
+        self.recorder.watch(extension)  # the page shows the messages of the call
         timeout = body.get("timeout")
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise _invalid_request_error("timeout is a number of seconds")

@@ -113,7 +113,7 @@ export function runCall(request, { onEnd = () => {} } = {}) {
     clearInterval(timer);
     cancel.remove();
     questions.remove();
-    requests.querySelectorAll(".question").forEach((node) => node.remove());
+    requests.querySelectorAll(".question:not(.sent)").forEach((node) => node.remove());
     element.setAttribute("aria-busy", "false");
     past.ended = Date.now() / 1000;
     onEnd();

@@ -31,6 +31,7 @@ export function showRequest(request) {
       try { value = read(); } catch { return; }  // the form shows its problems
     }
     node.querySelectorAll("button").forEach((button) => { button.disabled = true; });
+    node.classList.add("sent");
     try {
       await post("/api/answer", { question: request.question, agreed, value });
       node.replaceWith(el("p", { class: "hint answered" }, `${request.method}: ${agreed ? "answered" : "refused"}`));
