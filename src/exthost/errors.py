@@ -232,6 +232,11 @@ class SpawnFailed(ExthostError, OSError):
         self.permanent = permanent
 
 
+class PlacementFailed(SpawnFailed):
+    """No node could run the process, or its node was lost. The extension is not at fault: the start
+    is repeated whatever its restart policy says."""
+
+
 class HandshakeFailed(ExthostError):
     """The process started, but its handshake failed.
 

@@ -1,4 +1,4 @@
-"""Faults that nobody reports: a connection that drops everything, a host that was paused, and a
+"""Faults without any report: a connection that drops everything, a host that was paused, and a
 host without free file descriptors."""
 
 import asyncio
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,10 @@ def free_descriptors(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def holds_no_resources(nodes: LocalNodes) -> bool:
+    return not nodes._held
+
+
 async def test_a_start_without_free_descriptors_is_reported_as_such_and_leaves_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -196,7 +201,7 @@ async def test_a_start_without_free_descriptors_is_reported_as_such_and_leaves_n
             with free_descriptors(count):
                 error = await error_of(r.extension.start())
             codes.append(error.code)
-            await wait_until(lambda r=r: not r.nodes._held)  # type: ignore[misc]
+            await wait_until(partial(holds_no_resources, r.nodes))
         assert open_descriptors() == before
     assert set(codes) == {"X0405"}
     assert "Traceback" not in caplog.text

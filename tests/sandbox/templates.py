@@ -280,6 +280,16 @@ def arm(extension: Extension) -> None:
     (granted_folder(extension) / "ARMED").touch()
 
 
+def has_stopped_init() -> bool:
+    """Return whether one of our inits below this process was stopped by a signal."""
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):  # it has ended meanwhile
+            name, _, fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+            if name.endswith("(exthost-init") and fields.split()[0] == "T":
+                return True
+    return False
+
+
 async def restart_from_template(extension: Extension) -> None:
     """Restart the extension from a template that has imported the modules of its last run."""
     templates = extension._starter.templates
@@ -307,7 +317,7 @@ async def code_in_a_template_cannot_keep_a_process_beyond_its_limits() -> None:
     async with intruded(STOPPER, GREEDY_PROGRAM, **settings) as extension:
         await restart_from_template(extension)
         arm(extension)
-        await asyncio.sleep(0.3)  # our init is stopped by now
+        await wait_until(has_stopped_init)
         await extension.call("compute")
         await wait_until(lambda: extension.state != "ready", 40)
 
@@ -318,7 +328,7 @@ async def code_in_a_template_cannot_survive_by_stopping_a_start() -> None:
     async with intruded(STOPPER, GREEDY_PROGRAM, limits={"start": 2}) as extension:
         await restart_from_template(extension)
         arm(extension)
-        await asyncio.sleep(0.3)
+        await wait_until(has_stopped_init)
         with suppress(ExthostError):
             await extension.restart()
     remaining = set(descendants(os.getpid())) - before

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -34,6 +33,19 @@ WITH_START_METHOD = [
     if any(helper in inspect.getsource(work) for helper in ("exploring(", "impatient("))
 ]
 SAMPLE_SIZE = 12
+
+# Those of them whose program cannot be forked from a template: it has a `max_memory` or a pin, it
+# is executed by another program, or its files change before it starts.
+NEVER_FORKED = {
+    "limits_apply_without_a_namespace_too",
+    "the_reported_limiter_of_memory_and_processes_is_the_real_one",
+    "shared_memory_within_the_limit_is_left_alone",
+    "a_pinned_program_that_is_replaced_is_not_started_again",
+    "a_pinned_program_that_is_swapped_during_its_starts_does_not_run",
+    "a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run",
+    "a_first_line_that_changes_after_the_admission_shows_nothing_more",
+    "a_path_replaced_between_the_check_and_the_mount_is_not_shown",
+}
 
 
 def sample_for_templates() -> list[str]:
@@ -112,10 +124,8 @@ def run_trials(start_method: str, names: Sequence[str]) -> dict[str, dict[str, A
         for user, process in running.items():
             out, err = process.communicate(timeout=len(NAMES) * TRIAL_SECONDS)
             lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"trial"')]
-            started: Counter[str] = Counter()
-            for item in lines:
-                started.update(item["started"])
             errors = {item["trial"]: item["wrong"] for item in lines}
+            started = {item["trial"]: item["started"] for item in lines}
             errors_by_user[user] = errors | {"": err, "started": started}
     return errors_by_user
 
@@ -136,17 +146,9 @@ def test_trial_in_a_process_of_a_template(
     user: str, name: str, template_outcomes: dict[str, dict[str, Any]]
 ) -> None:
     check_trial(user, name, template_outcomes)
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("user", USERS)
-def test_most_of_these_trials_use_a_template(
-    user: str, template_outcomes: dict[str, dict[str, Any]]
-) -> None:
-    if reason := missing(user):
-        pytest.skip(reason)
-    started = template_outcomes[user]["started"]
-    assert started["template"] > started["execute"]
+    if name not in NEVER_FORKED:
+        started = template_outcomes[user]["started"][name]
+        assert "template" in started, started
 
 
 def check_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ from tests.extensions.harness import SHORT_SHUTDOWN
 # Trials run once more with another start method (`test_trials`).
 START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
 
-# How the processes of the trials were started.
+# How the processes of the trials were started: "template", or the reason why not.
 STARTED: Counter[str] = Counter()
 
 FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py")]
@@ -38,7 +38,8 @@ async def impatient(
     try:
         yield await extension.start()
     finally:
-        STARTED[extension.internals.describe_start_method()["last"]] += 1
+        start = extension.internals.describe_start_method()
+        STARTED[start.get("reason") or start["last"]] += 1
         await extension.close()
 
 

@@ -281,7 +281,7 @@ class AgentConnection:
         for future in futures:
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # nobody may wait for it
+                future.exception()  # asyncio logs an error that no task has read
         for child in list(self._children.values()):
             child.lose(reason)
         self._on_lost(reason)

@@ -24,11 +24,11 @@ from exthost.cluster.folders import read_folder
 from exthost.cluster.messages import Order, StateFolder
 from exthost.cluster.node_choice import choose_node, find_move, full_nodes
 from exthost.cluster.node_listener import NodeListener
-from exthost.cluster.placement_errors import NodeLostInStart, PlacementFailed
+from exthost.cluster.placement_errors import NodeLostInStart
 from exthost.cluster.placer import HeldPlace, Node, Placer, PlaceRequest
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
-from exthost.errors import ExthostError
+from exthost.errors import ExthostError, PlacementFailed
 from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan

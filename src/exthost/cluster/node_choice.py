@@ -6,8 +6,9 @@ died, so a node whose connections were lost a short time ago is used only if no 
 
 from collections.abc import Collection, Iterable, Mapping
 
-from exthost.cluster.placement_errors import PlacementFailed, describe_request
+from exthost.cluster.placement_errors import describe_request
 from exthost.cluster.placer import Node
+from exthost.errors import PlacementFailed
 from exthost.model.spec import Pool
 
 

@@ -1,16 +1,11 @@
-"""The errors of a start that fails because of the cluster, and not because of the extension."""
+"""The errors of a start that the cluster, not the extension, is the cause of."""
 
 from typing import Any
 
 from exthost._version import __version__
 from exthost.cluster.placer import Node
-from exthost.errors import Evidence, Refused, SpawnFailed
+from exthost.errors import Evidence, PlacementFailed, Refused, SpawnFailed
 from exthost.model.spec import Pool
-
-
-class PlacementFailed(SpawnFailed):
-    """No node could run the process, or its node was lost. The extension is not at fault: the start
-    is repeated whatever its restart policy says."""
 
 
 class NodeLostInStart(PlacementFailed):

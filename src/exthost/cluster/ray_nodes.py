@@ -18,9 +18,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from exthost.cluster.local_nodes import package_root
-from exthost.cluster.placement_errors import PlacementFailed
 from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
-from exthost.errors import SpawnFailed
+from exthost.errors import PlacementFailed, SpawnFailed
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 # How long Ray may take to connect to its cluster, or to start one.

@@ -17,7 +17,7 @@ from typing import Any
 from exthost.errors import ConfigError
 from exthost.process.state_root import state_root
 
-# The names in the certificates. They stand for the two roles, and not for machines.
+# The names in the certificates: those of the two roles, because machines come and go.
 HOST_NAME = "host.exthost.internal"
 NODE_NAME = "node.exthost.internal"
 

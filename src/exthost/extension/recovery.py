@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from exthost.errors import Refused, SpawnFailed
+from exthost.errors import PlacementFailed, Refused
 from exthost.events import ProcessLost
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import (
@@ -30,6 +30,7 @@ from exthost.extension.policy import (
 from exthost.extension.queue_breaker import QueueBreaker
 from exthost.extension.restart import Again, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker, Retry
+from exthost.extension.unavailable import given_up_error
 from exthost.session.failures import copy_error
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class Recovery:
 
     def is_unplaced(self, error: ExthostError) -> bool:
         """Return whether a start failed because the cluster had no place for the process."""
-        return _has_no_place(error) and self.restarts.has_been_ready
+        return isinstance(error, PlacementFailed) and self.restarts.has_been_ready
 
     def take_due(self, now: float) -> int:
         """Return how many processes of the pool to start now. If the last start found no place, one
@@ -332,7 +333,7 @@ class Recovery:
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
                 retry = self.restarts.plan_retry(delay)
-                if is_node_lost or _has_no_place(error):
+                if is_node_lost or isinstance(error, PlacementFailed):
                     retry = Retry(self._places_missed + 1, None, delay)
                 reason = f"{error.message}; {retry}"
                 status.apply_event(lifecycle_event_for(decision), reason, retry)
@@ -372,8 +373,6 @@ class Recovery:
         self._status.cause = cause
         text = f"{reason}: {cause.message}" if reason else cause.message
         self._status.apply_event(event, text)
-        from exthost.extension.unavailable import given_up_error
-
         self._queue.close(lambda method: given_up_error(cause, reason))
 
     def open_breaker(self, make_waiting_error: ErrorFactory | None = None) -> None:
@@ -389,12 +388,3 @@ class Recovery:
             self._queue.fail_waiting(make_waiting_error)
         self.breaker.reject_calls()
         self._wake()
-
-
-def _has_no_place(error: ExthostError) -> bool:
-    """Return whether no node could run a process, or its node was lost during the start."""
-    if not isinstance(error, SpawnFailed):
-        return False
-    from exthost.cluster.placement_errors import PlacementFailed  # imported lazily: few need it
-
-    return isinstance(error, PlacementFailed)

@@ -33,6 +33,7 @@ from exthost.model.spec import ValueReference
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.own_process import host_environ
+from exthost.process.spawn_errors import find_host_error
 from exthost.session.handshake import run_handshake, run_initial_steps, start_timeout_error
 from exthost.session.session import Session
 from exthost.session.trace.secrets import SecretFilter, find_secrets
@@ -427,10 +428,10 @@ class Start:
                 help="raise limits.start if it is merely slow to start",
             ) from None
         except Exception as error:  # an exception in a dialect's code, …
+            if (host_error := find_host_error(error, starter.spec)) is not None:
+                raise host_error from error
             _log.exception("%s could not be started", starter.spec.id)
-            from exthost.process.spawn_errors import deleted_folder_error
-
-            raise deleted_folder_error(error, starter.spec) or SpawnFailed(
+            raise SpawnFailed(
                 "X0406",
                 f"it could not be started: {error!r}",
                 extension=starter.spec.id,

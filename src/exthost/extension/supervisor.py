@@ -31,6 +31,11 @@ from exthost.extension.lifecycle import Event, State, is_at_rest
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 from exthost.extension.recovery import Recovery
 from exthost.extension.supervisor_commands import SupervisorCommands
+from exthost.extension.unavailable import (
+    kept_old_process_error,
+    not_ready_error,
+    stopped_error,
+)
 from exthost.session.failures import copy_error
 
 if TYPE_CHECKING:
@@ -186,8 +191,6 @@ class Supervisor:
             return self._queue.make_closed_error(name)
         if status.cause is not None:
             return copy_error(status.cause)
-        from exthost.extension.unavailable import not_ready_error
-
         return not_ready_error(self._queue.extension, name, status.state.value)
 
     # -- the task ----------------------------------------------------------------------------
@@ -302,8 +305,6 @@ class Supervisor:
             self._starter.admit()
         except Refused as refused:
             if status.state is State.READY:
-                from exthost.extension.unavailable import kept_old_process_error
-
                 self._commands.complete_restarts(kept_old_process_error(refused))
             else:
                 self.recovery.refuse(refused)
@@ -395,8 +396,6 @@ class Supervisor:
                 if start.has_made_room:  # one process fewer than before
                     self.recovery.growth.request()
                 if not self._commands.restart:
-                    from exthost.extension.unavailable import kept_old_process_error
-
                     self._commands.complete_restarts(kept_old_process_error(error))
             else:
                 self.recovery.on_worker_lost(error)
@@ -496,8 +495,6 @@ class Supervisor:
         if status.state not in (State.STOPPED, State.DRAINING) and status.cause is not None:
             return copy_error(status.cause)
         is_final = self._queue.is_released
-        from exthost.extension.unavailable import stopped_error
-
         return stopped_error(self._queue.extension, method, is_final=is_final)
 
 

@@ -266,13 +266,13 @@ def _is_sandboxed(spec: Spec, view: View) -> bool:
 
 def _plan_cgroup(total: Ceiling) -> Cgroup | None:
     """Return a cgroup for the extension, if a limit needs one and one can be created."""
+    if total == NO_CEILING:
+        return None
     from exthost.launch.sandbox.initcode import INIT
     from exthost.process import cgroup_rules, cgroups
 
-    if (
-        total == NO_CEILING
-        or (init := INIT.get(sandbox_probe.find_sandbox_support().machine)) is None
-    ):
+    init = INIT.get(sandbox_probe.find_sandbox_support().machine)
+    if init is None:
         return None
     return cgroup_rules.plan_cgroup(cgroups.find_base(), total, init)
 

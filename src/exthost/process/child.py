@@ -38,6 +38,7 @@ from exthost.process.memory_file import memory_file
 from exthost.process.pipe_ends import FdReadEnd, FdWriteEnd
 from exthost.process.procfs import children_of, kill_children, wrapper_processes
 from exthost.process.program_check import check_program
+from exthost.process.spawn_errors import spawn_error
 
 if TYPE_CHECKING:
     import asyncio
@@ -161,8 +162,6 @@ class Child:
             for fd in our_ends:
                 os.close(fd)
             if isinstance(error, OSError | ValueError):
-                from exthost.process.spawn_errors import spawn_error
-
                 raise spawn_error(error, plan, extension) from None
             raise
         finally:
@@ -184,8 +183,6 @@ class Child:
             self._close_proxy()
             for fd in our_ends:
                 os.close(fd)
-            from exthost.process.spawn_errors import spawn_error
-
             raise spawn_error(error, plan, extension) from None
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0

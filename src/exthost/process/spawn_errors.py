@@ -18,6 +18,8 @@ from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+
 
 def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
     """Check the files of a plan without starting anything. Return the error that a start would
@@ -29,9 +31,13 @@ def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | Non
     return None
 
 
-def deleted_folder_error(error: Exception, spec: Spec) -> SpawnFailed | None:
-    """Return the SpawnFailed for an error whose cause is that the host's working folder has been
-    deleted; None if it has another cause. An extension without a `cwd` runs in that folder."""
+def find_host_error(error: Exception, spec: Spec) -> SpawnFailed | None:
+    """Return the SpawnFailed for an error before the spawn whose cause is the state of the host: it
+    has no free descriptors, or its working folder has been deleted, in which an extension without
+    a `cwd` runs. None if the error has another cause."""
+    if isinstance(error, OSError) and error.errno in _SHORTAGES:
+        message, help = _describe_shortage(error)
+        return SpawnFailed("X0405", message, extension=spec.id, help=help)
     deleted = deleted_working_folder() if spec.cwd is None else None
     if deleted is None or not isinstance(error, FileNotFoundError):
         return None
@@ -139,13 +145,8 @@ def spawn_error(
             "one argument or variable has at most 128 KiB on Linux: pass the data in a file, and "
             "its path as the argument",
         )
-    shortages = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
-    if number in shortages or isinstance(error, RuntimeError):
-        return failed(
-            "X0405",
-            f"this machine has no room for another process: {error}",
-            "stop other extensions, or raise the limit (ulimit -n, ulimit -u)",
-        )
+    if number in _SHORTAGES or isinstance(error, RuntimeError):
+        return failed("X0405", *_describe_shortage(error))
     if number in (errno.EFBIG, errno.ENOSPC):
         return failed(
             "X0405",
@@ -153,6 +154,14 @@ def spawn_error(
             "raise the limit of file sizes (ulimit -f), or free memory and disk space",
         )
     return failed("X0406", f"it could not be started: {error}", "see the error of the system")
+
+
+def _describe_shortage(error: Exception) -> tuple[str, str]:
+    """Return the message and the help for a shortage of descriptors, processes or memory."""
+    return (
+        f"this machine has no room for another process: {error}",
+        "stop other extensions, or raise the limit (ulimit -n, ulimit -u)",
+    )
 
 
 def _find_help(program: str) -> str:

@@ -122,11 +122,11 @@ def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
         browser.wait_for("document.activeElement.className === 'decline'")
         browser.press("Enter", 13, "\r")
         browser.wait_for_text("X1842", f"{tool} .error")
-        assert browser.evaluate("document.querySelectorAll('.question').length") == 0
+        browser.wait_for("document.querySelectorAll('.question').length === 0")
         browser.click(f"{tool} button.primary")
         browser.click(f"{tool} .question .agree")
         browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
-        assert browser.evaluate("document.querySelectorAll('.question').length") == 0
+        browser.wait_for("document.querySelectorAll('.question').length === 0")
         with ThreadPoolExecutor(1) as pool:
             call = pool.submit(run_exthost, tmp_path, "call", "ext_showcase_echo", "text=from afar")
             browser.wait_for_text("from afar", "#questions .question")

@@ -95,7 +95,7 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 #define RESERVED_PIDS 300
 /* 2^32 divided by the golden ratio: the multiples of it, modulo 2^32, are far apart. */
 #define GOLDEN_RATIO 2654435769ul
-/* An operation for _WAITPID: any child, whoever started it. */
+/* For wait4: any child. For signalfd4: a new descriptor. */
 #define ANY ((word)-1)
 
 /* The port of the proxy: that of most HTTP proxies. `strict.PROXY_PORT` has the same number. */
@@ -475,7 +475,7 @@ static void enter_outer(word *fixed, char *outer, char **words, char **environme
 }
 
 /* Enters the network of the template: /proc/1/net shows that of this process to everyone. A template
- * with the network of the host, which nobody can enter from here, is in that of this process. `proc`
+ * with the network of the host, which cannot be entered from here, is in that of this process. `proc`
  * is the /proc of the host; the other one is by now that of the template. */
 static long enter_network(word proc, word under)
 {
@@ -494,8 +494,8 @@ static long enter_network(word proc, word under)
  *
  * Code in the template is as hostile as the extension. So nothing here ever sees more files than
  * the template, except this process until it enters the mount namespace, and this process is not
- * in the template's PID namespace. The new user namespace is below that of the template: whoever
- * owns a namespace has all rights in it from above, and a process of the template needs them to
+ * in the template's PID namespace. The new user namespace is below that of the template: the
+ * owner of a namespace has all rights in it from above, and a process of the template needs them to
  * join. In the new user namespace there are no mounts of its own but the private ones and /proc,
  * which is read-only. The network is that of the template. */
 static void make_sandbox(word *fixed)
