@@ -37,6 +37,7 @@ def test_each_condition_is_changed_once(tmp_path: Path) -> None:
         compile(data[: item.start] + item.text.encode() + data[item.end :], "module.py", "exec")
 
 
+@pytest.mark.more
 def test_a_sample_is_the_same_for_the_same_seed_and_has_tests_near_it() -> None:
     chosen = sample("seed", 20)
     assert chosen == sample("seed", 20) != sample("other", 20)

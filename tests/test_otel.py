@@ -183,6 +183,7 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions_of_opentelemetr
     meters.shutdown()
 
 
+@pytest.mark.more
 def test_the_span_of_a_blocking_call_has_the_name_of_the_tool(
     provider: TracerProvider, exporter: InMemorySpanExporter
 ) -> None:

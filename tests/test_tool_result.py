@@ -151,6 +151,7 @@ def test_an_mcp_result_is_content_structured_content_and_is_error(
     assert result.raw is raw and isinstance(result.content, tuple)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", find.BUILT_IN)
 def test_a_value_too_deep_for_json_has_no_text_but_has_data_and_a_repr(name: str) -> None:
     raw = nested_lists(100_000)

@@ -124,6 +124,7 @@ def test_a_lock_that_changes_while_it_is_read_is_not_half_read(
         read_lock(str(tmp_path))
 
 
+@pytest.mark.more
 def test_a_lock_of_ten_thousand_tools_is_read() -> None:
     tools = {f"tool_{n}": LockedTool("Does a thing.", f"sha256:{n:064x}") for n in range(10_000)}
     text = format_lock({"many": LockRecord(tools=tools)})

@@ -283,6 +283,7 @@ async def test_a_reply_can_have_ten_mebibytes_but_not_one_byte_more() -> None:
         )
 
 
+@pytest.mark.more
 @shows("cigen-wire-08")
 async def test_a_request_over_the_limit_is_refused_and_not_sent() -> None:
     async with closed_at_end(plugin()) as ext:
@@ -490,6 +491,7 @@ async def test_only_one_of_two_plugins_with_the_same_name_becomes_ready() -> Non
         assert "provider/test" in failed.cause.message
 
 
+@pytest.mark.more
 @shows("cigen-load-08")
 async def test_a_plugin_can_be_restarted_and_loaded_again_with_its_name() -> None:
     async with host_of(config_entry(name="one")) as host:

@@ -720,6 +720,7 @@ async def test_calls_work_during_a_flood_of_notifications() -> None:
 # -- requests of the child ---------------------------------------------------------------------
 
 
+@pytest.mark.more
 @shows("synaps-ask-04", "synaps-ask-05")
 @pytest.mark.parametrize(
     ("method", "params", "code", "text"),

@@ -77,6 +77,7 @@ def run_exthost(installed: Path, *arguments: str, code: int = 0, more: str = "")
     return result.stdout
 
 
+@pytest.mark.more
 async def test_the_tools_are_the_features_of_the_server() -> None:
     async with exthost.connect(SERVER, dialect=NAME) as ext:
         assert [*ext.tools] == ["hover", "completion", "diagnostics"]

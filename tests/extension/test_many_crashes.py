@@ -14,6 +14,7 @@ async def test_a_process_that_dies_at_every_hundredth_call_loses_no_call() -> No
     assert report.outcomes["gone"] <= report.restarts * 10
 
 
+@pytest.mark.more
 async def test_many_crashes_and_restarts_leave_no_resource() -> None:
     report = await crash_cycles(25)
     assert report.is_clean() and report.restarts == 25

@@ -423,6 +423,7 @@ async def test_an_error_reply_forgives_crashes() -> None:
         assert ext.stats.restarts == ext.stats.crashes == 4
 
 
+@pytest.mark.more
 async def test_thirty_crashes_leave_no_descriptor_thread_or_process() -> None:
     restart = {"strategy": "immediate", "max_retries": 100}
     async with hostile_extension(restart=restart, lifetime="plain") as ext:

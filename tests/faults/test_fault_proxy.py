@@ -15,6 +15,7 @@ from tests.faults.recordings import length, recorded, replay
 from tests.faults.trials import Trials
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("half", [0, 1])
 @pytest.mark.parametrize("name", PEERS)

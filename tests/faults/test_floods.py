@@ -174,6 +174,7 @@ async def test_messages_that_no_call_waits_for_are_a_flood(name: str, folder: Pa
     await trials.run(at_once=1)
 
 
+@pytest.mark.more
 async def test_a_hundred_notifications_before_a_reply_are_not_a_flood(folder: Path) -> None:
     """The reader is not flooded after a call with a hundred notifications."""
 
@@ -250,6 +251,7 @@ async def test_a_line_without_an_end_is_a_flood_before_it_is_too_long(
         await asyncio.wait([spewing])
 
 
+@pytest.mark.more
 async def test_large_messages_that_no_call_waits_for_are_decoded_one_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

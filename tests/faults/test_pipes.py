@@ -88,6 +88,7 @@ BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
 }
 
 
+@pytest.mark.more
 async def test_an_invalid_length_ends_the_call_and_the_next_gets_a_new_process(
     folder: Path,
 ) -> None:
@@ -133,6 +134,7 @@ async def test_a_frame_that_never_ends_fails_its_call(folder: Path) -> None:
     await trials.run()
 
 
+@pytest.mark.more
 async def test_an_answer_can_arrive_byte_by_byte(folder: Path) -> None:
     async def answer_byte_by_byte(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
@@ -158,6 +160,7 @@ async def test_an_answer_can_arrive_byte_by_byte(folder: Path) -> None:
 # -- ids --------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 async def test_answers_to_no_request_are_dropped_and_counted(folder: Path) -> None:
     async def send_stray_answers(peer: HostilePeer, rows: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:
@@ -203,6 +206,7 @@ async def test_answers_to_no_request_are_dropped_and_counted(folder: Path) -> No
     await trials.run()
 
 
+@pytest.mark.more
 async def test_a_repeated_answer_answers_only_one_call(folder: Path) -> None:
     """This includes dialects without ids, while the next calls already wait."""
 
@@ -224,6 +228,7 @@ async def test_a_repeated_answer_answers_only_one_call(folder: Path) -> None:
     await trials.run()
 
 
+@pytest.mark.more
 async def test_an_answer_before_its_request_is_dropped(folder: Path) -> None:
     """After its handshake the child sends three answers to a request that was not sent yet."""
 
@@ -317,6 +322,7 @@ async def test_an_answer_that_is_not_json_fails_at_most_its_call(folder: Path) -
     await trials.run()
 
 
+@pytest.mark.more
 async def test_unusual_json_is_decoded(folder: Path) -> None:
     async def send_unusual_json(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:

@@ -60,6 +60,7 @@ print("\\n".join(summary()))
 """
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("seed", "expected_count"), [("abc", "6 of 20"), ("all", "20 of 20")])
 def test_the_summary_has_the_counts_and_the_seed(seed: str, expected_count: str) -> None:
     result = subprocess.run(

@@ -45,6 +45,7 @@ def test_an_asynchronous_or_attached_host_cannot_be_used_in_the_child(mode: str)
     assert run_program(mode) == ["copy: UsageError X1317", "ours: 2"]
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["unwind", "exit", "close"])
 def test_the_end_of_the_child_does_not_end_the_extensions(mode: str) -> None:

@@ -385,6 +385,7 @@ async def test_a_lock_has_no_secrets(tmp_path: Path) -> None:
     assert "s3cret" not in text and "API_TOKEN" in text and "--plain=seen" in text
 
 
+@pytest.mark.more
 async def test_ten_thousand_tools_are_locked_and_compared(tmp_path: Path) -> None:
     project = Project(tmp_path)
     many = [tool(f"t{n}") for n in range(10_000)]

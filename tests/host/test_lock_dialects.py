@@ -62,6 +62,7 @@ async def write_lock(config: Path) -> None:
     config.with_name("exthost.lock").write_text(format_lock(records))
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
 async def test_a_description_that_changes_at_a_restart_is_quarantined(

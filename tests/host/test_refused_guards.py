@@ -177,6 +177,7 @@ def _override(refused: RefusedGuard) -> None:
     refused.document["overrides"] = {"guard": {"hooks": {"on_failure": "open"}}}
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "remedy", [_disable, _ignore, _remove, _allow_only_tools, _fail_open, _override]

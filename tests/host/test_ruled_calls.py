@@ -309,6 +309,7 @@ async def test_a_reload_applies_changed_rules(tmp_path: Path) -> None:
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
 
 
+@pytest.mark.more
 def test_exthost_call_answers_a_rule_with_yes_or_refuses(tmp_path: Path) -> None:
     path = config(tmp_path, ASK)
     refused = run_inside("call", ECHO, "a=1", "--config", path)
@@ -320,6 +321,7 @@ def test_exthost_call_answers_a_rule_with_yes_or_refuses(tmp_path: Path) -> None
         assert run_inside("call", ECHO, "a=1", "--yes", "--config", path).returncode == 0
 
 
+@pytest.mark.more
 def test_rules_test_says_which_rule_fits_and_exits_with_0(tmp_path: Path) -> None:
     path = config(
         tmp_path,

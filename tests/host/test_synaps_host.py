@@ -98,6 +98,7 @@ async def test_a_plugin_requests_confirmation_by_a_person(tmp_path: Path) -> Non
     assert confirmations[0].event["arguments"] == {"a": 1}
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @shows("synaps-hook-02", "synaps-hook-03", "synaps-hook-04")
 @pytest.mark.parametrize(
@@ -142,6 +143,7 @@ async def test_with_on_failure_open_a_call_passes_after_a_hook_timed_out(
         assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @shows("synaps-hook-05", "synaps-hand-10")
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ async def run(project: Project) -> str:
         return (await host.call_tool("get")).text
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("flags", [[], ["-S"], ["-S", "-E"], ["-I"], ["-SIu"]])
 async def test_planted_bytecode_is_run_without_a_lock_and_not_with_one(
     tmp_path: Path, marker: Path, flags: list[str]

@@ -151,6 +151,7 @@ def env_with_string(command: str) -> list[str]:
     return ["/usr/bin/env", "-S", command]
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize(("command", "file"), COMMANDS)
 async def test_changed_code_is_refused_for_every_command(

@@ -37,6 +37,7 @@ def test_each_program_is_built_again_byte_for_byte(machine: str) -> None:
     assert build(compiler, FOLDER / "init.c") == INIT[machine], "run `make init`"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("machine", INIT)
 def test_another_source_makes_another_program(machine: str, tmp_path: Path) -> None:
     compiler = compiler_of(machine)

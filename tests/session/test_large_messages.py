@@ -24,6 +24,7 @@ async def measure_memory(awaitable: Awaitable[Any]) -> tuple[Any, int]:
     return await task, highest - before
 
 
+@pytest.mark.more
 @pytest.mark.both_loops
 @pytest.mark.parametrize("method", ["huge", "huge_noise"])
 async def test_a_line_of_128_mb_over_the_limit_is_refused_in_constant_memory(method: str) -> None:
@@ -41,6 +42,7 @@ async def test_a_line_of_128_mb_over_the_limit_is_refused_in_constant_memory(met
         assert ext.stats.restarts == 0
 
 
+@pytest.mark.more
 async def test_other_calls_continue_while_an_over_long_line_is_discarded() -> None:
     async with (
         hostile_extension() as neighbour,

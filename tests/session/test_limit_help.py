@@ -9,6 +9,7 @@ from exthost.errors import ExtensionGone
 from tests.extensions.morphir_program import morphir_program
 
 
+@pytest.mark.more
 async def test_the_help_advises_to_raise_the_limit_that_ended_the_extension() -> None:
     endless_loop = morphir_program("while True: pass")
     command = [sys.executable, "-S", "-E", "-c", endless_loop]

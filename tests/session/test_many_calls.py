@@ -36,6 +36,7 @@ async def test_ten_thousand_calls_answered_in_random_order_get_their_replies() -
         assert ext.stats.dropped == {}
 
 
+@pytest.mark.more
 async def test_ten_thousand_calls_with_a_hundred_in_flight_get_their_replies() -> None:
     disable_debug_mode()
     async with hostile_extension(limits={"max_in_flight": 100}) as ext:
@@ -133,6 +134,7 @@ async def test_replies_errors_timeouts_cancellations_and_an_exit_end_each_call_o
         assert set(ledger.ended) == {"result", "error", "timeout", "cancelled", "gone"}
 
 
+@pytest.mark.more
 @pytest.mark.both_loops
 async def test_a_hostile_extension_does_not_affect_calls_of_another() -> None:
     """Twenty tasks make a thousand calls."""

@@ -462,6 +462,7 @@ async def test_an_acknowledgement_over_the_size_limit_fails_the_opening() -> Non
 # -- slow consumers --------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.both_loops
 @pytest.mark.parametrize(
     ("event_bytes", "total", "max_events"),

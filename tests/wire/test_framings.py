@@ -227,6 +227,7 @@ def test_large_reads_are_requested_only_within_a_large_frame(make_framing: MakeF
     assert framing.read_size == READ_BYTES
 
 
+@pytest.mark.more
 @every_framing
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)

@@ -35,6 +35,7 @@ async def test_the_fix_for_a_plugin_without_a_plan_step_is_to_declare_it(
     assert "plan = false" in finding.fix
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize("flags", [(), ("alone",)])
 async def test_a_plugin_with_the_correct_plan_option_has_no_fault(flags: tuple[str, ...]) -> None:

@@ -47,6 +47,7 @@ def test_the_fixture_fails_with_the_report_and_the_option_makes_tests(
     assert "2 failed, 3 passed" in result.stdout, result.stdout
 
 
+@pytest.mark.more
 def test_a_path_without_an_extension_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
     result = run_pytest(tmp_path, "--exthost-check", "nowhere", "test_it.py")

@@ -13,6 +13,7 @@ from exthost.sdk import Context, Extension, testing
 from tests.authoring.sdk.programs import WAITING, running_extension
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "roder", "mcp"])
 async def test_a_hundred_calls_run_at_the_same_time(dialect: str, tmp_path: Path) -> None:
     async with running_extension(WAITING, dialect, tmp_path) as ext:

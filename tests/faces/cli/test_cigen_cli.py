@@ -150,6 +150,7 @@ def test_a_fragment_outside_of_the_folder_exits_with_4_and_nothing_is_written(
     assert [item.name for item in tmp_path.rglob("*")] == ["out", "link"]
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "path", ["more/toy/x.py", "~later/x", "tool.py", "my.toml", "extensions/x", "sub/plugin.toml"]
@@ -190,6 +191,7 @@ def test_options_that_a_dialect_does_not_have_are_refused(option: str, code: str
     assert run_json(*arguments, "--", sys.executable, text, code=2)["error"]["code"] == code
 
 
+@pytest.mark.more
 @shows("cigen-load-10")
 def test_plugins_are_found_in_a_folder_by_their_names(tmp_path: Path) -> None:
     plugins = tmp_path / "plugins"

@@ -152,6 +152,7 @@ def test_the_question_counts_the_arguments_it_leaves_out() -> None:
     assert "\u202e" not in text and "tool: t\\u202e" in text
 
 
+@pytest.mark.more
 def test_no_question_is_asked_without_a_controlling_terminal(folder: Path) -> None:
     """stderr is a terminal, but /dev/tty cannot be opened: nobody can answer."""
     primary, secondary = os.openpty()

@@ -84,6 +84,7 @@ def test_logs_are_filtered_by_time_level_and_text(folder: Path) -> None:
         assert run_exthost(folder, "logs", option, value).returncode == 2
 
 
+@pytest.mark.more
 def test_a_full_disk_is_reported_by_logs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exthost.faces.cli.logs.free_bytes", lambda _: 0)
     result = run_exthost(folder, "logs", "one", "-n", "1")

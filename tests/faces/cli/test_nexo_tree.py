@@ -456,6 +456,7 @@ def test_verbs_that_read_only_manifests_accept_no_command(verb: str) -> None:
 # -- run -------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @shows("nexo-watch-02", "nexo-watch-03")
 def test_run_reports_changed_manifests_and_reloads_them(tmp_path: Path) -> None:
     path = write_plugin(tmp_path / "x" / "a", "a")

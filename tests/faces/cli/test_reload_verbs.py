@@ -76,6 +76,7 @@ def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: P
         wait_until(lambda: not {*before["h"], *before["gone"]} & set(all_pids()))
 
 
+@pytest.mark.more
 def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
     config = write_config(tmp_path, extension("one"))
     with host_process(tmp_path):
@@ -95,6 +96,7 @@ def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
         assert run_json(tmp_path, "reload")["changed"] == []
 
 
+@pytest.mark.more
 def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applied(
     tmp_path: Path,
 ) -> None:
@@ -114,6 +116,7 @@ def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applie
         assert info["limits"]["call"] == 20 and "changed" not in info
 
 
+@pytest.mark.more
 def test_sighup_reads_the_config_again(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with host_process(tmp_path) as host:
@@ -224,6 +227,7 @@ def test_the_help_of_add_and_remove_fits_the_format_of_the_file(name: str, tmp_p
     assert path.read_text() == text
 
 
+@pytest.mark.more
 def test_add_creates_a_config_and_reload_applies_an_edited_config(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with host_process(tmp_path):

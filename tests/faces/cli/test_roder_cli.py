@@ -36,6 +36,7 @@ def write_roder_config(folder: Path, *entries: dict[str, object]) -> Path:
     return path
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["", "roder-extension.toml", "another-name.toml"])
 def test_inspect_loads_an_extension_from_its_own_manifest(folder: Path, name: str) -> None:
     if name.startswith("another"):
@@ -50,6 +51,7 @@ def test_inspect_loads_an_extension_from_its_own_manifest(folder: Path, name: st
         assert report["environment"]["passed"] == ["PATH"]
 
 
+@pytest.mark.more
 def test_the_exit_code_of_call_depends_on_the_outcome(folder: Path) -> None:
     target = str(folder)
     result = run_json("call", target, "echo", "a=1")

@@ -192,6 +192,7 @@ def test_a_host_whose_socket_was_deleted_is_named_by_its_pid(folder: Path) -> No
         assert str(host.pid) in result.stderr and "a new process is started" in result.stderr
 
 
+@pytest.mark.more
 def test_the_socket_left_by_a_killed_host_is_replaced(folder: Path) -> None:
     with host_process(folder) as host:
         assert run_json(folder, "status")["host"]["pid"] == host.pid

@@ -71,6 +71,7 @@ def test_each_path_of_the_sandbox_is_listed_with_its_source(config: Path) -> Non
     assert f"read  {EXPLORER} (argument)" in result.stdout
 
 
+@pytest.mark.more
 def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None:
     with shared_folder() as place:  # the user of the extension can read it, too
         project = place / "project"

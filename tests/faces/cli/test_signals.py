@@ -154,6 +154,7 @@ def test_ctrl_c_twice_kills_at_once(tmp_path: Path) -> None:
     assert "killing" in screen.output.decode()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
 def test_a_terminal_that_cannot_or_does_not_want_colours_gets_plain_text(
     tmp_path: Path, variables: dict[str, str]
@@ -168,6 +169,7 @@ def test_a_terminal_that_cannot_or_does_not_want_colours_gets_plain_text(
     assert ("TERM" in variables) == (b"one: ready" in screen.output)
 
 
+@pytest.mark.more
 def test_a_host_that_is_refused_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with host_process(tmp_path), terminal(tmp_path) as screen:
@@ -241,6 +243,7 @@ def test_the_host_continues_when_its_stderr_is_closed(tmp_path: Path) -> None:
     assert (tmp_path / "drained").exists()
 
 
+@pytest.mark.more
 @pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
 def test_a_reader_that_does_not_read_does_not_block_the_host(

@@ -211,6 +211,7 @@ def test_a_client_that_disconnects_cancels_only_its_own_call(folder: Path) -> No
         assert interrupted.wait(RUN_SECONDS) == 130
 
 
+@pytest.mark.more
 def test_a_host_that_dies_during_a_call_is_reported(tmp_path: Path) -> None:
     write_config(tmp_path, extension("h", *hostile_command()))
     with (

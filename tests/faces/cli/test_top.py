@@ -168,6 +168,7 @@ def test_without_a_terminal_the_table_is_printed_once(folder: Path) -> None:
     assert rows["zz-bad"]["state"] == "failed" and json.dumps(rows)
 
 
+@pytest.mark.more
 def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
     before = run_json(folder, "status", "one")["extensions"][0]["pids"]
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
@@ -223,6 +224,7 @@ def is_raw(fd: int) -> bool:
     return not local_modes & (termios.ICANON | termios.ISIG | termios.ECHO)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("end", "code"), [("q", 0), ("key", 130), ("SIGINT", 130), ("SIGTERM", 143)]
 )
@@ -239,5 +241,6 @@ def test_top_restores_the_terminal_however_it_ends(end: str, code: int, folder: 
     assert screen.output.endswith(b"\x1b[?25h\x1b[?1049l")  # nothing is printed after the screen
 
 
+@pytest.mark.more
 def test_top_without_a_running_host_is_an_error(tmp_path: Path) -> None:
     assert run_exthost(tmp_path, "top").returncode == 2

@@ -139,6 +139,7 @@ def test_a_replayed_recording_answers_like_its_program(recording: Path) -> None:
     assert "difference" not in result.stderr
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("member", ["text", "params"])
 def test_a_replayed_recording_ignores_differences_in_the_given_fields(
     member: str, recording: Path
@@ -241,6 +242,7 @@ def test_a_trace_that_cannot_be_written_ends_with_an_error(folder: Path) -> None
     assert "messages in" not in errors  # the file has no messages
 
 
+@pytest.mark.more
 def test_trace_of_an_unknown_name_or_without_a_host_is_an_error(
     folder: Path, tmp_path: Path
 ) -> None:

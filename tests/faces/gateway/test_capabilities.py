@@ -45,6 +45,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "capabilities",

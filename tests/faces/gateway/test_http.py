@@ -146,6 +146,7 @@ def test_http_options_without_http_and_a_missing_config_are_errors(
     assert (result.returncode, result.stdout) == (3, "") and "X0101" in result.stderr
 
 
+@pytest.mark.more
 @shows("gateway-install-01")
 def test_a_missing_package_is_reported_with_the_command_that_installs_it(tmp_path: Path) -> None:
     write_config(tmp_path, {})

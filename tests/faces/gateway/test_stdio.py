@@ -329,6 +329,7 @@ async def test_a_client_that_does_not_read_delays_only_itself() -> None:
             await asyncio.wait(serving)
 
 
+@pytest.mark.more
 @shows("gateway-wire-01")
 def test_other_output_to_stdout_goes_to_stderr_while_the_gateway_serves() -> None:
     script = """if True:

@@ -304,6 +304,7 @@ async def test_metrics_and_status_count_the_same_calls(running: Page, folder: Pa
 # -- start and end of the service ------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_the_host_ends_while_pages_are_open(tmp_path: Path) -> None:
     showcase_config(tmp_path)
     with page(tmp_path) as running:

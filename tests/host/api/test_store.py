@@ -287,6 +287,7 @@ def test_content_is_found_within_and_outside_of_blocks(
     assert times_found == expected[::-1]
 
 
+@pytest.mark.more
 def test_an_answer_that_does_not_fit_into_a_message_is_refused(store: Store) -> None:
     memories = Memories(store)
     for _ in range(250):

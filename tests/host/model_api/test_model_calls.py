@@ -139,6 +139,7 @@ async def test_each_call_has_the_time_limit_and_its_progress_has_the_id_of_the_m
         assert failed and "0.2" in error
 
 
+@pytest.mark.more
 async def test_ten_thousand_calls_are_answered_in_order_a_few_at_a_time() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
         most_unfinished = 0

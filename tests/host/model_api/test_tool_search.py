@@ -86,6 +86,7 @@ def test_a_wrong_search_is_an_error(arguments: Any) -> None:
         TOOLS.search(*arguments)
 
 
+@pytest.mark.more
 def test_ten_thousand_tools_and_a_query_of_a_megabyte_are_searched() -> None:
     many = mapping(
         *(tool(f"e{n % 30}", f"tool_{n}", "Do something else. " * 20) for n in range(10_000))

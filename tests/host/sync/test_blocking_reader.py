@@ -118,6 +118,7 @@ def test_calls_of_many_threads_get_their_own_results(threads: int, always_lent: 
         assert (stats.result, stats.calls, stats.in_flight) == (threads * calls, threads * calls, 0)
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("method", "params"),

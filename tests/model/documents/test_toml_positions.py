@@ -127,6 +127,7 @@ def list_key_paths(value: Any, path: KeyPath = ()) -> list[KeyPath]:
     return paths
 
 
+@pytest.mark.more
 @given(documents())
 def test_the_line_finder_finds_the_same_keys_as_tomllib(text: str) -> None:
     assert set(find_key_lines(text)) == set(list_key_paths(tomllib.loads(text)))
