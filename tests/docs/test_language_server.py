@@ -87,6 +87,7 @@ async def test_the_tools_are_the_features_of_the_server() -> None:
         assert ext.offer.name == "small"
 
 
+@pytest.mark.more
 async def test_diagnostics_are_returned_and_published_as_events() -> None:
     bus = Bus()
     events: list[ExtensionEvent] = []

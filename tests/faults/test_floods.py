@@ -43,6 +43,7 @@ FLOOD_SECONDS = TRIAL_SECONDS - 10
 MAX_LAG_SECONDS = 1.0
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_flood_on_stderr_is_read_and_dropped(name: str, folder: Path) -> None:

@@ -79,6 +79,7 @@ async def test_a_reload_changes_the_audit_file(tmp_path: Path) -> None:
     assert audited_methods(second) == ["echo", "echo"]
 
 
+@pytest.mark.more
 async def test_a_reload_starts_and_stops_the_watch_of_manifests(tmp_path: Path) -> None:
     path = write_plugin(tmp_path / "one", "one")
     search = {"search_paths": [str(tmp_path)]}

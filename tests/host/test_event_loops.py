@@ -74,6 +74,7 @@ async def test_every_use_in_another_loop_is_refused() -> None:
         assert (await host.call_tool("ext_a_echo", {"n": 2})).data == {"n": 2}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("cancels_tasks", [True, False])
 def test_a_host_that_is_not_closed_warns_and_leaves_no_process(
     cancels_tasks: bool,

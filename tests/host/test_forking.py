@@ -52,6 +52,7 @@ def test_the_end_of_the_child_does_not_end_the_extensions(mode: str) -> None:
     assert run_program(mode) == ["copy: ended with 0", "ours: 2"]
 
 
+@pytest.mark.more
 def test_a_child_that_outlives_the_program_keeps_neither_extensions_nor_the_config_lock(
     tmp_path: Path,
 ) -> None:

@@ -169,6 +169,7 @@ async def open_host(
         yield host, events
 
 
+@pytest.mark.more
 @shows("nexo-watch-01", "nexo-watch-02")
 async def test_without_reload_changes_are_reported_and_nothing_else_happens(tmp_path: Path) -> None:
     path = write_plugin(tmp_path / "a", "a", behaviour=FIRST)
@@ -229,6 +230,7 @@ def server(name: str, *arguments: str) -> str:
     return f"[mcp_servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"
 
 
+@pytest.mark.more
 @shows("nexo-watch-03", "nexo-manifest-09")
 async def test_only_the_changed_servers_of_a_manifest_are_replaced(
     tmp_path: Path,

@@ -366,6 +366,7 @@ def test_a_slow_host_finishes_the_requests_it_accepted(tmp_path: Path) -> None:
         host.communicate(timeout=RUN_SECONDS)
 
 
+@pytest.mark.more
 def test_a_host_that_is_stopping_starts_nothing(tmp_path: Path) -> None:
     write_config(tmp_path, extension("s", *hostile_command("stubborn")))
     with host_process(tmp_path, program=PATIENT) as host:

@@ -233,6 +233,7 @@ def test_a_session_that_is_saved_from_its_start_can_be_replayed(
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.more
 def test_a_trace_that_cannot_be_written_ends_with_an_error(folder: Path) -> None:
     with start_trace(folder, "text", "--save", "/dev/full") as process:
         while process.poll() is None:

@@ -272,6 +272,7 @@ async def test_a_client_on_stdio_can_use_every_dialect(era: str, tmp_path: Path)
         await check_everything(client, era, handler, tmp_path, "later")
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 @shows(
     "gateway-tools-01",

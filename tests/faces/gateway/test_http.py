@@ -135,6 +135,7 @@ def test_only_this_machine_can_connect_by_default(running: RunningGateway) -> No
     assert "192.0.2.7" in listener.allowed_host_headers("192.0.2.7")
 
 
+@pytest.mark.more
 def test_http_options_without_http_and_a_missing_config_are_errors(
     tmp_path: Path,
 ) -> None:

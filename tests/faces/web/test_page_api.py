@@ -279,6 +279,7 @@ async def test_markup_in_a_result_is_returned_as_text(running: Page) -> None:
 # -- metrics ---------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 async def test_metrics_and_status_count_the_same_calls(running: Page, folder: Path) -> None:
     await call(running, extension="showcase", tool="echo", arguments={"text": "hi"})
     async with client(running) as http:

@@ -124,6 +124,7 @@ async def test_an_answer_needs_the_token(running: Page) -> None:
         assert (await question.end())["error"]["code"] == "X1842"
 
 
+@pytest.mark.more
 async def test_no_answer_in_time_is_a_no(running: Page, folder: Path) -> None:
     async with asked(running, "a", timeout=0.3) as question:
         end = await question.end()
