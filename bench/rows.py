@@ -19,6 +19,7 @@ from bench.measures import (
     memory,
     neighbours,
     start,
+    templates,
 )
 from bench.memory import MIB
 from bench.node_rows import NODE_ROWS
@@ -195,6 +196,22 @@ ROWS: tuple[Row, ...] = (
         measure=start.sandboxed,
         must=1.8,
         stretch=1.5,
+    ),
+    Row(
+        key="template-fastmcp",
+        name="restart to first result of a sandboxed FastMCP server, executed / from a template",
+        measure=templates.first_result,
+        direction=Direction.AT_LEAST,
+        must=20,
+        stretch=40,
+        limit_s=300,
+    ),
+    Row(
+        key="template-pool-16",
+        name="restart of a pool of 16 FastMCP servers from a template / of one, executed",
+        measure=templates.pool,
+        must=1,
+        limit_s=300,
     ),
     *(
         Row(

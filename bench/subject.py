@@ -132,6 +132,13 @@ async def processes(extension: Any, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
+def template_modules(extension: Any) -> int:
+    """Return how many modules the template has imported from which the last process of an extension
+    was forked; 0 without a template."""
+    modules: int = extension.internals.describe_start_method().get("modules", 0)
+    return modules
+
+
 def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """Return the loop factory of uvloop, if it is installed."""
     if importlib.util.find_spec("uvloop") is None:

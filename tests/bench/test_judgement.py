@@ -245,7 +245,7 @@ def test_rows_are_chosen_by_key_or_name_or_shell_pattern() -> None:
 
 
 def test_the_list_option_shows_the_rows_of_a_pattern(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list", "pool-16"]) == 0
+    assert main(["--list", "100-pool-16"]) == 0
     keys = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert keys == ["call_tool-asyncio-100-pool-16", "call_tool-uvloop-100-pool-16"]
     assert main(["--list", "no such row"]) == 2
