@@ -76,7 +76,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 # The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: image mutants node fastmcp integrations ray frameworks cluster-demo test static check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: image mutants node fastmcp go-client integrations ray frameworks cluster-demo test static check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench bench-peers bench-picture soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser screenshots format clean
 
@@ -110,6 +110,13 @@ fastmcp: $(STAMP)
 	@test -e $(VENV)/fastmcp/bin/fastmcp || { $(INTERPRETER) -m venv $(VENV)/fastmcp \
 		&& timeout 180 $(VENV)/fastmcp/bin/python -m pip install --quiet --retries 1 "fastmcp>=4.1,<5"; } \
 		|| { rm -rf $(VENV)/fastmcp; echo "no FastMCP: its tests are skipped"; }
+
+# A client of the official Go SDK, with which the gateway is tested.
+go-client: $(STAMP)
+	@test -e $(VENV)/go_clients/mcp_client || { command -v go >/dev/null \
+		&& cd tests/faces/gateway/go_client \
+		&& timeout 180 go build -o $(abspath $(VENV))/go_clients/ .; } \
+		|| echo "no client in Go: its tests are skipped"
 
 # The packages of models' APIs, and each framework of `exthost.integrations`, the newest release and
 # the oldest supported one, in environments of their own. An environment that cannot be installed
@@ -165,7 +172,7 @@ tests: $(STAMP) bubblewrap
 
 # The tests that `make test` leaves out. At the time limit pytest gets SIGINT, so that it still prints
 # its results.
-test-more: $(STAMP) $(RUST_STAMP) node fastmcp integrations ray frameworks bubblewrap browser
+test-more: $(STAMP) $(RUST_STAMP) node fastmcp go-client integrations ray frameworks bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
 # The fast tests on this interpreter, without and with Python's development mode.

@@ -1,7 +1,7 @@
 """Every client gets the same lists, results and errors with and without the gateway.
 
-The clients are programs of other projects. Missing ones are skipped (`make node` and
-`make fastmcp` install them).
+The clients are programs of other projects. Missing ones are skipped (`make node`, `make fastmcp`
+and `make go-client` install them).
 """
 
 import asyncio
@@ -34,6 +34,7 @@ SDKS = {
 INSPECTOR = PACKAGES / ".bin/mcp-inspector"
 NODE = PACKAGES / "node/bin/node"  # the Inspector needs a new version
 FASTMCP = TOOLS / "fastmcp/bin/python"
+GO_CLIENT = TOOLS / "go_clients/mcp_client"
 CHILD = [sys.executable, "-S", "-E", str(ROOT / "tests" / "extensions" / "mcp_child.py")]
 CLIENT_SECONDS = 100
 
@@ -121,6 +122,18 @@ async def fastmcp(command: list[str]) -> Any:
     return await run(str(FASTMCP), script, json.dumps(command), json.dumps(CALLS))
 
 
+async def go_sdk(command: list[str]) -> Any:
+    """Return what the official client for Go gets from a server."""
+    if not GO_CLIENT.exists():
+        pytest.skip("the client in Go is missing: `make go-client` builds it")
+    report = await run(str(GO_CLIENT), json.dumps(command), json.dumps(CALLS))
+    for result in report["results"]:
+        # These depend on the era of the session, which the gateway can change.
+        result.pop("_meta", None)
+        result.pop("resultType", None)
+    return report
+
+
 def require_fastmcp() -> None:
     if not FASTMCP.exists():
         pytest.skip("FastMCP is not installed: `make fastmcp` installs it")
@@ -132,6 +145,7 @@ CLIENTS: dict[str, Callable[[list[str]], Awaitable[Any]]] = {
     "node 2": partial(node_sdk, "node 2"),
     "inspector": inspector,
     "fastmcp": fastmcp,
+    "go": go_sdk,
 }
 
 
@@ -236,4 +250,5 @@ def is_installed(name: str) -> bool:
         return SDKS[name].exists() and (NODE.exists() or shutil.which("node") is not None)
     if name == "inspector":
         return INSPECTOR.exists() and NODE.exists()
-    return name != "fastmcp" or FASTMCP.exists()
+    programs = {"fastmcp": FASTMCP, "go": GO_CLIENT}
+    return name not in programs or programs[name].exists()
