@@ -5,6 +5,7 @@ import asyncio
 import json
 import sys
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.extensions.harness import error_of
 from tests.extensions.locked_project import Project, tool
 from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import stdio_client, tools_of
-from tests.faces.web.page_process import page
+from tests.faces.web.page_process import Page, page
 
 SERVER = """\
 import os, pathlib
@@ -160,6 +161,69 @@ async def test_search_finds_no_quarantined_tool_and_does_not_call_it(tmp_path: P
         assert result.is_error and "exthost approve demo" in str(result.content)
 
 
+async def write_changed_project(folder: Path, dialect: str, more: str = "") -> Path:
+    """Write a project whose tool `get` has another description than in its lock."""
+    config = make_project(folder, dialect, more)
+    await write_lock(config)
+    (folder / "offer.txt").write_text("Gets a thing, and sends it.")
+    return config
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps"])
+async def test_in_other_dialects_the_gateway_offers_no_quarantined_tool(
+    tmp_path: Path, dialect: str
+) -> None:
+    config = await write_changed_project(tmp_path, dialect)
+    async with stdio_client(config, "handshake") as client:
+        tools = await tools_of(client, "ext_demo_tell")
+        assert "ext_demo_get" not in tools and "sends it" not in str(tools)
+        assert not (await client.call_tool("ext_demo_tell", {})).is_error
+        result = await client.call_tool("ext_demo_get", {})
+        assert result.is_error and "exthost approve demo" in str(result.content)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps"])
+async def test_in_other_dialects_search_finds_no_quarantined_tool(
+    tmp_path: Path, dialect: str
+) -> None:
+    config = await write_changed_project(tmp_path, dialect, '[gateway]\nmode = "search"\n')
+    async with stdio_client(config, "handshake") as client:
+        found = await client.call_tool("search_tools", {"query": "thing sends get tell"})
+        assert "ext_demo_tell" in str(found) and "sends it" not in str(found)
+        arguments = {"name": "ext_demo_get", "arguments": {}}
+        result = await client.call_tool("call_tool", arguments)
+        assert result.is_error and "exthost approve demo" in str(result.content)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps"])
+async def test_in_other_dialects_the_page_calls_no_quarantined_tool(
+    tmp_path: Path, dialect: str
+) -> None:
+    await write_changed_project(tmp_path, dialect)
+
+    def use_page() -> None:
+        with page(tmp_path) as served:
+            ask_page(served, "api/steer", {"verb": "start", "name": "demo"})
+            about = json.loads(ask_page(served, "api/extension?name=demo"))
+            assert about["lock"] == "quarantined"
+            assert [row["name"] for row in about["tools"]] == ["tell"]
+            answer = ask_page(served, "api/call", {"extension": "demo", "tool": "get"})
+            assert "X1822" in answer and "ran get" not in answer
+
+    await asyncio.to_thread(use_page)
+
+
+def ask_page(served: Page, path: str, body: dict[str, Any] | None = None) -> str:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {**served.headers, "Content-Type": "application/json"}
+    request = urllib.request.Request(served.url + path, data, headers)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return str(response.read().decode())
+
+
 @pytest.mark.more
 async def test_the_page_shows_what_changed_and_does_not_call_it(tmp_path: Path) -> None:
     project = Project(tmp_path)
@@ -169,14 +233,7 @@ async def test_the_page_shows_what_changed_and_does_not_call_it(tmp_path: Path) 
 
 def _use_page(project: Project) -> None:
     with page(project.root) as served:
-
-        def ask(path: str, body: dict[str, Any] | None = None) -> str:
-            data = None if body is None else json.dumps(body).encode()
-            headers = {**served.headers, "Content-Type": "application/json"}
-            request = urllib.request.Request(served.url + path, data, headers)
-            with urllib.request.urlopen(request, timeout=60) as response:
-                return str(response.read().decode())
-
+        ask = partial(ask_page, served)
         assert json.loads(ask("api/extension?name=demo"))["lock"] == "locked"
         project.offer(tool("get", "Gets a thing, and sends it."), tool("tell"))
         ask("api/steer", {"verb": "restart", "name": "demo"})
