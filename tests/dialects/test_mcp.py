@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.mcp import calls as mcp_calls
 from exthost.dialects.mcp.dialect import DIALECT
+from exthost.dialects.mcp.handshake import STATELESS_REVISION, handshake
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -20,6 +22,7 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
+from exthost.model.messages import Reply
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
@@ -144,6 +147,23 @@ async def test_a_server_that_dies_at_discovery_is_started_again_without_it() -> 
         assert len(spawned) == 3 and read_text_block(await ext.call_tool("echo", {"a": 1})) == {
             "a": 1
         }
+
+
+@pytest.mark.parametrize("handles", [frozenset(), frozenset({"roots/list"})])
+def test_a_reply_to_initialize_with_the_stateless_revision_leads_to_discovery(
+    handles: frozenset[str],
+) -> None:
+    steps = handshake(HandshakeContext(extension="x", handles=handles))
+    step: Any = next(steps)
+    if not handles:
+        assert step.request.method == "server/discover"
+        step = steps.send(None)  # no reply in time
+    assert step.method == "initialize"
+    step = steps.send(Reply(1, {"protocolVersion": STATELESS_REVISION, "capabilities": {}}))
+    assert step.request.method == "server/discover"
+    with pytest.raises(StopIteration) as finished:
+        steps.send(Reply(2, {"supportedVersions": [STATELESS_REVISION], "capabilities": {}}))
+    assert finished.value.value.extra["era"] == "stateless"
 
 
 @shows("mcp-era-03")

@@ -5,6 +5,8 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +15,7 @@ import pytest
 
 import exthost
 from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, Refused
-from exthost.faces.bridge.login import browser_login, login_failed_error
+from exthost.faces.bridge.login import browser_login, login_failed_error, stored_login
 from exthost.faces.bridge.relay import RemoteServer, log_in
 from exthost.faces.bridge.token_file import TokenFile
 from exthost.launch.bridge import token_folder
@@ -129,6 +131,23 @@ def test_wrong_arguments_are_reported(arguments: list[str]) -> None:
     assert result.returncode == 2 and json.loads(result.stdout)["error"]["code"] == "X1810"
 
 
+@pytest.mark.more
+def test_the_last_request_is_answered_with_files_as_stdin_and_stdout(tmp_path: Path) -> None:
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "file", "version": "1"},
+    }
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    requests, replies = tmp_path / "requests", tmp_path / "replies"
+    requests.write_text(json.dumps(request) + "\n")
+    with remote_server("http") as url, requests.open() as stdin, replies.open("w") as stdout:
+        command = [sys.executable, "-m", "exthost", "bridge", url]
+        result = subprocess.run(command, stdin=stdin, stdout=stdout, timeout=90, check=False)
+    assert result.returncode == 0
+    assert json.loads(replies.read_text())["result"]["protocolVersion"] == "2025-11-25"
+
+
 # -- logins ----------------------------------------------------------------------------------------
 
 
@@ -187,6 +206,39 @@ async def test_the_redirect_of_a_browser_completes_the_login(
         with pytest.raises(Refused, match="access_denied"):
             await context.callback_handler()
     assert login_failed_error("x").exit_code == 4
+
+
+async def test_the_next_login_asks_for_the_scope_that_a_call_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened_urls: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened_urls.append)
+    url, tokens = "https://h.example/mcp", TokenFile(tmp_path)
+    refuse = stored_login(url, tokens).context.redirect_handler
+    assert refuse is not None
+    with pytest.raises(Refused) as caught:
+        await refuse("https://h.example/authorize?scope=read+write&state=s")
+    assert caught.value.code == "X1807"
+    async with browser_login(url, tokens) as login:
+        assert login.context.redirect_handler is not None
+        await login.context.redirect_handler("https://h.example/authorize?scope=list+read&state=t")
+    assert opened_urls == ["https://h.example/authorize?scope=list+read+write&state=t"]
+
+
+async def test_a_second_login_uses_neither_the_tokens_nor_the_registration_of_the_first(
+    tmp_path: Path,
+) -> None:
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+    tokens = TokenFile(tmp_path)
+    await tokens.set_tokens(OAuthToken(access_token="first"))
+    await tokens.set_client_info(OAuthClientInformationFull(client_id="first"))
+    async with browser_login("https://h.example/mcp", tokens) as login:
+        storage = login.context.storage
+        assert await storage.get_tokens() is None and await storage.get_client_info() is None
+        await storage.set_tokens(OAuthToken(access_token="second"))
+    stored = await tokens.get_tokens()
+    assert stored is not None and stored.access_token == "second"
 
 
 async def _get(url: str) -> str:

@@ -8,8 +8,9 @@ uses the one of the first request.
 `options.era` chooses an era. By default, `initialize` is sent first if the host has handlers for
 requests of the server, because only the handshake era has such requests, and if the last process of
 the server was opened with it. Otherwise `server/discover` is sent first. If the server refuses
-`server/discover`, does not reply in time or exits, `initialize` is tried. If the server refuses an
-`initialize` that was sent first, `server/discover` is tried.
+`server/discover`, does not reply in time or exits, `initialize` is tried. If the server refuses
+`initialize`, or names the stateless revision in its reply, and has not refused `server/discover`,
+that is tried.
 """
 
 from collections.abc import Mapping
@@ -69,7 +70,7 @@ def handshake(context: HandshakeContext) -> Handshake:
     if era == "auto" and (
         not context.handles.isdisjoint(_SERVER_REQUESTS) or _had_handshake(context)
     ):
-        answer = yield from _initialize_or_discover(context)
+        answer = yield from _initialize(context, may_discover=True)
     elif era == "handshake":
         answer = yield from _initialize(context, may_discover=False)
     else:
@@ -78,7 +79,8 @@ def handshake(context: HandshakeContext) -> Handshake:
         if answer is None and era == "stateless":
             raise _not_stateless_error(response)
         if answer is None:
-            answer = yield from _initialize(context, may_discover=True)
+            may_discover = not isinstance(response, Failure)
+            answer = yield from _initialize(context, may_discover=may_discover)
     return (yield from _request_offer(answer))
 
 
@@ -87,16 +89,6 @@ def _had_handshake(context: HandshakeContext) -> bool:
     is not sent `server/discover` again: servers of the Python SDK 1.x write hundreds of lines to
     stderr when they refuse it, and some servers do not reply to it at all."""
     return context.last_offer.extra.get("era") == "handshake"
-
-
-def _initialize_or_discover(context: HandshakeContext) -> Any:
-    """Send `initialize`, then `server/discover` if the server replies with an error."""
-    response = yield Request("initialize", _make_initialize_params(context))
-    if isinstance(response, Failure):
-        answer = _read_discovery((yield from _try_discovery(context)))
-        if answer is not None:
-            return answer
-    return (yield from _finish_initialize(context, response))
 
 
 def _try_discovery(context: HandshakeContext) -> Any:
@@ -198,16 +190,20 @@ def _make_initialize_params(context: HandshakeContext) -> dict[str, Any]:
 
 
 def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
+    """Send `initialize`. With `may_discover`, send `server/discover` if the server refuses it, or
+    names the stateless revision in its reply. An earlier `server/discover` may have timed out
+    because the server was still starting."""
     response = yield Request("initialize", _make_initialize_params(context))
-    if isinstance(response, Failure) and response.code == _UNSUPPORTED_REVISION and may_discover:
-        # The server was slow: by now it has read the discovery request that timed out, and chosen
-        # the stateless era.
-        answer = _read_discovery(
-            (yield TryRequest(_make_discover_request(context), DISCOVERY_SECONDS))
-        )
+    if may_discover and (isinstance(response, Failure) or _names_stateless_revision(response)):
+        answer = _read_discovery((yield from _try_discovery(context)))
         if answer is not None:
             return answer
     return (yield from _finish_initialize(context, response))
+
+
+def _names_stateless_revision(response: Received) -> bool:
+    answer = response.result if isinstance(response, Reply) else None
+    return type(answer) is dict and answer.get("protocolVersion") == STATELESS_REVISION
 
 
 def _finish_initialize(context: HandshakeContext, response: Received) -> Any:

@@ -10,14 +10,14 @@ import contextlib
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, TokenStorage
 from mcp.shared.auth import OAuthClientMetadata
 from pydantic import AnyUrl
 
 from exthost.errors import Refused
-from exthost.faces.bridge.token_file import TokenFile
+from exthost.faces.bridge.token_file import NewLogin, TokenFile
 
 _PAGE = (
     b"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n%s\n"
@@ -29,12 +29,18 @@ _MAX_REQUEST_LINE = 16384
 
 def stored_login(url: str, tokens: TokenFile) -> OAuthClientProvider:
     """Return the authentication of an earlier login. A request raises Refused if its tokens are
-    not accepted and cannot be refreshed."""
+    not accepted and cannot be refreshed, or if it needs a larger scope, which is kept for the next
+    login."""
 
-    async def refuse(_: str) -> None:
+    async def refuse(address: str) -> None:
+        if scope := parse_qs(urlsplit(address).query).get("scope"):
+            tokens.set_scope(scope[0])
         raise login_needed_error(url)
 
-    return _provider(url, tokens, 0, refuse)
+    async def wait() -> AuthorizationCodeResult:  # without it, `refuse` would not be called
+        raise login_needed_error(url)
+
+    return _provider(url, tokens, 0, refuse, wait)
 
 
 def login_needed_error(url: str) -> Refused:
@@ -81,8 +87,9 @@ async def browser_login(url: str, tokens: TokenFile) -> AsyncIterator[OAuthClien
     async def show(address: str) -> None:
         if urlsplit(address).scheme not in ("http", "https"):
             raise login_failed_error("the server names a page that is not on the web")
-        print(f"open this page to log in: {address}", file=sys.stderr, flush=True)
-        await asyncio.to_thread(webbrowser.open, address)
+        page = _with_scope(address, tokens.get_scope())
+        print(f"open this page to log in: {page}", file=sys.stderr, flush=True)
+        await asyncio.to_thread(webbrowser.open, page)
 
     async def wait() -> AuthorizationCodeResult:
         return await answer
@@ -90,9 +97,18 @@ async def browser_login(url: str, tokens: TokenFile) -> AsyncIterator[OAuthClien
     listener = await asyncio.start_server(receive, "127.0.0.1", 0, limit=_MAX_REQUEST_LINE)
     async with listener:
         port = listener.sockets[0].getsockname()[1]
-        provider = _provider(url, tokens, port, show)
-        provider.context.callback_handler = wait
-        yield provider
+        yield _provider(url, NewLogin(tokens), port, show, wait)
+
+
+def _with_scope(address: str, scope: str) -> str:
+    """Return the address of an authorization page that asks for this scope, too."""
+    parts = urlsplit(address)
+    query = parse_qs(parts.query)
+    names = dict.fromkeys([*query.get("scope", [""])[0].split(), *scope.split()])
+    if not scope or not names:
+        return address
+    query["scope"] = [" ".join(names)]
+    return urlunsplit(parts._replace(query=urlencode(query, doseq=True)))
 
 
 def login_failed_error(reason: str) -> Refused:
@@ -101,7 +117,11 @@ def login_failed_error(reason: str) -> Refused:
 
 
 def _provider(
-    url: str, tokens: TokenFile, port: int, redirect_handler: Callable[[str], Awaitable[None]]
+    url: str,
+    tokens: TokenStorage,
+    port: int,
+    redirect_handler: Callable[[str], Awaitable[None]],
+    callback_handler: Callable[[], Awaitable[AuthorizationCodeResult]],
 ) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(
         client_name="exthost",
@@ -109,4 +129,4 @@ def _provider(
         grant_types=["authorization_code", "refresh_token"],
         response_types=["code"],
     )
-    return OAuthClientProvider(url, metadata, tokens, redirect_handler=redirect_handler)
+    return OAuthClientProvider(url, metadata, tokens, redirect_handler, callback_handler)

@@ -8,10 +8,12 @@ off is an error reply of that call.
 import asyncio
 import contextlib
 import logging
+import os
+import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any, BinaryIO, TypeGuard
 from urllib.parse import urlsplit
 
 import anyio
@@ -26,6 +28,7 @@ from mcp_types import (
     JSONRPCMessage,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
@@ -45,6 +48,13 @@ _MAX_MESSAGE = 64 * 2**20
 
 # To connect, and to send a request. An answer may take as long as the host waits for it.
 _TIMEOUT = httpx2.Timeout(30.0, read=None)
+
+# How long the requests in flight may take after stdin has ended. A host that wants the bridge to
+# end sooner sends SIGTERM.
+_LAST_ANSWERS_SECONDS = 10.0
+
+# A request that is answered only at the end of the session.
+_ENDLESS_METHOD = "subscriptions/listen"
 
 # The answers of a server that has no streamable HTTP, to a POST at its URL.
 _NO_POST = frozenset({400, 404, 405})
@@ -137,6 +147,8 @@ class _Relay:
         self._is_accepted = is_sse  # whether the server has accepted a message by POST
         self._unsent: list[JSONRPCMessage] = []  # until then, what was sent
         self._has_ended = False  # stdin
+        self._unanswered: set[RequestId] = set()
+        self._answered = asyncio.Event()  # set by each answer
 
     async def run(self, first: list[JSONRPCMessage]) -> None:
         """Relay messages, beginning with these."""
@@ -152,6 +164,8 @@ class _Relay:
                     while (next_message := await _read_message(self._stdin)) is not None:
                         await self._send(next_message, send)
                     self._has_ended = True
+                    with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
+                        await self._wait_for_answers()
                     group.cancel_scope.cancel()
 
                 group.start_soon(pass_on_input)
@@ -224,8 +238,15 @@ class _Relay:
             self._unsent.append(message)
         await send.send(self._stamped(message))
 
+    async def _wait_for_answers(self) -> None:
+        while self._unanswered:
+            self._answered.clear()
+            await self._answered.wait()
+
     def _stamped(self, message: JSONRPCMessage) -> SessionMessage:
         if isinstance(message, JSONRPCRequest):
+            if message.method != _ENDLESS_METHOD:
+                self._unanswered.add(message.id)
             headers = self._headers.for_request(message)
         else:
             headers = self._headers.for_other()
@@ -233,10 +254,14 @@ class _Relay:
 
     async def _deliver(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCResponse):
-            self._headers.see_reply(message)
+            for reason in self._headers.see_reply(message):
+                print(reason, file=sys.stderr, flush=True)
         await self._write_line(
             message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         )
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._unanswered.discard(message.id)
+            self._answered.set()
 
     def _translate(self, error: Exception | None) -> Exception:
         """Return the error to raise. Errors of the transports come in groups."""
@@ -278,10 +303,21 @@ def _discovery_error(request: JSONRPCRequest) -> JSONRPCError:
 
 async def _open_stdio() -> tuple[asyncio.StreamReader, Callable[[bytes], Any]]:
     """Return a reader of stdin, and a function that writes a line to stdout and waits while the
-    pipe is full."""
+    pipe is full. Both can be files."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_MAX_MESSAGE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    if _is_file(sys.stdin.buffer):
+        reader.feed_data(sys.stdin.buffer.read())
+        reader.feed_eof()
+    else:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    if _is_file(sys.stdout.buffer):
+
+        async def write_to_file(line: bytes) -> None:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+
+        return reader, write_to_file
     transport, protocol = await loop.connect_write_pipe(
         asyncio.streams.FlowControlMixin, sys.stdout.buffer
     )
@@ -292,6 +328,10 @@ async def _open_stdio() -> tuple[asyncio.StreamReader, Callable[[bytes], Any]]:
         await writer.drain()
 
     return reader, write_line
+
+
+def _is_file(stream: BinaryIO) -> bool:
+    return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 
 async def _read_message(stdin: asyncio.StreamReader) -> JSONRPCMessage | None:

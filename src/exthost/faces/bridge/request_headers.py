@@ -1,8 +1,8 @@
 """The HTTP headers that mirror a message: its protocol version, method and name.
 
 In the era of handshakes, every message after `initialize` has the negotiated version. In the
-stateless era, each request names its version itself, and its headers repeat the version, the
-method, the name, and the arguments that the schema of a tool marks with `x-mcp-header`.
+stateless era, each request names its version itself, and its headers repeat the version, the name,
+and the arguments that the schema of a tool marks with `x-mcp-header`. Every request has its method.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,8 @@ class RequestHeaders:
         meta = params.get("_meta")
         version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
         if not isinstance(version, str):
-            return {} if method == "initialize" else self.for_other()
+            version_headers = {} if method == "initialize" else self.for_other()
+            return {**version_headers, inbound.MCP_METHOD_HEADER: method}
         headers = {
             inbound.MCP_PROTOCOL_VERSION_HEADER: version,
             inbound.MCP_METHOD_HEADER: method,
@@ -48,16 +49,25 @@ class RequestHeaders:
         """Return the headers of a notification or a reply."""
         return {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else {}
 
-    def see_reply(self, reply: JSONRPCResponse) -> None:
-        """Remember what later headers need of a reply."""
+    def see_reply(self, reply: JSONRPCResponse) -> list[str]:
+        """Remember what later headers need of a reply. Tools whose marks for headers are not valid
+        are removed from it, as MCP requires; return the reason for each."""
         method = self._awaited.pop(reply.id, "")
         if method == "initialize":
             version = reply.result.get("protocolVersion")
             self._version = version if isinstance(version, str) else ""
         tools = reply.result.get("tools") if method == "tools/list" else None
-        for tool in tools if isinstance(tools, list) else ():
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                schema = tool.get("inputSchema")
-                is_valid = inbound.find_invalid_x_mcp_header(schema) is None
-                marked = inbound.x_mcp_header_map(schema) if is_valid else {}
-                self._arguments[tool["name"]] = marked
+        if not isinstance(tools, list):
+            return []
+        usable, reasons = [], []
+        for tool in tools:
+            fields = tool if isinstance(tool, dict) else {}
+            name, schema = fields.get("name"), fields.get("inputSchema")
+            if (error := inbound.find_invalid_x_mcp_header(schema)) is not None:
+                reasons.append(f"the tool {name!r} cannot be called: {error}")
+                continue
+            usable.append(tool)
+            if isinstance(name, str):
+                self._arguments[name] = inbound.x_mcp_header_map(schema)
+        tools[:] = usable
+        return reasons

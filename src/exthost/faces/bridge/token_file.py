@@ -1,4 +1,5 @@
-"""The file with the tokens of a login, and with the registration of this client at the server.
+"""The file with the tokens of a login, the registration of this client at the server, and the scope
+that the server has asked for.
 
 Only its user can read it. A file that others can read is refused, because its tokens may be known.
 """
@@ -43,13 +44,22 @@ class TokenFile(TokenStorage):
         return self._read("tokens", OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._write("tokens", tokens)
+        self._write("tokens", _to_json(tokens))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self._read("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._write("client", client_info)
+        self._write("client", _to_json(client_info))
+
+    def get_scope(self) -> str:
+        """Return the scope for the next login; "" for that which the server advertises."""
+        scope = self._read_all().get("scope")
+        return scope if isinstance(scope, str) else ""
+
+    def set_scope(self, scope: str) -> None:
+        """Set the scope for the next login."""
+        self._write("scope", scope)
 
     def _read(self, key: str, model: type[_Model]) -> _Model | None:
         value = self._read_all().get(key)
@@ -77,8 +87,8 @@ class TokenFile(TokenStorage):
                 return {}
         return values if isinstance(values, dict) else {}
 
-    def _write(self, key: str, value: BaseModel) -> None:
-        values = self._read_all() | {key: value.model_dump(mode="json", exclude_none=True)}
+    def _write(self, key: str, value: Any) -> None:
+        values = self._read_all() | {key: value}
         make_folder(self.path.parent)
         new = self.path.with_name(f".{_FILE}.{secrets.token_hex(8)}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -89,3 +99,27 @@ class TokenFile(TokenStorage):
         except BaseException:
             new.unlink(missing_ok=True)
             raise
+
+
+def _to_json(value: BaseModel) -> Any:
+    return value.model_dump(mode="json", exclude_none=True)
+
+
+class NewLogin(TokenStorage):
+    """The storage of a login that replaces an earlier one: nothing is read, so that the server is
+    asked for new tokens, and a new registration, which has the redirect of this login."""
+
+    def __init__(self, file: TokenFile) -> None:
+        self._file = file
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        await self._file.set_tokens(tokens)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        await self._file.set_client_info(client_info)
