@@ -22,6 +22,7 @@ class HandshakeContext:
     wire_id       the id that the extension uses for itself in its messages
     handles       the methods for which the host has handlers
     last_offer    the offer of the extension's last start; empty at the first one
+    is_remote     whether the process connects to an extension on another machine
     """
 
     extension: str
@@ -35,3 +36,4 @@ class HandshakeContext:
     wire_id: str = ""
     handles: frozenset[str] = frozenset()
     last_offer: Offer = NO_OFFER
+    is_remote: bool = False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import find_option_problem
 from exthost.errors import ConfigError, Evidence, Refused
-from exthost.launch import shared_folders
+from exthost.launch import bridge, shared_folders
 from exthost.launch.admission_record import NOT_SANDBOXED
 from exthost.launch.command import host_version, make_command
 from exthost.launch.containment import contain
@@ -220,6 +220,7 @@ def prepare(
         manifest=spec.manifest,
         wire_id=spec.wire_id or spec.id,
         handles=handles,
+        is_remote=bridge.is_remote(spec),
     )
     if admission is None:
         from exthost.launch.admission import decide

@@ -37,6 +37,9 @@ NO_CAPABILITIES = "it does not report its capabilities as an object, so it count
 # The timeout of the reply to discovery, in seconds. After it, the older handshake is tried. A slow
 # server may therefore read both requests.
 DISCOVERY_SECONDS = 2.0
+# The same for a remote server. Its process has to start and connect first, and few remote servers
+# do not reply.
+REMOTE_DISCOVERY_SECONDS = 15.0
 
 # A handler under one of these names only declares that the handler of the method before the colon
 # supports URLs or tools as well.
@@ -100,7 +103,8 @@ def _try_discovery(context: HandshakeContext) -> Any:
     """
     attempt: Any = _make_discover_request(context)
     if context.options.get("era") != "stateless":
-        attempt = TryRequest(attempt, DISCOVERY_SECONDS)
+        seconds = REMOTE_DISCOVERY_SECONDS if context.is_remote else DISCOVERY_SECONDS
+        attempt = TryRequest(attempt, seconds)
     response = yield attempt
     if STATELESS_REVISION in _read_supported_revisions(response):
         response = yield attempt
