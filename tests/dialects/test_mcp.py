@@ -10,6 +10,7 @@ import pytest
 
 import exthost
 from exthost.dialects.mcp import calls as mcp_calls
+from exthost.dialects.mcp import facets
 from exthost.dialects.mcp.dialect import DIALECT
 from exthost.errors import (
     CallFailed,
@@ -20,6 +21,7 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
+from exthost.model.messages import Reply
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
@@ -280,6 +282,24 @@ async def test_a_list_of_tools_without_an_end_is_cut_off() -> None:
         assert list(ext.tools) == ["echo"]
         warning, *_ = ext.offer.warnings
     assert "does not end after 1000 pages" in warning
+
+
+def test_a_list_is_cut_off_when_all_its_pages_together_are_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(facets, "MAX_LIST_BYTES", 1000)
+    warnings: list[str] = []
+    requests = facets.request_all_pages("tools/list", "tools", warnings)
+    next(requests)
+    page_number = 0
+    with pytest.raises(StopIteration) as caught:
+        while True:
+            page_number += 1
+            page = {"tools": [{"name": "x" * 400}], "nextCursor": str(page_number)}
+            requests.send(Reply(page_number, page))
+    # Two pages are below the limit, three are above it.
+    assert len(caught.value.value) == page_number == 3
+    assert "is longer than 64 MiB after 3 pages; the tools until there (3) are used" in warnings[0]
 
 
 @shows("mcp-tools-04")
