@@ -575,6 +575,7 @@ class Start:
                     await self._compile(compilation)
         secrets = SecretReading(starter.spec, starter.environ())
         if secrets.is_needed:
+            starter.check_code()  # the host itself runs the command of a secret
             await self._compile(secrets)
             starter.secret_values = secrets.values
         if starter.spec.source == "wasm":

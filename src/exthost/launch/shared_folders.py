@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from exthost.model.spec import Spec
 
 
+# The word in the reason of a path that the host reads to get a secret.
+_SECRET = "secret"
+
+
 class CodeCache:
     """The paths that the host and its extensions read as code, computed at the first use. It is
     right for the moment in which it was made: drop it before anything else can run."""
@@ -252,9 +256,24 @@ def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> li
         manifest=spec.manifest_file,
         package=spec.package.root if spec.package is not None else "",
     )
+    paths += _read_secrets(reader, spec, environ)
     from exthost.launch.protected_paths import OwnedCode
 
     return [OwnedCode(spec.id, code) for code in paths]
+
+
+def _read_secrets(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> Iterator[CodePath]:
+    """Yield what the host reads and runs, outside any sandbox, to get the secrets of an
+    extension. With a link in place of the file, an extension could read any file of the host."""
+    from exthost.model.spec import SecretSource, SecretValue
+
+    folder = os.path.dirname(spec.config_file) or os.getcwd()  # noqa: PTH109, PTH120
+    for name, value in spec.env.items():
+        source = value.source if isinstance(value, SecretValue) else value
+        if isinstance(source, SecretSource) and source.kind in ("file", "command"):
+            place = source.place
+            place = os.path.expanduser(place) if isinstance(place, str) else place  # noqa: PTH111
+            yield from reader.read_secret(place, f"{_SECRET} {name}", folder, environ)
 
 
 def _host_code(reader: CodeReader, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
@@ -374,6 +393,19 @@ def _host_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    # A pin does not cover what the host reads to get a secret.
+    is_secret = _SECRET in exposed.code.reason.split()
+    otherwise = "move it elsewhere" if is_secret else _suggest_pin(spec)
+    return Refused(
+        "X0391",
+        f"{_describe(exposed.code)}, in {exposed.granted}, which it may write",
+        extension=spec.id,
+        help=_suggest(exposed, f"{otherwise}, or grant less"),
+        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
+    )
+
+
+def _suggest_pin(spec: Spec) -> str:
     from exthost.launch.file_view import toml_key
     from exthost.launch.package_tree import file_digest
     from exthost.launch.program_files import program_files
@@ -381,14 +413,7 @@ def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
     files = program_files(spec.argv, spec.cwd)
     table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
     digest = file_digest(os.path.join(spec.cwd or "", files[-1]))  # noqa: PTH118
-    pin = f'pin it: {table}sha256 = "{digest}"' if digest else "pin it with sha256"
-    return Refused(
-        "X0391",
-        f"{_describe(exposed.code)}, in {exposed.granted}, which it may write",
-        extension=spec.id,
-        help=_suggest(exposed, f"{pin}, or grant less"),
-        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
-    )
+    return f'pin it: {table}sha256 = "{digest}"' if digest else "pin it with sha256"
 
 
 def _describe(code: CodePath) -> str:
