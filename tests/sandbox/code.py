@@ -465,6 +465,32 @@ async def what_the_host_reads_to_get_a_secret_is_protected() -> None:
                 assert not place.mark.exists()
 
 
+@trial
+async def the_audit_of_the_host_is_protected() -> None:
+    with project() as place:
+        audit = place.root / "audit.jsonl"
+        source = {"command": str(system_explorer(place.outside / "victim" / "run"))}
+        config: dict[str, Any] = {
+            "extensions": place.entries({"source": source}),
+            "audit": {"path": str(audit)},
+        }
+        # The host creates the file at its first start.
+        async with exthost.Host.from_config(config, environ=host_environ(place)) as host:
+            writer = host["writer"]
+            assert writer.state == "ready", writer.cause
+            links = {str(audit): str(place.mark)}
+            assert await explore(writer, LINK, links=links) == []
+            assert not await attack(writer, {audit: "nothing happened"}, (audit,))
+        assert audit.stat().st_size and not place.mark.exists()
+        # A link that was there before could lead to any file of the host's user.
+        audit.unlink()
+        audit.symlink_to(place.outside / "other")
+        async with exthost.Host.from_config(config, environ=host_environ(place)) as host:
+            error = host["writer"].cause
+            assert isinstance(error, Refused) and error.code == "X0360", error
+            assert "audit" in error.message, error
+
+
 # Code for the writer: it puts links in the place of files.
 LINK = """
     import os

@@ -88,6 +88,10 @@ ROWS: Mapping[str, Row] = {
         "an extension changed what the host reads or runs to get a secret, outside any sandbox",
         ("what_the_host_reads_to_get_a_secret_is_protected",),
     ),
+    "audit": Row(
+        "an extension changed the audit, or put a link to another file in its place",
+        ("the_audit_of_the_host_is_protected",),
+    ),
     "B3": Row(
         "an extension of a root host planted a set-user-ID program",
         (

@@ -136,11 +136,16 @@ class CodeReader:
         return command.paths
 
     def read_host(
-        self, variables: Mapping[str, str], programs: Iterable[str], config: str
+        self, variables: Mapping[str, str], programs: Iterable[str], config: str, audit: str = ""
     ) -> list[CodePath]:
         """Return what a start of this host reads as code. `variables` are its environment
-        variables, `programs` the programs that make sandboxes, `config` its config file or ""."""
+        variables, `programs` the programs that make sandboxes, `config` its config file or "",
+        `audit` its audit file or ""."""
         command = _Command(self, _working_folder(), variables)
+        # The host appends to its audit: with a link in its place, it would write any file. It
+        # opens the file before it starts extensions.
+        if audit and os.path.lexists(audit):
+            command.add(audit, "audit")
         if config:
             command.add(config, "config")
             lock = f"{os.path.dirname(config)}/exthost.lock"  # noqa: PTH120

@@ -48,7 +48,7 @@ class CodeCache:
 
     def __init__(self) -> None:
         self._by_spec: dict[int, tuple[Spec, list[OwnedCode]]] = {}
-        self._by_config: dict[str, list[OwnedCode]] = {}
+        self._by_files: dict[tuple[str, str], list[OwnedCode]] = {}
 
     @cached_property
     def _reader(self) -> CodeReader:
@@ -62,11 +62,12 @@ class CodeCache:
             self._by_spec[id(spec)] = spec, _read_code(self._reader, spec, environ)
         return self._by_spec[id(spec)][1]
 
-    def read_host(self, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
-        """Return what a start of the host reads as code. `config` is its config file, or ""."""
-        if config not in self._by_config:
-            self._by_config[config] = _host_code(self._reader, config, environ)
-        return self._by_config[config]
+    def read_host(self, spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
+        """Return what a start of the host reads as code. `spec` names its config and its audit."""
+        files = (spec.config_file, spec.audit_file)
+        if files not in self._by_files:
+            self._by_files[files] = _host_code(self._reader, files, environ)
+        return self._by_files[files]
 
 
 class Neighbours(NamedTuple):
@@ -150,7 +151,7 @@ def protect_view(
     if not writable:
         return view
     cache = neighbours.cache or CodeCache()
-    host = cache.read_host(spec.config_file, environ)
+    host = cache.read_host(spec, environ)
     own_code = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
     from exthost.launch.protected_paths import OwnedCode, protect_code
 
@@ -276,11 +277,14 @@ def _read_secrets(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) ->
             yield from reader.read_secret(place, f"{_SECRET} {name}", folder, environ)
 
 
-def _host_code(reader: CodeReader, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
+def _host_code(
+    reader: CodeReader, files: tuple[str, str], environ: Mapping[str, str]
+) -> list[OwnedCode]:
+    """Return what the host reads as code. `files` are its config and its audit."""
     support = sandbox_probe.find_sandbox_support()
     programs = (support.bwrap, support.setpriv, support.prlimit)
     variables = {**os.environ, **environ}
-    paths = reader.read_host(variables, programs, config)
+    paths = reader.read_host(variables, programs, *files)
     from exthost.launch.protected_paths import OwnedCode
 
     return [OwnedCode("", code) for code in paths]
