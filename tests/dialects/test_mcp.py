@@ -22,6 +22,7 @@ from exthost.errors import (
 )
 from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
 from exthost.model.messages import Reply
+from exthost.model.offer import MAX_WARNINGS, OfferWarnings
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
@@ -282,6 +283,18 @@ async def test_a_list_of_tools_without_an_end_is_cut_off() -> None:
         assert list(ext.tools) == ["echo"]
         warning, *_ = ext.offer.warnings
     assert "does not end after 1000 pages" in warning
+
+
+def test_a_list_with_many_mistakes_has_a_limited_number_of_warnings() -> None:
+    warnings = OfferWarnings()
+    requests = mcp_calls.request_tools(warnings)
+    next(requests)
+    with pytest.raises(StopIteration) as caught:
+        requests.send(Reply(1, {"tools": [{"name": "echo"}] * 600 + [None] * 700}))
+    assert [tool.name for tool in caught.value.value] == ["echo"]
+    assert len(warnings.report()) == MAX_WARNINGS + 1
+    mistakes = 599 + 700
+    assert warnings.report()[-1] == f"there are {mistakes - MAX_WARNINGS} more warnings"
 
 
 def test_a_list_is_cut_off_when_all_its_pages_together_are_too_large(

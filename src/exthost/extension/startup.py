@@ -28,7 +28,7 @@ from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import NO_BYTECODE, compare_offer
-from exthost.model.offer import NO_OFFER
+from exthost.model.offer import NO_OFFER, OfferWarnings
 from exthost.model.spec import ValueReference
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
@@ -639,7 +639,8 @@ class Start:
         try:
             context = replace(launch.context, last_offer=starter.last_offer)
             offer = await run_handshake(session, context, fallback=starter.uses_fallback)
-            warnings = tuple(map(session.diagnostics.hide_secrets, offer.warnings))
+            reported = OfferWarnings(offer.warnings).report()
+            warnings = tuple(map(session.diagnostics.hide_secrets, reported))
             self.offer = replace(offer, warnings=warnings)
             tools_digest = starter.check_tools(self.offer.tools)
             if (lock := starter.spec.lock) is not None:
