@@ -11,6 +11,7 @@ import pytest
 import exthost
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.mcp import calls as mcp_calls
+from exthost.dialects.mcp import facets
 from exthost.dialects.mcp.dialect import DIALECT
 from exthost.dialects.mcp.handshake import STATELESS_REVISION, handshake
 from exthost.errors import (
@@ -23,6 +24,7 @@ from exthost.errors import (
 )
 from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
 from exthost.model.messages import Reply
+from exthost.model.offer import MAX_WARNINGS, OfferWarnings
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
@@ -300,6 +302,36 @@ async def test_a_list_of_tools_without_an_end_is_cut_off() -> None:
         assert list(ext.tools) == ["echo"]
         warning, *_ = ext.offer.warnings
     assert "does not end after 1000 pages" in warning
+
+
+def test_a_list_with_many_mistakes_has_a_limited_number_of_warnings() -> None:
+    warnings = OfferWarnings()
+    requests = mcp_calls.request_tools(warnings)
+    next(requests)
+    with pytest.raises(StopIteration) as caught:
+        requests.send(Reply(1, {"tools": [{"name": "echo"}] * 600 + [None] * 700}))
+    assert [tool.name for tool in caught.value.value] == ["echo"]
+    assert len(warnings.report()) == MAX_WARNINGS + 1
+    mistakes = 599 + 700
+    assert warnings.report()[-1] == f"there are {mistakes - MAX_WARNINGS} more warnings"
+
+
+def test_a_list_is_cut_off_when_all_its_pages_together_are_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(facets, "MAX_LIST_BYTES", 1000)
+    warnings: list[str] = []
+    requests = facets.request_all_pages("tools/list", "tools", warnings)
+    next(requests)
+    page_number = 0
+    with pytest.raises(StopIteration) as caught:
+        while True:
+            page_number += 1
+            page = {"tools": [{"name": "x" * 400}], "nextCursor": str(page_number)}
+            requests.send(Reply(page_number, page))
+    # Two pages are below the limit, three are above it.
+    assert len(caught.value.value) == page_number == 3
+    assert "is longer than 64 MiB after 3 pages; the tools until there (3) are used" in warnings[0]
 
 
 @shows("mcp-tools-04")

@@ -1,5 +1,6 @@
 """The registry of tools during lookups in other threads, changes and interrupts."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from exthost.errors import NotFound
-from exthost.host.registry import Registry
+from exthost.host.registry import MAX_LOGGED_WARNINGS, Registry, log_once
 from exthost.model.lock_record import Quarantine
 from exthost.model.names import registered_name
 from exthost.model.offer import NO_OFFER, Offer, Tool
@@ -89,3 +90,14 @@ def test_a_table_built_during_a_change_is_not_used_afterwards() -> None:
     assert registry.find("echo").extension == "b"
     with pytest.raises(NotFound):
         registry.find("ext_a_echo")
+
+
+def test_a_limited_number_of_different_warnings_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logger, logged_warnings = logging.getLogger("test"), set[str]()
+    for number in range(3 * MAX_LOGGED_WARNINGS):
+        log_once(logger, logged_warnings, f"warning {number}")
+        log_once(logger, logged_warnings, "warning 0")
+    assert len(caplog.messages) == len(logged_warnings) == MAX_LOGGED_WARNINGS + 1
+    assert "too many" in caplog.messages[-1]

@@ -108,6 +108,107 @@ def test_programs_in_a_command_line_are_followed(
     assert {(".venv", "fence"), ("code", "names"), ("code/server.py", "all")} <= code_paths
 
 
+@pytest.mark.parametrize(
+    "command_words",
+    [
+        ("env", "-C", "{code}", "python3", "server.py"),
+        ("env", "--chdir={code}", "./server.py"),
+        ("env", "-S", "-C {code} python3 server.py"),
+        ("env", "A=1", "timeout", "5", "env", "-C", "{code}", "nice", "python3", "server.py"),
+        ("bash", "-euo", "pipefail", "-c", "cd {code}; exec python3 server.py"),
+        ("bash", "-ceu", "pushd {code} && ./server.py"),
+        ("bash", "-o", "pipefail", "{code}/server.py"),
+        ("bash", "-c", "D={code}; cd $D; time ./server.py"),
+        ("bash", "-c", "eval python3 ${{D}}/server.py"),
+        ("bash", "-c", "PATH={code}:$PATH exec server.py"),
+        ("fastmcp", "run", "{code}/server.py"),
+        ("mcp", "run", "--transport", "stdio", "{code}/server.py:app"),
+        ("python3", "-m", "mcp", "run", "{code}/server.py:app"),
+    ],
+)
+def test_scripts_in_a_folder_that_the_command_names_are_code(
+    base_folder: Path, command_words: tuple[str, ...]
+) -> None:
+    for path in ("code/server.py", "bin/fastmcp", "bin/mcp"):
+        (base_folder / path).parent.mkdir(exist_ok=True)
+        (base_folder / path).write_text("#!/usr/bin/python3\n")
+        (base_folder / path).chmod(0o755)
+    code_folder = str(base_folder / "code")
+    argv = [word.format(code=code_folder) for word in command_words]
+    search = f"{SYSTEM_PATH}:{base_folder}/bin"
+    code_paths = read_code(*argv, cwd=Path("/"), PATH=search, D=code_folder)
+    assert ("code/server.py", "all") in paths_below(base_folder, code_paths)
+
+
+@pytest.mark.parametrize(
+    "command_words",
+    [
+        ("env", "PYTHONPATH={lib}", "python3", "/nonexistent.py"),
+        ("env", "-S", "PYTHONPATH={lib} python3", "/nonexistent.py"),
+        ("env", "--unknown", "PYTHONPATH={lib}", "python3", "/nonexistent.py"),
+        ("env", "PATH={lib}:/usr/bin", "server"),
+        ("sh", "-c", "PYTHONPATH={lib} exec python3 /nonexistent.py"),
+        ("sh", "-c", "export PATH={lib}:$PATH; server"),
+    ],
+)
+def test_variables_that_a_command_sets_name_code(
+    base_folder: Path, command_words: tuple[str, ...]
+) -> None:
+    (base_folder / "lib").mkdir()
+    argv = [word.format(lib=base_folder / "lib") for word in command_words]
+    code_paths = paths_below(base_folder, read_code(*argv, cwd=Path("/")))
+    assert ("lib", "names") in code_paths
+
+
+def test_a_command_with_many_tools_in_it_is_read_in_a_short_time(
+    base_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base_folder / "npx").touch(mode=0o755)
+    walked_paths: list[str] = []
+    walk = CodeReader.walk
+
+    def count_and_walk(reader: CodeReader, path: str) -> tuple[str, list[str], str]:
+        walked_paths.append(path)
+        return walk(reader, path)
+
+    monkeypatch.setattr(CodeReader, "walk", count_and_walk)
+    words = [word for number in range(20) for word in (f"A={number}", "npx")]
+    read_code("npx", *words, cwd=Path("/"), PATH=str(base_folder))
+    # Reading each inner command twice would double the number with each tool.
+    assert len(walked_paths) < 2000
+
+
+def test_a_runner_without_a_script_reads_settings_in_its_working_folder(base_folder: Path) -> None:
+    (base_folder / "bin").mkdir()
+    (base_folder / "bin" / "fastmcp").touch(mode=0o755)
+    cwd = base_folder / "work"
+    cwd.mkdir()
+    code_paths = read_code("fastmcp", "run", cwd=cwd, PATH=f"{base_folder}/bin")
+    assert (str(cwd), Scope.UPWARD) in code_paths
+
+
+def test_a_program_that_a_variable_names_is_code(base_folder: Path) -> None:
+    (base_folder / "browser").touch(mode=0o755)
+    (base_folder / "data").touch(mode=0o644)
+    variables = {"CHROME_PATH": f"{base_folder}/browser", "DATA": f"{base_folder}/data"}
+    code_paths = paths_below(base_folder, read_code("/bin/true", cwd=Path("/"), **variables))
+    assert code_paths == {("browser", "all")}
+
+
+def test_packages_in_the_home_folder_are_code_of_python(base_folder: Path) -> None:
+    argv = ("/usr/bin/python3", "/nonexistent.py")
+    code_paths = read_code(*argv, cwd=Path("/"), HOME=str(base_folder))
+    # Python would import `usercustomize` from a folder that is created there.
+    assert (".local", "missing") in paths_below(base_folder, code_paths)
+    packages = base_folder / ".local" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    code_paths = read_code(*argv, cwd=Path("/"), HOME=str(base_folder))
+    assert {
+        (".local/lib", "names"),
+        (".local/lib/python3.11/site-packages", "all"),
+    } <= paths_below(base_folder, code_paths)
+
+
 def test_all_folders_of_path_are_code(base_folder: Path) -> None:
     (base_folder / "bin").mkdir()
     search = f"{base_folder}/bin:{base_folder}/none:{SYSTEM_PATH}:"
@@ -255,13 +356,15 @@ def test_paths_of_pth_files_and_editable_installs_are_code(base_folder: Path) ->
         (base_folder / name).mkdir()
     (packages / "a.pth").write_text(f"# {base_folder}/none\n{base_folder}/src\n../../../../none\n")
     (packages / "b.pth").write_text("import __editable___b_finder; install()\n")
-    finder = f"MAPPING: dict[str, str] = {{'flat': '{base_folder}/flat', 'x': '/nonexistent'}}\n"
+    (packages / "c.pth").write_text(f"import site; site.addsitedir('{base_folder}/site')\n")
+    finder = f"MAPPING = {{'flat': '{base_folder}/flat', 'later': '{base_folder}/later'}}\n"
     (packages / "__editable___b_finder.py").write_text(finder)
     code_paths = paths_below(
         base_folder, read_code(f"{environment}/bin/python", "-Ic", "1", cwd=Path("/"))
     )
     assert {("src", "names"), ("flat", "names")} <= code_paths
-    assert not any(name == "none" for name, _ in code_paths)
+    # Python would import `sitecustomize` from one of these as soon as it exists.
+    assert {("none", "missing"), ("later", "missing"), ("site", "missing")} <= code_paths
 
 
 def test_the_cache_of_uv_is_code_of_its_environments(base_folder: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from exthost.config import spec_from_mapping
 from exthost.errors import Refused
 from exthost.launch.sandbox.strict import View, VisiblePath
+from exthost.launch.secret_sources import with_secrets
 from exthost.launch.shared_folders import (
     Neighbours,
     configured_neighbours,
@@ -130,6 +131,35 @@ def test_an_extension_can_change_its_modules_but_not_its_program(tool: Path) -> 
     with pytest.raises(Refused) as caught:
         view_of_writer(make_spec("writer", tool.parent / "link.py", f"{tool.parent}:rw"))
     assert caught.value.code == "X0391" and f"write {tool} in place of" in caught.value.help
+
+
+@pytest.mark.parametrize("owner", ["writer", "victim"])
+def test_what_the_host_reads_to_get_a_secret_is_protected(
+    base_folder: Path, tool: Path, owner: str
+) -> None:
+    project = tool.parent
+    for name in ("token", "get.sh"):
+        (project / name).touch(mode=0o700)
+    secrets = {"A": {"file": str(project / "token")}, "B": {"command": [str(project / "get.sh")]}}
+
+    def protected_paths(secrets: dict[str, Any]) -> set[str]:
+        writer = make_spec(
+            "writer", Path("/w.py"), f"{project}:rw", env=secrets if owner == "writer" else {}
+        )
+        victim = make_spec("victim", Path("/v.py"), env=secrets if owner == "victim" else {})
+        # The secrets are values at the time of the start.
+        values = dict.fromkeys(writer.env, "value")
+        view = view_of_writer(with_secrets(writer, values), victim)
+        return {item.path for item in view.protected}
+
+    assert {str(project / "token"), str(project / "get.sh")} <= protected_paths(secrets)
+    # A link, or a file that does not exist yet, cannot be protected.
+    (project / "link").symlink_to(base_folder)
+    for path in (project / "link", project / "none"):
+        with pytest.raises(Refused) as caught:
+            protected_paths({"A": {"file": str(path)}})
+        assert caught.value.code == ("X0391" if owner == "writer" else "X0396")
+        assert "secret A" in caught.value.message and "sha256" not in caught.value.help
 
 
 def test_code_of_the_host_refuses_the_writer(

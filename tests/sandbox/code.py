@@ -366,6 +366,150 @@ async def a_wrapped_command_is_followed_to_its_program() -> None:
             await holds(place, {"source": source}, planted)
 
 
+@trial
+async def variables_and_folders_that_a_command_sets_are_followed() -> None:
+    with project() as place:
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        library = place.folder("lib")
+        program = place.file("app/server.py", Path(EXPLORER[-1]).read_text())
+        with_library = (
+            ["/usr/bin/env", f"PYTHONPATH={library}", PYTHON, str(script)],
+            ["/bin/sh", "-c", f"PYTHONPATH={library} exec {PYTHON} {script}"],
+        )
+        with_folder = (
+            ["/usr/bin/env", "-C", str(program.parent), PYTHON, program.name],
+            ["/bin/bash", "-euo", "pipefail", "-c", f"cd {program.parent}; {PYTHON} server.py"],
+        )
+        for commands, path in (
+            (with_library, library / "sitecustomize.py"),
+            (with_folder, program),
+        ):
+            for argv in commands:
+                source = {"command": argv[0], "args": argv[1:]}
+                await holds(place, {"source": source}, {path: place.python()}, moved=(path.parent,))
+
+
+@trial
+async def a_script_that_a_runner_is_given_is_protected() -> None:
+    with project() as place:
+        runner = place.outside / "bin" / "fastmcp"
+        runner.parent.mkdir()
+        run_script = "runpy.run_path(sys.argv[2], run_name='__main__')"
+        runner.write_text(f"#!{PYTHON}\nimport runpy, sys\n{run_script}\n")
+        runner.chmod(0o755)
+        script = place.file("app/server.py", Path(EXPLORER[-1]).read_text())
+        source = {"command": str(runner), "args": ["run", str(script)]}
+        await holds(place, {"source": source}, {script: place.python()}, moved=(script.parent,))
+
+
+@trial
+async def a_program_that_a_variable_names_is_protected() -> None:
+    with project() as place:
+        browser = place.file("bin/browser", "#!/bin/sh\n", executable=True)
+        script = place.outside / "server.py"
+        start = "import os, subprocess\nsubprocess.run([os.environ['CHROME_PATH']], stdin=-3)\n"
+        script.write_text(start + Path(EXPLORER[-1]).read_text())
+        source = {"command": PYTHON, "args": [str(script)]}
+        victim = {"source": source, "env": {"CHROME_PATH": str(browser)}}
+        await holds(place, victim, {browser: place.shell()}, moved=(browser.parent,))
+
+
+@trial
+async def folders_from_which_python_would_import_refuse_the_later_one() -> None:
+    with project() as place:
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        environment = place.environment()
+        later = place.root / "later"
+        (place.site_packages(environment) / "a.pth").write_text(f"{later}\n")
+        source = {"command": str(environment / "bin" / "python"), "args": [str(script)]}
+        await refuses(place, {"source": source}, f"mkdir -p {later}")
+    with project() as place:
+        place.root = place.folder("home/.local")  # granted without the home folder itself
+        source = {"command": PYTHON, "args": [str(script)]}
+        victim = {"source": source, "env": {"HOME": str(place.root.parent)}}
+        await refuses(place, victim, f"mkdir -p {place.root}/lib")
+
+
+# -- secrets -------------------------------------------------------------------------------------
+
+
+@trial
+async def what_the_host_reads_to_get_a_secret_is_protected() -> None:
+    for owner in ("writer", "victim"):
+        with project() as place:
+            key = place.outside / "key"  # a file of the host, which the writer cannot see
+            key.write_text("a secret of the host")
+            token = place.file("secrets/token", "its own")
+            command = place.file("secrets/get", "#!/bin/sh\necho x\n", executable=True)
+            for path in (key, token):
+                path.chmod(0o600)
+            secrets = {"TOKEN": {"file": str(token)}, "OTHER": {"command": [str(command)]}}
+            script = {"command": str(system_explorer(place.outside / "victim" / "run"))}
+            entries = place.entries({"source": script})
+            for entry in entries:
+                entry["env"] = secrets if entry["name"] == owner else {}
+            variables = host_environ(place)
+            async with exthost.Host.from_config({"extensions": entries}, environ=variables) as host:
+                states = {ext.id: (ext.state, ext.cause) for ext in host.extensions}
+                assert all(state == "ready" for state, _ in states.values()), states
+                links = {"links": {str(token): str(key)}}
+                assert await explore(host["writer"], LINK, **links) == []
+                succeeded = await attack(
+                    host["writer"], {command: place.shell()}, (token, token.parent)
+                )
+                assert not succeeded, succeeded
+                await host[owner].restart()
+                assert await explore(host[owner], READ_TOKEN) == "its own"
+                assert not place.mark.exists()
+
+
+@trial
+async def the_audit_of_the_host_is_protected() -> None:
+    with project() as place:
+        audit = place.root / "audit.jsonl"
+        source = {"command": str(system_explorer(place.outside / "victim" / "run"))}
+        config: dict[str, Any] = {
+            "extensions": place.entries({"source": source}),
+            "audit": {"path": str(audit)},
+        }
+        # The host creates the file at its first start.
+        async with exthost.Host.from_config(config, environ=host_environ(place)) as host:
+            writer = host["writer"]
+            assert writer.state == "ready", writer.cause
+            links = {str(audit): str(place.mark)}
+            assert await explore(writer, LINK, links=links) == []
+            assert not await attack(writer, {audit: "nothing happened"}, (audit,))
+        assert audit.stat().st_size and not place.mark.exists()
+        # A link that was there before could lead to any file of the host's user.
+        audit.unlink()
+        audit.symlink_to(place.outside / "other")
+        async with exthost.Host.from_config(config, environ=host_environ(place)) as host:
+            error = host["writer"].cause
+            assert isinstance(error, Refused) and error.code == "X0360", error
+            assert "audit" in error.message, error
+
+
+# Code for the writer: it puts links in the place of files.
+LINK = """
+    import os
+    result = []
+    for path, target in facts["links"].items():
+        try:
+            os.unlink(path)
+            os.symlink(target, path)
+            result.append(path)
+        except OSError:
+            pass
+"""
+
+READ_TOKEN = """
+    import os
+    result = os.environ["TOKEN"]
+"""
+
+
 # -- links ---------------------------------------------------------------------------------------
 
 

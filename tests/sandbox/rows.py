@@ -77,8 +77,20 @@ ROWS: Mapping[str, Row] = {
             "the_program_that_makes_sandboxes_is_protected",
             "links_and_settings_in_its_grant_show_an_extension_nothing_more",
             "code_that_comes_after_a_writer_waits_for_its_restart",
+            "variables_and_folders_that_a_command_sets_are_followed",
+            "a_script_that_a_runner_is_given_is_protected",
+            "a_program_that_a_variable_names_is_protected",
+            "folders_from_which_python_would_import_refuse_the_later_one",
             "code_of_a_config_is_protected_from_an_extension_that_is_started_alone",
         ),
+    ),
+    "secrets": Row(
+        "an extension changed what the host reads or runs to get a secret, outside any sandbox",
+        ("what_the_host_reads_to_get_a_secret_is_protected",),
+    ),
+    "audit": Row(
+        "an extension changed the audit, or put a link to another file in its place",
+        ("the_audit_of_the_host_is_protected",),
     ),
     "B3": Row(
         "an extension of a root host planted a set-user-ID program",

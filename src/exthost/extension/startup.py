@@ -28,7 +28,7 @@ from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import NO_BYTECODE, compare_offer
-from exthost.model.offer import NO_OFFER
+from exthost.model.offer import NO_OFFER, OfferWarnings
 from exthost.model.spec import ValueReference
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
@@ -575,6 +575,7 @@ class Start:
                     await self._compile(compilation)
         secrets = SecretReading(starter.spec, starter.environ())
         if secrets.is_needed:
+            starter.check_code()  # the host itself runs the command of a secret
             await self._compile(secrets)
             starter.secret_values = secrets.values
         if starter.spec.source == "wasm":
@@ -638,7 +639,8 @@ class Start:
         try:
             context = replace(launch.context, last_offer=starter.last_offer)
             offer = await run_handshake(session, context, fallback=starter.uses_fallback)
-            warnings = tuple(map(session.diagnostics.hide_secrets, offer.warnings))
+            reported = OfferWarnings(offer.warnings).report()
+            warnings = tuple(map(session.diagnostics.hide_secrets, reported))
             self.offer = replace(offer, warnings=warnings)
             tools_digest = starter.check_tools(self.offer.tools)
             if (lock := starter.spec.lock) is not None:

@@ -48,6 +48,7 @@ from exthost.extension.misuse import check_timeout
 from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
+from exthost.host.registry import log_once
 from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
@@ -407,9 +408,7 @@ class Hooks:
         )
 
     def _warn_once(self, text: str) -> None:
-        if text not in self._logged_warnings:
-            self._logged_warnings.add(text)
-            _log.warning("%s", text)
+        log_once(_log, self._logged_warnings, text)
 
 
 def _too_many_error(extension: Hooked, name: str) -> Refused:

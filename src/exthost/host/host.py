@@ -279,7 +279,10 @@ class Host(AsyncOnly):
         """
         self._extensions.require_open()
         origin = self.config.origin or spec.config_file
-        overridden = replace(self.config.apply_overrides(spec), config_file=origin)
+        audit = self.config.audit_path or ""
+        overridden = replace(
+            self.config.apply_overrides(spec), config_file=origin, audit_file=audit
+        )
         from exthost.config.discovery.locked_specs import lock_specs
 
         [locked], _ = await asyncio.to_thread(lock_specs, self.config, [overridden])

@@ -227,9 +227,23 @@ class Registry:
         # Last, because other threads, and an exception of a signal handler, may come in between.
         tables.is_built = True
         for warning in warnings:
-            if warning not in self.logged_warnings:
-                self.logged_warnings.add(warning)
-                _log.warning("%s", warning)
+            log_once(_log, self.logged_warnings, warning)
+
+
+# How many warnings of one kind a host logs. An extension can offer a million tools whose names
+# collide, and other ones whenever it likes.
+MAX_LOGGED_WARNINGS = 1000
+
+
+def log_once(logger: logging.Logger, logged_warnings: set[str], warning: str) -> None:
+    """Log a warning that is not in the set, and add it. A full set is not extended: then nothing
+    more is logged, which is a last warning."""
+    if warning in logged_warnings or len(logged_warnings) > MAX_LOGGED_WARNINGS:
+        return
+    if len(logged_warnings) == MAX_LOGGED_WARNINGS:
+        warning = "there are too many different warnings; further ones are not logged"
+    logged_warnings.add(warning)
+    logger.warning("%s", warning)
 
 
 class AmbiguousName(NotFound):

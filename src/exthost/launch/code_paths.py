@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exthost.launch import known_tools
+from exthost.launch.command_code import unwrap_once
 from exthost.launch.program_files import code_folders, program_files
 from exthost.launch.runtimes import installation
 from exthost.process.small_files import first_words, read_start
@@ -74,7 +75,7 @@ class CodePath(NamedTuple):
 _MAX_LINKS = 40
 
 # How many programs are followed, each started by the one before: wrappers, shells, first lines.
-_MAX_DEPTH = 6
+_MAX_DEPTH = 12
 
 # How much of a settings file is read: pyvenv.cfg, .pth files and what these import.
 _SETTINGS_BYTES = 256 * 1024
@@ -86,7 +87,16 @@ _PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta")
 _TEXT_OPTIONS = frozenset(("-c", "-m", "-e", "-E", "--eval", "-p", "--print", "-jar"))
 
 # Words of a shell that are followed by a command.
-_SHELL_PREFIXES = frozenset(("exec", "command", "if", "then", "else", "do", "while", "!", "{"))
+_SHELL_PREFIXES = frozenset(
+    (
+        *("exec", "command", "builtin", "eval", "time", "if", "then", "elif", "else", "do"),
+        *("while", "until", "!", "{"),
+    )
+)
+# Words of a shell that are followed by assignments.
+_SHELL_DECLARATIONS = frozenset(("export", "declare", "typeset", "readonly", "local"))
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 
 
 class CodeReader:
@@ -126,11 +136,16 @@ class CodeReader:
         return command.paths
 
     def read_host(
-        self, variables: Mapping[str, str], programs: Iterable[str], config: str
+        self, variables: Mapping[str, str], programs: Iterable[str], config: str, audit: str = ""
     ) -> list[CodePath]:
         """Return what a start of this host reads as code. `variables` are its environment
-        variables, `programs` the programs that make sandboxes, `config` its config file or ""."""
+        variables, `programs` the programs that make sandboxes, `config` its config file or "",
+        `audit` its audit file or ""."""
         command = _Command(self, _working_folder(), variables)
+        # The host appends to its audit: with a link in its place, it would write any file. It
+        # opens the file before it starts extensions.
+        if audit and os.path.lexists(audit):
+            command.add(audit, "audit")
         if config:
             command.add(config, "config")
             lock = f"{os.path.dirname(config)}/exthost.lock"  # noqa: PTH120
@@ -149,6 +164,20 @@ class CodeReader:
             command.add(path, "modules of the host")
         command.add_variables()
         return command.paths
+
+    def read_secret(
+        self, place: str | Sequence[str], reason: str, cwd: str, variables: Mapping[str, str]
+    ) -> list[CodePath]:
+        """Return what the host reads to get a secret: the file, or the code of the command.
+        `cwd` and `variables` are those of the command."""
+        command = _Command(self, os.path.abspath(cwd), variables)  # noqa: PTH100
+        if isinstance(place, str):
+            command.add(place, reason, is_program=True)
+            return command.paths
+        paths = self.read_extension(place, cwd, variables)
+        return [
+            path._replace(reason=f"{path.reason} of {reason}", is_program=True) for path in paths
+        ]
 
     def walk(self, path: str) -> tuple[str, list[str], str]:
         """Resolve an absolute path. Return the real path, the symlinks on the way, and the first
@@ -227,13 +256,20 @@ class CodeReader:
     def variable_paths(self, variables: Mapping[str, str], cwd: str) -> tuple[CodePath, ...]:
         """Return the paths that variables such as PYTHONPATH name."""
         set_names = [name for name in known_tools.ALL_VARIABLES if variables.get(name)]
-        if not set_names:
+        programs = [
+            name
+            for name, value in sorted(variables.items())
+            if name not in set_names and value.startswith("/") and _is_executable(value)
+        ]
+        if not set_names and not programs:
             return ()
-        key = (cwd, *(f"{name}={variables[name]}" for name in set_names))
+        key = (cwd, *(f"{name}={variables[name]}" for name in (*set_names, *programs)))
         if key not in self._variables:
             found = _Command(self, cwd, variables)
             for name in set_names:
                 _read_variable(found, name, variables[name])
+            for name in programs:
+                found.add(variables[name], f"program in the variable {name}")
             self._variables[key] = tuple(found.paths)
         return self._variables[key]
 
@@ -246,6 +282,7 @@ class _Command:
         self._variables = variables
         self._found: dict[tuple[str, Scope], CodePath] = {}
         self._visited: set[tuple[str, bool]] = set()
+        self._inner_commands: set[tuple[tuple[str, ...], str]] = set()
         self.cwd = cwd
         self.home = variables.get("HOME") or "/"
 
@@ -309,8 +346,13 @@ class _Command:
             self._add_project(cwd)
         if tools := names & known_tools.PROJECT_TOOLS:
             self._read_project_tool(tools, arguments, cwd, depth)
+        if names & known_tools.SCRIPT_RUNNERS:
+            self._read_script_runner(arguments, cwd)
+        if inner := unwrap_once(argv, cwd, self._variables):
+            self._read_inner(inner.argv, inner.cwd or cwd, inner.env, depth + 1)
+            return
         if real and (first_line := first_words(real)):
-            self.read((*first_line, program, *arguments), cwd, depth + 1)
+            self._read_inner((*first_line, program, *arguments), cwd, self._variables, depth + 1)
             return
         kinds = {_kind(name) for name in names}
         if kinds & known_tools.SHELLS:
@@ -321,6 +363,24 @@ class _Command:
             self._read_interpreter("lua", arguments, cwd)
         else:
             self._read_wrapped(arguments, cwd, depth)
+
+    def _read_inner(
+        self, argv: Sequence[str], cwd: str, variables: Mapping[str, str], depth: int
+    ) -> None:
+        """Add what a command inside of another one runs, which may have variables of its own."""
+        # A tool and its arguments can lead to the same command in several ways.
+        if not argv or (key := (tuple(argv), cwd)) in self._inner_commands:
+            return
+        self._inner_commands.add(key)
+        if dict(variables) == dict(self._variables):
+            self.read(argv, cwd, depth)
+            return
+        inner = _Command(self._reader, cwd, variables)
+        inner.add_search_path(is_program="/" not in argv[0])
+        inner.read(argv, cwd, depth)
+        inner.add_variables()
+        for code in inner.paths:
+            self._keep(code)
 
     def _find(self, program: str, cwd: str) -> str:
         """Return the absolute path of a program; "" if it is not found on PATH."""
@@ -417,23 +477,33 @@ class _Command:
     def _read_site_packages(self, prefix: str) -> None:
         """Add the folders that .pth files name, and those in the modules that these import, as an
         editable install has them."""
-        prefixes = (prefix, f"{self.home}/.local", *(("/usr/local",) if prefix == "/usr" else ()))
+        user_base = f"{self.home}/.local"
+        fix = "grant folders inside of it"
+        self.add(f"{user_base}/lib", "user packages of Python", scope=Scope.NAMES, fix=fix)
+        for packages in _site_packages(user_base):
+            self.add(str(packages), "user packages of Python")
+        prefixes = (prefix, user_base, *(("/usr/local",) if prefix == "/usr" else ()))
         for packages in [path for root in prefixes for path in _site_packages(root)]:
             for pth_file in sorted(packages.glob("*.pth")):
                 for line in _read_lines(pth_file):
                     if match := re.match(r"import[ \t]+([A-Za-z_][\w]*)", line):
                         self._read_finder(packages / f"{match[1]}.py")
+                        self._add_quoted(line, "pth file")
                     elif line.strip() and not line.startswith(("#", "import")):
-                        self._add_existing(str(packages), line.strip(), "pth file")
+                        self._add_import(line.strip(), "pth file", cwd=str(packages))
 
     def _read_finder(self, module: Path) -> None:
         if "editable" in module.name:
-            for path in re.findall(r"""['"](/[^'"\n]+)['"]""", "\n".join(_read_lines(module))):
-                self._add_existing("/", path, "editable install")
+            self._add_quoted("\n".join(_read_lines(module)), "editable install")
 
-    def _add_existing(self, folder: str, path: str, reason: str) -> None:
-        if os.path.lexists(os.path.join(folder, path)):  # noqa: PTH118
-            self.add(path, reason, scope=Scope.NAMES, cwd=folder)
+    def _add_quoted(self, text: str, reason: str) -> None:
+        """Add the absolute paths that are strings in a text of Python."""
+        for path in re.findall(r"""['"](/[^'"\n]+)['"]""", text):
+            self._add_import(path, reason)
+
+    def _add_import(self, path: str, reason: str, *, cwd: str = "") -> None:
+        """Add a folder from which Python imports, also if it does not exist yet."""
+        self.add(path, reason, scope=Scope.NAMES, cwd=cwd)
 
     # -- what a program runs -----------------------------------------------------------------------
 
@@ -503,16 +573,26 @@ class _Command:
 
     def _read_shell(self, arguments: list[str], cwd: str, depth: int) -> None:
         """Add the script of a shell, or the programs in the text after -c."""
-        for position, word in enumerate(arguments):
-            if re.fullmatch(r"-[a-z]*c", word):
-                self._read_shell_text("".join(arguments[position + 1 : position + 2]), cwd, depth)
-                return
-            if not word.startswith(("-", "+")):
-                if os.path.lexists(os.path.join(cwd, word)):  # noqa: PTH118
+        is_text = False
+        words = iter(arguments)
+        for word in words:
+            if re.fullmatch(r"[-+][A-Za-z]+", word):
+                is_text = is_text or (word[0] == "-" and "c" in word)
+                if word[-1] in "oO":  # the name of an option follows, as in -euo pipefail
+                    next(words, "")
+            elif word in ("--rcfile", "--init-file"):
+                self._add_words(next(words, ""), cwd, "script")
+            elif not word.startswith(("-", "+")):
+                if is_text:
+                    self._read_shell_text(word, cwd, depth)
+                elif os.path.lexists(os.path.join(cwd, word)):  # noqa: PTH118
                     self.add(word, "script", is_program=True, cwd=cwd)
                 return
 
     def _read_shell_text(self, text: str, cwd: str, depth: int) -> None:
+        """Add the programs in a text that a shell runs. The text is not run: substitutions other
+        than those of variables are not known."""
+        variables = dict(self._variables)
         lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         try:
@@ -522,16 +602,19 @@ class _Command:
         command: list[str] = []
         for word in (*words, ";"):
             if not set(word) <= set(";&|()<>\n"):
-                command.append(word)
+                command.append(_expand(word, variables))
                 continue
-            while command and (command[0] in _SHELL_PREFIXES or "=" in command[0]):
+            while command and (command[0] in _SHELL_PREFIXES or _assign(command[0], variables)):
                 del command[0]
-            if command[:1] == ["cd"] and len(command) > 1:
-                cwd = os.path.join(cwd, command[1])  # noqa: PTH118
+            if command[:1] in (["cd"], ["pushd"]) and len(command) > 1:
+                cwd = os.path.join(cwd, command[-1])  # noqa: PTH118
+            elif command and command[0] in _SHELL_DECLARATIONS:
+                for declared in command[1:]:
+                    _assign(declared, variables)
             elif command[:1] in (["."], ["source"]) and len(command) > 1:
                 self.add(command[1], "script", is_program=True, cwd=cwd)
             else:
-                self.read(command, cwd, depth + 1)
+                self._read_inner(command, cwd, variables, depth + 1)
             command = []
 
     def _read_wrapped(self, arguments: list[str], cwd: str, depth: int) -> None:
@@ -540,14 +623,25 @@ class _Command:
         words = list[str]()
         for previous, word in zip(("", *arguments), arguments, strict=False):
             words += _split(word) if previous in ("-S", "--split-string") else [word]
+        variables = dict(self._variables)
         for position, word in enumerate(words):
-            if (
-                not word.startswith("-")
-                and "=" not in word
-                and _is_executable(self._find(word, cwd))
-            ):
-                self.read(words[position:], cwd, depth + 1)
+            is_argument = word.startswith("-") or _assign(word, variables)
+            if not is_argument and _is_executable(self._find(word, cwd)):
+                self._read_inner(words[position:], cwd, variables, depth + 1)
                 return
+
+    def _read_script_runner(self, arguments: list[str], cwd: str) -> None:
+        """Add the file that a tool such as fastmcp runs, or the settings in its working folder. A
+        name of an object can follow the file, as in `run.py:app`."""
+        for word in arguments:
+            for name in (word, word.rpartition(":")[0]):
+                path = os.path.join(cwd, name)  # noqa: PTH118
+                if name and os.path.isfile(path):  # noqa: PTH113
+                    folder = os.path.dirname(self.add(path, "script", is_program=True))  # noqa: PTH120
+                    fix = "move it into a folder of its own"
+                    self.add(folder, "folder of its script", scope=Scope.NAMES, fix=fix)
+                    return
+        self._add_project(cwd)
 
     def _read_project_tool(
         self, tools: set[str], arguments: list[str], cwd: str, depth: int
@@ -643,7 +737,7 @@ def _read_variable(command: _Command, name: str, value: str) -> None:
         command.add(value, "home folder", scope=Scope.NAMES, fix="grant folders inside of it")
     else:
         scope = Scope.ALL if name in known_tools.TREE_VARIABLES else Scope.NAMES
-        for path in re.split("[: ]" if name == "LD_PRELOAD" else ":", value):
+        for path in re.split("[: ]" if name in ("LD_PRELOAD", "MAKEFILES") else ":", value):
             if path.strip() and ("/" in path or name in known_tools.RELATIVE_VARIABLES):
                 command.add(path.strip().removesuffix("/*"), reason, scope=scope, fix=fix)
 
@@ -663,6 +757,25 @@ def _path_words(text: str) -> Iterator[str]:
 def _kind(program: str) -> str:
     """Return the name of a program without its version: python for /usr/bin/python3.12."""
     return re.sub(r"[-0-9.]+$", "", os.path.basename(program))  # noqa: PTH119
+
+
+def _assign(word: str, variables: dict[str, str]) -> bool:
+    """Set the variable that a word such as `A=b` assigns. Return whether it is such a word."""
+    match = _ASSIGNMENT.fullmatch(word)
+    if match is None:
+        return False
+    name, plus, value = match.groups()
+    variables[name] = variables.get(name, "") + value if plus else value
+    return True
+
+
+def _expand(word: str, variables: Mapping[str, str]) -> str:
+    """Return a word of a shell with the values of variables and the home folder in it."""
+    if word == "~" or word.startswith("~/"):
+        word = variables.get("HOME", "") + word[1:]
+    return re.sub(
+        r"\$(?:\{(\w+)\}|(\w+))", lambda match: variables.get(match[1] or match[2], ""), word
+    )
 
 
 def _split(text: str) -> list[str]:

@@ -155,6 +155,19 @@ def find_interpreter_command(
 # -- wrappers --------------------------------------------------------------------------------------
 
 
+def unwrap_once(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> InnerCommand | None:
+    """Return the command that a wrapper executes, with its working folder and variables; None if
+    the program is not a wrapper, or if it is not known what it executes."""
+    command = InnerCommand(argv=tuple(argv), cwd=cwd, env=env)
+    name = _known_name(command)
+    if name not in known_programs().wrappers or not _is_installed(command):
+        return None
+    try:
+        return _unwrap_once(command, name)
+    except (UnknownOption, _UnknownCode):
+        return None
+
+
 def _unwrap(command: InnerCommand) -> InnerCommand:
     """Return the command that the wrappers of a command execute; the command itself if it has no
     wrapper. Raises UnknownOption or _UnknownCode."""

@@ -25,6 +25,9 @@ PROJECT_TOOLS = frozenset(
     )
 )
 
+# Tools that run the first file among their arguments or, without one, what their settings name.
+SCRIPT_RUNNERS = frozenset(("fastmcp", "mcp"))
+
 # Words after which such a tool expects the package or the script.
 SUBCOMMANDS = frozenset(("run", "exec", "x", "dlx", "tool", "task", "start", "shell", "develop"))
 
@@ -68,6 +71,9 @@ PATH_VARIABLES = (
     *("OPENSSL_MODULES", "OPENSSL_ENGINES", "GIO_EXTRA_MODULES", "QT_PLUGIN_PATH"),
     *("BASH_ENV", "ZDOTDIR", "XDG_CONFIG_HOME", "DOTNET_STARTUP_HOOKS"),
     *("npm_config_userconfig", "npm_config_globalconfig", "npm_config_script_shell"),
+    *("NPM_CONFIG_USERCONFIG", "NPM_CONFIG_GLOBALCONFIG", "NPM_CONFIG_SCRIPT_SHELL"),
+    *("GIO_MODULE_DIR", "GTK_PATH", "GST_PLUGIN_PATH", "TCLLIBPATH", "MAKEFILES"),
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR"),
     *("UV_CONFIG_FILE", "UV_ENV_FILE", "UV_PROJECT", "PIP_CONFIG_FILE", "BUNDLE_APP_CONFIG"),
 )
 # Of these, those in which a name without a slash is a path, too. In the others it is the name of a
@@ -85,6 +91,8 @@ TREE_VARIABLES = (
     *("JULIA_DEPOT_PATH", "PYENV_ROOT", "NVM_DIR", "VOLTA_HOME", "RBENV_ROOT", "SDKMAN_DIR"),
     *("ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "MISE_CONFIG_DIR", "FNM_DIR", "N_PREFIX"),
     *("NPM_CONFIG_PREFIX", "npm_config_prefix", "npm_config_cache", "PNPM_HOME", "BUN_INSTALL"),
+    *("NPM_CONFIG_CACHE", "COREPACK_HOME", "POETRY_HOME", "YARN_GLOBAL_FOLDER"),
+    *("PLAYWRIGHT_BROWSERS_PATH", "PUPPETEER_CACHE_DIR"),
     *("UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR", "UV_PROJECT_ENVIRONMENT"),
     *("PIPX_HOME", "DOTNET_ROOT", "NUGET_PACKAGES", "MAVEN_HOME", "M2_HOME", "GRADLE_USER_HOME"),
 )
@@ -92,6 +100,7 @@ TREE_VARIABLES = (
 OPTION_VARIABLES = (
     *("NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "GOFLAGS", "LUA_INIT", "MAVEN_OPTS", "GRADLE_OPTS"),
     *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "npm_config_node_options"),
+    "NPM_CONFIG_NODE_OPTIONS",
 )
 # Variables with patterns of paths, separated by semicolons: /srv/lua/?.lua;;
 PATTERN_VARIABLES = tuple(

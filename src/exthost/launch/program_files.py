@@ -47,11 +47,14 @@ def code_folders(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
 
 
 def _named_files(words: Sequence[str], cwd: str | None) -> Iterator[str]:
-    """Yield the paths among the arguments of a command at which there are files."""
+    """Yield the paths among the arguments of a command at which there are files. A name of an
+    object can follow, as in `run.py:app`."""
     for word in words:
-        path = os.path.join(cwd or "", word)  # noqa: PTH118
-        if os.path.isfile(path):  # noqa: PTH113
-            yield path
+        for name in (word, word.rpartition(":")[0]):
+            path = os.path.join(cwd or "", name)  # noqa: PTH118
+            if name and os.path.isfile(path):  # noqa: PTH113
+                yield path
+                break
 
 
 def _is_isolated(arguments: Sequence[str]) -> bool:

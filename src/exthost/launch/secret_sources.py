@@ -45,7 +45,11 @@ def with_secrets(spec: Spec, values: Mapping[str, str]) -> Spec:
     """Return the spec with these values of variables in place of the references to them."""
     if not values:
         return spec
-    secrets = {name: SecretValue(value) for name, value in values.items()}
+    secrets = dict[str, str]()
+    for name, value in values.items():
+        source = spec.env[name]
+        assert isinstance(source, SecretSource)
+        secrets[name] = SecretValue.make(value, source)
     return replace(spec, env={**spec.env, **secrets})
 
 

@@ -38,13 +38,17 @@ if TYPE_CHECKING:
     from exthost.model.spec import Spec
 
 
+# The word in the reason of a path that the host reads to get a secret.
+_SECRET = "secret"
+
+
 class CodeCache:
     """The paths that the host and its extensions read as code, computed at the first use. It is
     right for the moment in which it was made: drop it before anything else can run."""
 
     def __init__(self) -> None:
         self._by_spec: dict[int, tuple[Spec, list[OwnedCode]]] = {}
-        self._by_config: dict[str, list[OwnedCode]] = {}
+        self._by_files: dict[tuple[str, str], list[OwnedCode]] = {}
 
     @cached_property
     def _reader(self) -> CodeReader:
@@ -58,11 +62,12 @@ class CodeCache:
             self._by_spec[id(spec)] = spec, _read_code(self._reader, spec, environ)
         return self._by_spec[id(spec)][1]
 
-    def read_host(self, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
-        """Return what a start of the host reads as code. `config` is its config file, or ""."""
-        if config not in self._by_config:
-            self._by_config[config] = _host_code(self._reader, config, environ)
-        return self._by_config[config]
+    def read_host(self, spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
+        """Return what a start of the host reads as code. `spec` names its config and its audit."""
+        files = (spec.config_file, spec.audit_file)
+        if files not in self._by_files:
+            self._by_files[files] = _host_code(self._reader, files, environ)
+        return self._by_files[files]
 
 
 class Neighbours(NamedTuple):
@@ -146,7 +151,7 @@ def protect_view(
     if not writable:
         return view
     cache = neighbours.cache or CodeCache()
-    host = cache.read_host(spec.config_file, environ)
+    host = cache.read_host(spec, environ)
     own_code = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
     from exthost.launch.protected_paths import OwnedCode, protect_code
 
@@ -252,16 +257,34 @@ def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> li
         manifest=spec.manifest_file,
         package=spec.package.root if spec.package is not None else "",
     )
+    paths += _read_secrets(reader, spec, environ)
     from exthost.launch.protected_paths import OwnedCode
 
     return [OwnedCode(spec.id, code) for code in paths]
 
 
-def _host_code(reader: CodeReader, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
+def _read_secrets(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> Iterator[CodePath]:
+    """Yield what the host reads and runs, outside any sandbox, to get the secrets of an
+    extension. With a link in place of the file, an extension could read any file of the host."""
+    from exthost.model.spec import SecretSource, SecretValue
+
+    folder = os.path.dirname(spec.config_file) or os.getcwd()  # noqa: PTH109, PTH120
+    for name, value in spec.env.items():
+        source = value.source if isinstance(value, SecretValue) else value
+        if isinstance(source, SecretSource) and source.kind in ("file", "command"):
+            place = source.place
+            place = os.path.expanduser(place) if isinstance(place, str) else place  # noqa: PTH111
+            yield from reader.read_secret(place, f"{_SECRET} {name}", folder, environ)
+
+
+def _host_code(
+    reader: CodeReader, files: tuple[str, str], environ: Mapping[str, str]
+) -> list[OwnedCode]:
+    """Return what the host reads as code. `files` are its config and its audit."""
     support = sandbox_probe.find_sandbox_support()
     programs = (support.bwrap, support.setpriv, support.prlimit)
     variables = {**os.environ, **environ}
-    paths = reader.read_host(variables, programs, config)
+    paths = reader.read_host(variables, programs, *files)
     from exthost.launch.protected_paths import OwnedCode
 
     return [OwnedCode("", code) for code in paths]
@@ -374,6 +397,19 @@ def _host_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    # A pin does not cover what the host reads to get a secret.
+    is_secret = _SECRET in exposed.code.reason.split()
+    otherwise = "move it elsewhere" if is_secret else _suggest_pin(spec)
+    return Refused(
+        "X0391",
+        f"{_describe(exposed.code)}, in {exposed.granted}, which it may write",
+        extension=spec.id,
+        help=_suggest(exposed, f"{otherwise}, or grant less"),
+        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
+    )
+
+
+def _suggest_pin(spec: Spec) -> str:
     from exthost.launch.file_view import toml_key
     from exthost.launch.package_tree import file_digest
     from exthost.launch.program_files import program_files
@@ -381,14 +417,7 @@ def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
     files = program_files(spec.argv, spec.cwd)
     table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
     digest = file_digest(os.path.join(spec.cwd or "", files[-1]))  # noqa: PTH118
-    pin = f'pin it: {table}sha256 = "{digest}"' if digest else "pin it with sha256"
-    return Refused(
-        "X0391",
-        f"{_describe(exposed.code)}, in {exposed.granted}, which it may write",
-        extension=spec.id,
-        help=_suggest(exposed, f"{pin}, or grant less"),
-        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
-    )
+    return f'pin it: {table}sha256 = "{digest}"' if digest else "pin it with sha256"
 
 
 def _describe(code: CodePath) -> str:

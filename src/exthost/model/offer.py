@@ -1,6 +1,6 @@
 """The offer of an extension: the tools, hooks and capabilities that it announced. Frozen values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,3 +59,32 @@ class Offer:
 
 # The offer of an extension whose handshake has not happened yet.
 NO_OFFER = Offer()
+
+
+# How many warnings about one offer are reported. An offer can have millions of mistakes.
+MAX_WARNINGS = 100
+
+
+class OfferWarnings(list[str]):
+    """Collects warnings about an offer. Those after the first `MAX_WARNINGS` are only counted."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._left_out = 0
+        self += texts
+
+    def append(self, text: str) -> None:
+        if len(self) < MAX_WARNINGS:
+            super().append(text)
+        else:
+            self._left_out += 1
+
+    def __iadd__(self, texts: Iterable[str]) -> "OfferWarnings":  # type: ignore[override, misc]
+        for text in texts:
+            self.append(text)
+        return self
+
+    def report(self) -> tuple[str, ...]:
+        """Return the warnings, and how many were left out."""
+        more = (f"there are {self._left_out} more warnings",) if self._left_out else ()
+        return (*self, *more)

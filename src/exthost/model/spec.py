@@ -159,6 +159,7 @@ class Spec(SharedSettings):
     stored         the stored values of those settings
     package        how its own manifest says it is run; None if an operator configured it
     config_file    the path of the host's config; "" if there is none
+    audit_file     the path of the host's audit; "" if there is none
     refusal        why the config does not let it start; None if it does
     lock           what the lock of the config says about it; None if it is not locked
     write_grants   for a discovered extension, the folders that the config lets extensions write:
@@ -196,6 +197,7 @@ class Spec(SharedSettings):
     stored: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
     package: Package | None = None
     config_file: str = field(default="", compare=False)
+    audit_file: str = field(default="", compare=False)
     refusal: Refusal | None = None
     lock: SpecLock | None = None
     write_grants: tuple[WriteGrant, ...] = field(default=(), compare=False)

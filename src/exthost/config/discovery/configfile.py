@@ -207,7 +207,8 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         if id not in present
     ]
     judged = [
-        replace(spec, config_file=config.origin) for spec in refuse_untrusted(config, report, specs)
+        replace(spec, config_file=config.origin, audit_file=config.audit_path or "")
+        for spec in refuse_untrusted(config, report, specs)
     ]
     judged, lock_diagnostics = lock_specs(config, judged)
     diagnostics += lock_diagnostics

@@ -17,7 +17,7 @@ from exthost.dialects.mcp.relayed import RelayedParams, relayed_members
 from exthost.dialects.mcp.tasks import answer_of, wait_for_task
 from exthost.errors import Evidence, ExthostError, ProtocolViolation, UsageError
 from exthost.model.messages import Reply, Request
-from exthost.model.offer import Offer, Tool
+from exthost.model.offer import Offer, OfferWarnings, Tool
 from exthost.model.schema import Checker
 from exthost.wire import jsontext
 
@@ -88,7 +88,7 @@ def _make_tool(name: str, item: dict[str, Any]) -> Tool:
 
 def list_tools(_: Any) -> steps.Exchanges:
     """Request all tools, and ignore warnings about single tools."""
-    return (yield from request_tools([]))
+    return (yield from request_tools(OfferWarnings()))
 
 
 def make_tool_request(call: ToolCall) -> tuple[str, Any]:

@@ -4,7 +4,7 @@ Names the requirement that each check tests, requests without an effect, and the
 """
 
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, OfferWarning, read_rules
-from exthost.dialects.mcp.facets import ENDLESS, SAME_PAGE
+from exthost.dialects.mcp.facets import ENDLESS, SAME_PAGE, TOO_DEEP, TOO_LARGE
 from exthost.dialects.mcp.handshake import NO_CAPABILITIES
 from exthost.dialects.mcp.notification_audit import audit_notification
 from exthost.dialects.mcp.result_audit import audit_result
@@ -23,6 +23,8 @@ CONFORMANCE = Conformance(
         OfferWarning(NO_CAPABILITIES, ""),  # `audit_result` reports it
         OfferWarning(f" {SAME_PAGE} after ", "last-page"),
         OfferWarning(f" {ENDLESS} after ", "last-page"),
+        OfferWarning(f" {TOO_LARGE} after ", "last-page"),
+        OfferWarning(f" {TOO_DEEP} after ", "last-page"),
     ),
     empty_fix=(
         'list its features in `capabilities` of its first reply, such as {"tools": {}}: '

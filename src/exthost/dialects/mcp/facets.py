@@ -2,8 +2,8 @@
 
 They are `ext.resources`, `ext.prompts`, `ext.completion` and `ext.logging`. Each method sends one
 request of the protocol and returns the result unchanged. The methods that list something request
-page after page and return the items of all pages. After `MAX_PAGES` pages they stop with a warning
-and return the items so far.
+page after page and return the items of all pages. After `MAX_PAGES` pages or `MAX_LIST_BYTES` they
+stop with a warning and return the items so far.
 """
 
 import logging
@@ -12,17 +12,24 @@ from typing import Any
 
 from exthost.dialects.caller import Caller
 from exthost.dialects.steps import result_of
-from exthost.errors import ProtocolViolation
+from exthost.errors import ProtocolViolation, UsageError
 from exthost.model.messages import Request
+from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.dialects.mcp")
 
 # The largest number of pages that are requested of one list. Most servers have one to three.
 MAX_PAGES = 1000
 
+# The largest size of one list, as JSON. A single message has the limit `limits.max_message`, whose
+# default is the same.
+MAX_LIST_BYTES = 64 * 1024 * 1024
+
 # Parts of the warning about a list that was cut off.
 SAME_PAGE = "comes to the same page again"
 ENDLESS = "does not end"
+TOO_LARGE = "is longer than 64 MiB"
+TOO_DEEP = "is nested too deeply"
 
 
 def request_all_pages(
@@ -49,6 +56,7 @@ class _PageCollector:
         self._member = member
         self._cursors: set[str] = set()
         self._pages: list[list[Any]] = []
+        self._bytes = 0
         self.params: dict[str, Any] = {}
         self.items: list[Any] = []
         self.done = False
@@ -66,16 +74,27 @@ class _PageCollector:
             self._pages.append(items)
         if type(cursor) is not str:
             self.done = True
-        elif cursor in self._cursors or len(self._cursors) + 1 >= MAX_PAGES:
-            why = SAME_PAGE if cursor in self._cursors else ENDLESS
+        elif reason := self._reason_to_stop(cursor, page):
             self.warning = (
-                f"{self._method} {why} after {len(self._cursors) + 1} pages; "
+                f"{self._method} {reason} after {len(self._cursors) + 1} pages; "
                 f"the {self._member} until there ({len(self.items)}) are used"
             )
             self.done = True
         else:
             self._cursors.add(cursor)
             self.params = {"cursor": cursor}
+
+    def _reason_to_stop(self, cursor: str, page: Any) -> str:
+        """Return why the next page is not requested; "" if it is."""
+        if cursor in self._cursors:
+            return SAME_PAGE
+        try:
+            self._bytes += len(jsontext.encode(page))
+        except UsageError:  # nested so deeply that it can be read, and not be written
+            return TOO_DEEP
+        if self._bytes > MAX_LIST_BYTES:
+            return TOO_LARGE
+        return ENDLESS if len(self._cursors) + 1 >= MAX_PAGES else ""
 
     def _page_error(self, why: str) -> ProtocolViolation:
         return ProtocolViolation(

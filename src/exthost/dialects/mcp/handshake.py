@@ -25,7 +25,7 @@ from exthost.dialects.steps import Handshake, Received, TryRequest, handshake_re
 from exthost.errors import NO_EVIDENCE, CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.messages import Failure, Notification, Reply, Request
-from exthost.model.offer import Offer, Tool
+from exthost.model.offer import Offer, OfferWarnings, Tool
 from exthost.wire import jsontext
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -260,7 +260,7 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
     capabilities = calls.object_or_empty(answer.get("capabilities"))
     server_info = calls.object_or_empty(answer.get("serverInfo"))
     revision = answer["protocolVersion"]
-    warnings: list[str] = []
+    warnings = OfferWarnings()
     if type(answer.get("capabilities")) is not dict:
         warnings.append(NO_CAPABILITIES)
     tools: tuple[Tool, ...] = ()
@@ -293,7 +293,7 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
         tools=tools,
         version=calls.text_or_empty(server_info.get("version")),
         name=calls.text_or_empty(server_info.get("name")),
-        warnings=tuple(warnings),
+        warnings=warnings.report(),
         extra=MappingProxyType(extra),
         capabilities=tuple(sorted(capabilities)),
     )

@@ -20,7 +20,7 @@ from exthost.dialects.json_codec import decoder, noise
 from exthost.dialects.meanings import Log
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
 from exthost.model.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
-from exthost.model.offer import Offer, Tool
+from exthost.model.offer import Offer, OfferWarnings, Tool
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Limits, Restart
 from exthost.wire import jsontext
@@ -138,9 +138,9 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
             f"it did not report its capabilities: {refused.error_message}",
             help="answer the method `capabilities` with a list of {name, description}",
         ) from None
-    warnings: list[str] = []
+    warnings = OfferWarnings()
     tools = _parse_tools(capabilities, warnings)
-    return Offer(tools=tools, warnings=tuple(warnings))
+    return Offer(tools=tools, warnings=warnings.report())
 
 
 def _parse_tools(capabilities: Any, warnings: list[str]) -> tuple[Tool, ...]:

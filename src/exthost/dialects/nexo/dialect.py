@@ -29,7 +29,7 @@ from exthost.dialects.nexo.progress import parse_progress
 from exthost.dialects.options import FLAG
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.model.messages import Failure, Request
-from exthost.model.offer import Offer, Tool
+from exthost.model.offer import Offer, OfferWarnings, Tool
 from exthost.model.shutdown_steps import CloseStdin, Write
 from exthost.model.spec import Breaker, Limits, Restart, Spec
 from exthost.wire import jsontext
@@ -57,7 +57,7 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
             help='choose --dialect mcp, or dialect = "mcp" in the config',
             permanent=True,
         )
-    warnings: list[str] = []
+    warnings = OfferWarnings()
     tools = _parse_tools(result.get("tools"), warnings)
     hooks = _parse_hooks(result.get("hooks"), warnings)
     version = result.get("server_version")
@@ -65,7 +65,7 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
         tools=tools,
         version=version if type(version) is str else "",
         hooks=hooks,
-        warnings=tuple(warnings),
+        warnings=warnings.report(),
     )
 
 

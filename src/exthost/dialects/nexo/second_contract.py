@@ -34,7 +34,7 @@ from exthost.errors import Evidence, HandshakeFailed
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.messages import Failure, Request
 from exthost.model.names import registered_name
-from exthost.model.offer import Offer, Tool
+from exthost.model.offer import Offer, OfferWarnings, Tool
 from exthost.model.shutdown_steps import CloseStdin, Say
 from exthost.model.spec import Limits, Restart, Spec
 from exthost.tool_result import Block, ResultReader, TextBlock, UnknownBlock
@@ -96,7 +96,7 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
             f"it calls itself {_display(announced.get('id'))}, and its manifest {manifest.id!r}",
             result,
         )
-    warnings: list[str] = []
+    warnings = OfferWarnings()
     tools = _check_tools(_parse_tools(result), manifest, warnings)
     if not has_manifest:  # calls have to name the id that the extension has for itself
         own_id = MappingProxyType({"plugin_id": manifest.id})
@@ -108,7 +108,7 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
         tools=(*tools, *(_make_outbound_tool(tool) for tool in manifest.outbound)),
         version=version if type(version) is str else "",
         hooks=tuple(hook for hook in manifest.hooks if hook in HOOKS),
-        warnings=tuple(warnings),
+        warnings=warnings.report(),
         extra=MappingProxyType({"contract": 2}),
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from exthost.host.model_api.model_tools import Form, ModelTool, model_tool, request_tools
 from exthost.host.model_api.tool_search import ToolSearch
+from exthost.host.registry import log_once
 from exthost.model.names import prefixed_description
 from exthost.model.offer import RegisteredTool
 from exthost.model.patterns import compile_pattern, fits_any
@@ -119,9 +120,7 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
     def _in_form(self, form: Form, prefix: bool) -> list[Any]:
         converted = self._convert(form, prefix)
         for change in (change for tool in converted for change in tool.changes):
-            if change not in self._logged_warnings:
-                self._logged_warnings.add(change)
-                _log.warning("%s", change)
+            log_once(_log, self._logged_warnings, change)
         return request_tools(form, converted)
 
     def _convert(self, form: Form, prefix: bool) -> list[ModelTool]:

@@ -52,9 +52,16 @@ class HostEnvRef(ValueReference):
 
 
 class SecretValue(ValueReference):
-    """The value that a reference led to. Its `repr` does not show it."""
+    """The value that a reference led to. Its `repr` does not show it. `source` is the reference."""
 
-    __slots__ = ()
+    __slots__ = ("source",)
+    source: SecretSource
+
+    @classmethod
+    def make(cls, value: str, source: SecretSource) -> SecretValue:
+        secret = cls(value)
+        secret.source = source
+        return secret
 
     def __repr__(self) -> str:
         return "'***'"
