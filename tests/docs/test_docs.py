@@ -173,7 +173,7 @@ def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_p
             check_console(console, tmp_path)
 
 
-# The beginning of an entry, for blocks that show only a table of it, such as [extensions.permissions].
+# The beginning of an entry, for blocks that show only a part, such as [extensions.permissions].
 ENTRY = """\
 [[extensions]]
 name = "text"
