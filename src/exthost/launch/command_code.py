@@ -176,7 +176,7 @@ def _unwrap_once(command: InnerCommand, name: str) -> InnerCommand:
     cwd, env = command.cwd, dict(command.env)
     for option, value in options:
         if option in wrapper.text:
-            raise _UnknownCode(f"{name} {option} runs code from its arguments", kind=CodeKind.TEXT)
+            raise _UnknownCode(f"{name} {option} runs code other than a script", kind=CodeKind.TEXT)
         if option in wrapper.chdir:
             cwd = os.path.join(cwd or "", value)  # noqa: PTH118
     if name == "env":
@@ -371,7 +371,7 @@ def _refuse_other_code(
     file, or other code before the script."""
     for option, _ in options:
         if option in interpreter.text:
-            raise _text_error(f"{name} {option} runs code from its arguments or from stdin")
+            raise _text_error(f"{name} {option} runs code other than a script, or from stdin")
     for option, value in options:
         text = f"{name} {option} {value}".rstrip()
         if option in interpreter.preload:
