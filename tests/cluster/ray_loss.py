@@ -176,8 +176,9 @@ class OnRay:
     @property
     def nodes(self) -> set[str]:
         """Return the ids of the nodes on which the extension has processes."""
-        ends = [name.rpartition("/")[2] for name in self.extension.stats.nodes]
-        return {id for id in self.ray.nodes if any(map(id.startswith, ends))}
+        # The nodes are on one machine, so the name of each is HOSTNAME/BEGINNING_OF_ID.
+        prefixes = [name.rpartition("/")[2] for name in self.extension.stats.nodes]
+        return {id for id in self.ray.nodes if any(map(id.startswith, prefixes))}
 
 
 @asynccontextmanager
@@ -236,38 +237,40 @@ def ancestors_of(pid: int) -> list[int]:
 
 
 class Victim:
-    """A process of the pool, with its agent, its raylet and its node."""
+    """A process of the pool, with its agent, its node and its raylet, the process of Ray that
+    manages the node."""
 
-    def __init__(self, r: OnRay) -> None:
-        self.pid = r.extension.stats.pid or 0
-        agents = r.ray.agents()
+    def __init__(self, pool: OnRay) -> None:
+        self.pid = pool.extension.stats.pid or 0
+        agents = pool.ray.agents()
         self.agent = next(pid for pid in ancestors_of(self.pid) if pid in agents)
         agent = read_process(self.agent)
         assert agent is not None
         words = agent.command.split()
+        # An agent ends with the process of this option, which is its raylet.
         self.raylet = int(words[words.index("--with") + 1])
-        raylets = {pids["raylet"]: id for id, pids in r.ray.nodes.items()}
+        raylets = {pids["raylet"]: id for id, pids in pool.ray.nodes.items()}
         self.node = raylets[self.raylet]
-        self.node_pids = list(r.ray.nodes[self.node].values())
+        self.node_pids = list(pool.ray.nodes[self.node].values())
 
 
 # A function that returns the pids to kill, and the pids that must end with them.
 Kill = Callable[[OnRay, Victim], tuple[Collection[int], Collection[int]]]
 
 
-def _child(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+def _child(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     return [victim.pid], descendants_of(victim.pid)
 
 
-def _agent(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+def _agent(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     return [victim.agent], descendants_of(victim.agent)
 
 
-def _raylet(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+def _raylet(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     return [victim.raylet], [victim.agent, *descendants_of(victim.agent)]
 
 
-def _node(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+def _node(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     pids = {
         *victim.node_pids,
         *descendants_of(victim.raylet),
@@ -277,9 +280,9 @@ def _node(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     return pids, pids
 
 
-def _connection(r: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+def _connection(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
     """Kill the process of the host that is connected to Ray: the pool goes on."""
-    return [r.placers[-1]._process.pid], [r.placers[-1]._process.pid]
+    return [pool.placers[-1]._process.pid], [pool.placers[-1]._process.pid]
 
 
 KILLS: dict[str, Kill] = {
@@ -291,13 +294,13 @@ KILLS: dict[str, Kill] = {
 }
 
 
-async def kill_on(r: OnRay, part: str, rounds: int) -> Load:
+async def kill_on(pool: OnRay, part: str, rounds: int) -> Load:
     """Kill this part of the cluster this often under load, and return the counts of calls."""
 
     async def kill() -> Callable[[], bool]:
-        await wait_until(lambda: is_running(r.extension.stats.pid or 0), PLACE_SECONDS)
-        victim = Victim(r)
-        killed, ended_pids = KILLS[part](r, victim)
+        await wait_until(lambda: is_running(pool.extension.stats.pid or 0), PLACE_SECONDS)
+        victim = Victim(pool)
+        killed, ended_pids = KILLS[part](pool, victim)
         for pid in killed:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -305,10 +308,10 @@ async def kill_on(r: OnRay, part: str, rounds: int) -> Load:
                 pass  # it has ended with another process
         await wait_until(lambda: not any(map(is_running, ended_pids)), 90)
         if part in ("raylet", "node"):
-            await asyncio.to_thread(r.ray.replace, victim.node)
+            await asyncio.to_thread(pool.ray.replace, victim.node)
         return lambda: True
 
-    return await kill_repeatedly(r.extension, rounds, kill, NODES)
+    return await kill_repeatedly(pool.extension, rounds, kill, NODES)
 
 
 def kill_host(ray: RayCluster) -> float:

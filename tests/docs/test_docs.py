@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+import exthost
 from exthost import errors
 from exthost.faces.cli.verbs import EXIT_CODES
 from tests.faces.cli.cli_process import RUN_SECONDS, host_process, run_inside
@@ -170,6 +171,27 @@ def test_every_command_of_the_operators_page_prints_the_output_on_the_page(tmp_p
     with host_process(tmp_path):
         for console in consoles:
             check_console(console, tmp_path)
+
+
+# The beginning of an entry, for blocks that show only a part, such as [extensions.permissions].
+ENTRY = """\
+[[extensions]]
+name = "text"
+source = { type = "process", command = "python3", args = ["ext.py"] }
+"""
+
+
+def test_every_config_on_a_page_is_valid(tmp_path: Path) -> None:
+    config = tmp_path / "exthost.toml"
+    count = 0
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+        for block in read_blocks(str(page.relative_to(ROOT))):
+            if block.language == "toml" and re.search(r"^\[\[?extensions\b", block.text, re.M):
+                is_complete = "[[extensions]]" in block.text
+                config.write_text(block.text if is_complete else ENTRY + block.text)
+                exthost.Host.from_config(config)
+                count += 1
+    assert count > 10  # the pages have more than ten configs
 
 
 def test_every_link_to_another_page_has_a_target() -> None:

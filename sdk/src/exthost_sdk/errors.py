@@ -62,7 +62,12 @@ class UnsupportedType(TypeError):
 
 
 class SdkUsageError(Exception):
-    """The extension was started in a way that cannot work. The message says how to correct it."""
+    """The extension was started in a way that cannot work. `help` says how to correct it; "" if the
+    message does."""
+
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.help = help
 
 
 def describe(error: BaseException) -> str:

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from importlib import resources
 
-from exthost_sdk.dialects import load_dialect
+from exthost_sdk.dialects import dialect_names, load_dialect
 from exthost_sdk.errors import SdkUsageError
 from exthost_sdk.extension import Extension
 from exthost_sdk.languages import WORKFLOW, language_files
@@ -33,18 +33,32 @@ def default_template(dialect: str) -> str:
     return next(iter(load_dialect(dialect).templates), "")
 
 
+def _name_help(name: str) -> str:
+    """Return a similar name that is valid; "" if there is none."""
+    candidate = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-")
+    return f"for example {candidate}" if _NAME.fullmatch(candidate) else ""
+
+
+def _dialects_with(template: str) -> list[str]:
+    """Return the names of the dialects that have this template."""
+    return [name for name in dialect_names() if template in load_dialect(name).templates]
+
+
 def project_files(name: str, dialect: str, template: str | None = None) -> dict[str, str]:
     """Return the files of a new extension, by their paths in its folder. Raises SdkUsageError."""
     traits = load_dialect(dialect)
     template = template or default_template(dialect)
     if not _NAME.fullmatch(name):
-        raise SdkUsageError(f"{name!r} is not a name: a-z first, then a-z, 0-9, _ and -")
+        raise SdkUsageError(
+            f"{name!r} is not a name: a-z first, then a-z, 0-9, _ and -", _name_help(name)
+        )
     if template not in TEMPLATES:
         raise SdkUsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
     if template not in traits.templates:
         raise SdkUsageError(
             f"{dialect} has no place for a {template}; its templates are: "
-            f"{', '.join(traits.templates)}"
+            f"{', '.join(traits.templates)}",
+            f"dialects with this template: {', '.join(_dialects_with(template))}",
         )
     chosen = _TEXTS["templates"][template]
     values = {"name": name, "dialect": dialect, "program": PROGRAM}
@@ -96,10 +110,13 @@ def create(
     if language != "python":
         default = default_template(dialect)
         if template not in (None, default):
-            raise SdkUsageError(f"in {language} there is the template {default}, and no {template}")
+            raise SdkUsageError(
+                f"in {language} there is the template {default}, and no {template}",
+                f"{template} exists in Python: --lang python",
+            )
         files = language_files(name, dialect, language)
     if os.path.lexists(folder):
-        raise SdkUsageError(f"{folder} already exists")
+        raise SdkUsageError(f"{folder} already exists", "choose another name, or delete it first")
     try:
         return _write_files(folder, files)
     except OSError:  # what is incomplete would be in the way of the next attempt

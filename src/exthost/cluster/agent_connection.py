@@ -21,7 +21,7 @@ from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-# After so many heartbeats that did not come, calls avoid the processes of the node if others are
+# After this number of missed heartbeats, calls avoid the processes of the node if others are
 # free. The node may still be alive.
 _MISSED_BEATS = 2.5
 
@@ -40,8 +40,14 @@ class StartRefused(Exception):
 
 
 class AgentConnection:
-    """The connection to one agent. `node` is the name of the node, `on_lost` is called once with
-    the reason when the connection has ended."""
+    """The connection to one agent.
+
+    connection  the connection that the agent has opened
+    node        the name of the node
+    silence     after this number of seconds without a message the node is lost
+    on_lost     called once, with the reason, when the connection has ended
+    hello       the first message of the agent, with its version; None until it arrives
+    """
 
     def __init__(
         self, connection: NodeConnection, node: str, silence: float, on_lost: Callable[[str], None]
@@ -80,7 +86,7 @@ class AgentConnection:
         return self._link.fileno()
 
     async def greeted(self) -> None:
-        """Wait for the first message of the agent, which is then `hello`. Raises NodeLost."""
+        """Wait until `hello` has arrived. Raises NodeLost."""
         await asyncio.shield(self._greeted)
 
     # -- starting ----------------------------------------------------------------------------
@@ -141,6 +147,7 @@ class AgentConnection:
     def _on_readable(self) -> None:
         try:
             data = self._link.read()
+            # Most reads are one frame of data, which is decoded faster.
             frame = self._link.multiplexer.receive_one(data)
             events = self._link.decode(data) if frame is None else ()
         except BlockingIOError:

@@ -1,10 +1,12 @@
 """Starts processes of a host's extensions on other nodes.
 
-A start has the placer hold the resources of the process on a node (`node_choice` says which node
-would be best), connects to the agent of that node (`agents`), sends it an `Order` (what to run) and
-returns a `RemoteChild`. A task lists the nodes regularly, to find those that are being drained,
-that is, whose processes are to move elsewhere, and those that have joined or returned, so that some
-processes move there.
+A start has four steps. `node_choice` chooses the best node. The placer, which is the interface to
+the cluster, reserves the resources of the process there. `agents` connects to the agent of that
+node, the program of exthost that runs processes there. The agent gets an `Order` (what to run), and
+the start returns a `RemoteChild`.
+
+A task lists the nodes regularly. It finds nodes that are being drained, whose processes have to
+move to other nodes, and nodes that have joined or returned, to which some processes then move.
 """
 
 import asyncio
@@ -64,14 +66,19 @@ _LOCALE_PREFIX = "LC_"
 
 
 class _Members:
-    """The processes of one extension, with the ids of their nodes. `counts_at_move` has the number
-    of processes by node when one began to move; None if they have changed since then. If the
-    cluster starts the replacement on the same node, no other process moves."""
+    """The processes of one extension.
+
+    children        the id of the node of each process
+    next_move       no process moves to another node before this time
+    counts_at_move  the number of processes by node when the last one began to move; None after the
+                    numbers have changed. While they are the same, no other process moves: the
+                    cluster may have started the replacement on the same node again.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.children: dict[RemoteChild, str] = {}
-        self.next_move = 0.0  # not before this time
+        self.next_move = 0.0
         self.counts_at_move: Counter[str] | None = None
 
 

@@ -1,6 +1,8 @@
-"""A placer that needs no cluster: its nodes are agents on this machine.
+"""Nodes that are simulated on this machine, so that a host can use a cluster without one.
 
-It is for tests, and to try an extension in the way in which it would run on a cluster.
+`LocalNodes` is a `Placer` (see `exthost.cluster.placer`). The agent of each node, which runs the
+processes of the node, is a child process of the host. It is for tests, and to try an extension in
+the way in which it would run on a cluster.
 """
 
 import asyncio
@@ -30,7 +32,9 @@ def package_root() -> str:
 
 
 class LocalNodes:
-    """Simulates `count` nodes. Each has the resources `resources`, without limit if None."""
+    """A placer with `count` simulated nodes. Each has the resources `resources`, or an unlimited
+    amount if None. `Placer` documents the methods without a docstring; `join`, `drain` and `leave`
+    change the nodes in a test."""
 
     has_ended = False
     can_grow = False
@@ -57,13 +61,14 @@ class LocalNodes:
         self._nodes[name] = replace(self._nodes[name], is_draining=True)
 
     def leave(self, name: str) -> None:
-        """Remove a node. Its agent goes on."""
+        """Remove a node from the list. Its agent continues to run."""
         del self._nodes[name]
 
     async def nodes(self) -> list[Node]:
         return [self._with_free(node) for node in self._nodes.values()]
 
     def _with_free(self, node: Node) -> Node:
+        """Return the node with the resources that no place on it holds as `free`."""
         if node.resources is None:
             return node
         free = dict(node.resources)

@@ -14,7 +14,7 @@ class ManifestTable:
     values  the decoded table
     path    the manifest file
     code    the error code of a value that is missing or of the wrong type
-    noun    what the format calls a table
+    noun    what the format calls a table, with its article: "a table" or "an object"
     id      the id of the extension, if it is known
     place   the path of the table in the document, such as extension.hooks[0]; "" for the document
     """
@@ -75,7 +75,8 @@ class ManifestTable:
         return replace(self, values=self.values[key], place=self._place_of(key))
 
     def tables(self, key: str, default: list[Any] | None = None) -> list[Self]:
-        items = self._get(key, list, f"a list of {self.noun.split()[1]}s", default)
+        noun = self.noun.split()[1]  # without the article
+        items = self._get(key, list, f"a list of {noun}s", default)
         place = self._place_of(key)
         return [replace(self, values=item, place=f"{place}[{n}]") for n, item in enumerate(items)]
 

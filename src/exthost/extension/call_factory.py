@@ -248,8 +248,8 @@ class CallFactory:
             f"the arguments of {tool.name} do not fit its schema: "
             f"{self.hide_secrets('; '.join(problems))}",
             extension=self._spec.id,
-            help="nothing was sent; see the tool's input_schema: `exthost inspect NAME "
-            "--json` (or --json … -- COMMAND) prints it, and `extension.offer.tools` has it",
+            help="nothing was sent: correct the arguments; `exthost inspect --json`, with the same "
+            "NAME or -- COMMAND, prints the schema, and `extension.offer.tools` has it in Python",
         )
 
     def _no_operation_error(self, name: str) -> UsageError:

@@ -204,8 +204,9 @@ class HostTools:
         """Return the error for a blocking use of an asynchronous host."""
         return UsageError(
             "X1802",
-            f"{type(self._host).__name__} belongs to an event loop, and this blocks",
-            help="use exthost.SyncHost or exthost.sync_attach, or the framework's async methods",
+            f"{type(self._host).__name__} belongs to an event loop, and this call would block it",
+            help="use exthost.SyncHost or exthost.sync_attach; or async methods of the framework, "
+            "if it has them",
         )
 
     def _options(self, call_id: str, on_progress: OnProgress | None) -> dict[str, Any]:

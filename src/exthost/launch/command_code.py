@@ -40,7 +40,7 @@ class CodeKind(StrEnum):
     FOLDER = "folder"  # `python3 app/`
     MODULE = "module"  # `python3 -m app`
     PACKAGE = "package"  # `npx app@1.2.3`
-    TEXT = "text"  # `sh -c …`
+    TEXT = "text"  # the code itself is an argument: `sh -c …`
     UNKNOWN = "unknown"
 
 
@@ -49,7 +49,7 @@ class Certainty(StrEnum):
 
     NAMED = "named"  # the command names the file or folder
     SEARCHED = "searched"  # it is where the interpreter or runner looks for it
-    EXPECTED = "expected"  # the runner may run other code all the same
+    EXPECTED = "expected"  # a runner such as npx would run it today, but may choose other code
     UNKNOWN = "unknown"
 
 
@@ -130,7 +130,8 @@ def find_code(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> P
             reason=str(error),
             advice=error.advice if isinstance(error, _UnknownCode) else _PIN_PACKAGE,
         )
-    if code.path == wasm_runner.__file__:  # the module that it runs is the argument after it
+    if code.path == wasm_runner.__file__:
+        # exthost's own program for WebAssembly. The module that it runs is the argument after it.
         module = command.argv[command.argv.index(code.path) + 1]
         code = replace(code, name=module, path=module)
     return replace(code, wrappers=command.wrappers)
@@ -188,7 +189,7 @@ def _unwrap_once(command: InnerCommand, name: str) -> InnerCommand:
     cwd, env = command.cwd, dict(command.env)
     for option, value in options:
         if option in wrapper.text:
-            raise _UnknownCode(f"{name} {option} runs a text", kind=CodeKind.TEXT)
+            raise _UnknownCode(f"{name} {option} runs code other than a script", kind=CodeKind.TEXT)
         if option in wrapper.chdir:
             cwd = os.path.join(cwd or "", value)  # noqa: PTH118
     if name == "env":
@@ -379,11 +380,11 @@ def _code_of_interpreter(interpreter: Interpreter, name: str, command: InnerComm
 def _refuse_other_code(
     interpreter: Interpreter, name: str, options: list[tuple[str, str]], command: InnerCommand
 ) -> None:
-    """Raise _UnknownCode if the options or variables make an interpreter run a text, or further
-    code beside the script."""
+    """Raise _UnknownCode if the options or variables make an interpreter run code that is not in a
+    file, or other code before the script."""
     for option, _ in options:
         if option in interpreter.text:
-            raise _text_error(f"{name} {option} runs a text, or code from stdin")
+            raise _text_error(f"{name} {option} runs code other than a script, or from stdin")
     for option, value in options:
         text = f"{name} {option} {value}".rstrip()
         if option in interpreter.preload:
@@ -444,8 +445,8 @@ def _code_of_module(
 
 
 def _java_entry(options: list[tuple[str, str]], rest: list[str]) -> list[str]:
-    """Return the file that java runs as the first of a list: a jar or source file, or the only
-    entry of the class path."""
+    """Return the arguments of java without options, beginning with the file that it runs: a jar or
+    source file, or the only entry of the class path."""
     if rest and rest[0].startswith("@"):
         raise _UnknownCode("java reads its arguments from a file")
     is_jar = any(option == "-jar" for option, _ in options)

@@ -503,6 +503,7 @@ FAILURES += [
     Failure("104-remove-unknown", ("remove", "y"), config(entry("")), code=2),
     Failure("105-logs-of-unknown", ("logs", "y"), config(entry("")), code=2),
     Failure("106-no-command-after-dashes", ("inspect", "--"), code=2),
+    Failure("107-added-program-is-missing", ("add", "x", "--", "no-such-program"), code=0),
 ]
 
 # A crash loop is reported by the running host, and by a call that uses this host.

@@ -62,11 +62,18 @@ def test_help_before_the_verb_is_the_same_as_the_help_option(verb: str) -> None:
     assert result.stdout.startswith(f"usage: exthost {verb} ")
 
 
-@pytest.mark.parametrize("verb", ["list", "tools", "validate", "doctor", "run", "gateway"])
-def test_without_a_config_every_verb_has_the_same_error(verb: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["list", "tools", "validate", "run", "gateway"])
+def test_without_a_config_these_verbs_have_the_same_error(verb: str, tmp_path: Path) -> None:
     error = run_json(verb, code=2, cwd=tmp_path)["error"]
     assert (error["code"], error["message"]) == ("X1316", "there is no exthost.toml here")
-    assert ("after --" in error["help"]) == (verb == "tools")
+    assert error["help"].startswith("`exthost add NAME --dialect D -- COMMAND` writes one")
+    assert ("a command after --" in error["help"]) == (verb == "tools")
+
+
+def test_doctor_checks_the_machine_without_a_config(tmp_path: Path) -> None:
+    report = run_json("doctor", cwd=tmp_path)
+    assert report["ok"] and report["extensions"] == [] and "strict" in report["sandbox"]
+    assert "only the machine was checked" in report["findings"][0]["message"]
 
 
 @pytest.mark.parametrize("verb", ["list", "tools", "validate"])

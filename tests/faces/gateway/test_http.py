@@ -163,6 +163,19 @@ def test_a_missing_package_is_reported_with_the_command_that_installs_it(tmp_pat
 
 
 @pytest.mark.more
+def test_a_gateway_without_its_packages_starts_no_host(tmp_path: Path) -> None:
+    write_config(tmp_path, {})
+    # Python imports this module at its start. The package `mcp` then counts as not installed.
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['mcp'] = None")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    result = run_process("gateway", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "X0165" in result.stderr and "its own host" not in result.stderr
+    result = run("status", cwd=tmp_path)
+    assert result.returncode == 2 and "no host is running" in result.stderr
+
+
+@pytest.mark.more
 async def test_clients_with_a_session_are_in_the_status_of_the_host(tmp_path: Path) -> None:
     config = write_config(tmp_path, {})
     with http_gateway(config) as running:

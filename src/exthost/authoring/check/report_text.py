@@ -43,7 +43,7 @@ def _headline(outcome: Outcome) -> str:
     reason = f"  {outcome.reason}" if outcome.reason else ""
     duration = f"  {outcome.seconds * 1000:.0f} ms" if outcome.seconds >= 0.0005 else ""
     mark = _MARKS[outcome.status]
-    return f"{mark:<8} {outcome.rule.name:<16} {outcome.rule.id}{duration}{reason}".rstrip()
+    return f"{mark:<8} {outcome.rule.name:<18} {outcome.rule.id}{duration}{reason}".rstrip()
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:

@@ -45,12 +45,15 @@ def spec_at(path: Path) -> Spec:
     errors = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
     if len(errors) == 1:
         raise errors[0].as_error()
-    messages = [diagnostic.message for diagnostic in report.diagnostics]
-    raise NotFound(
-        "X1206",
-        f"{path} has no extension that this version knows" + "".join(f"; {m}" for m in messages),
-        help="a bare program is run with -- COMMAND ARGS…",
-    )
+    if path.is_dir():
+        message = f"{path} is not an extension: it has no manifest and no {DEFAULT_CONFIG}"
+        help = "name another folder; a program without a manifest is run with -- COMMAND ARGS…"
+    else:
+        message = f"{path} is not a manifest"
+        command = f"python3 {path.name}" if path.suffix == ".py" else "COMMAND ARGS…"
+        help = f"a program without a manifest is run with -- {command}"
+    others = "".join(f"; {diagnostic.message}" for diagnostic in report.diagnostics)
+    raise NotFound("X1206", message + others, help=help)
 
 
 def _only_one(specs: Sequence[Spec], path: Path) -> Spec:

@@ -15,6 +15,7 @@ The config is created if it does not exist. A running host uses the extension af
 """
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,9 @@ def run(args: Args) -> int:
         )
     check_dialect_option(args)
     path = Path(config_path(args))
+    program = args.command[0]
+    if "/" not in program and shutil.which(program) is None:
+        say(f"{args.name}: warning: there is no program {program!r} on PATH here")
     entry = apply_policy(args, args.name, _make_entry(args), args.command, path)
     with lock_config(path):
         _add(path, args.name, entry)

@@ -84,7 +84,8 @@ def require_config_path(args: Args) -> str:
         raise UsageError(
             "X1316",
             f"there is no {DEFAULT_CONFIG} here",
-            help=f"name a config with --config, or write one{or_command}",
+            help="`exthost add NAME --dialect D -- COMMAND` writes one, and --config names another "
+            f"file{or_command}",
         )
     return config_path(args)
 

@@ -1,6 +1,7 @@
 """Find what keeps extensions from running: problems of the config, manifests, requirements,
 programs and environment variables, each with a fix. --runtime also starts each extension, and
 reports its timings and differences from its manifest. The exit code is that of the first error.
+Without a config, only the sandboxes of this machine are checked.
 
 --security lists what is weak in the config instead: extensions without a sandbox or a lock, wide
 grants, secrets in plain text, guards that fail open, files that every user can write."""
@@ -24,6 +25,7 @@ from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
 from exthost.faces.cli.colour import paint
 from exthost.faces.cli.common import (
+    DEFAULT_CONFIG,
     Args,
     add_config_option,
     escape_message,
@@ -110,13 +112,16 @@ def run(args: Args) -> int:
         return fix_machine(args)
     if args.security:
         return _show_weaknesses(args)
+    configured = read_extensions(args) if has_config(args) else None
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None
-        configured = read_extensions(args) if has_config(args) else None
         specs, findings = [spec], []
+    elif configured is None:
+        message = f"there is no {DEFAULT_CONFIG} here: only the machine was checked"
+        fix = "--config names a config; exthost add NAME --dialect D -- COMMAND writes one"
+        specs, findings = [], [DoctorFinding("info", "", "", message, fix)]
     else:
-        configured = read_extensions(args)
         specs = list(configured.specs)
         findings = _diagnostic_findings(configured, args.all) + _unsearched_findings(configured)
         if not specs and (searched := configured.report.searched):

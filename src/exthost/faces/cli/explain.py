@@ -54,7 +54,9 @@ def run(args: Args) -> int:
         raise NotFound(
             "X1207",
             f"there is no error code {args.code!r}",
-            help=f"did you mean {suggestion}?" if suggestion else "exthost explain lists them all",
+            help=f"did you mean {suggestion}?"
+            if suggestion
+            else "exthost explain lists all error codes, exthost check --rules the rules of check",
         )
     if args.json:
         show_json({"code": code, **entry._asdict()})

@@ -21,7 +21,7 @@ from exthost.dialects.mcp.handshake import CLIENT_METHODS
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.faces.cli.background_service import BackgroundService, ServiceContext
 from exthost.faces.cli.client_service import ClientService
-from exthost.faces.cli.common import format_error_details
+from exthost.faces.cli.common import format_error_details, plural
 from exthost.faces.cli.diagnostic_lines import print_diagnostics
 from exthost.faces.cli.displays import Display, QuietDisplay
 from exthost.faces.cli.log_handler import WarningHandler
@@ -307,7 +307,7 @@ class HostProcess:
             else:
                 print_diagnostics([diagnostic], with_help=True, print_line=self.display.say)
         ready = sum(extension.state == "ready" for extension in host.extensions)
-        summary = f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools"
+        summary = f"{ready} of {len(host)} extensions ready, {plural(len(host.tools), 'tool')}"
         has_terminal = self._had_controlling_terminal or self.control is None
         self.display.say(f"{summary}; {'Ctrl-C ends' if has_terminal else 'exthost down ends it'}")
         self._notifier.ready(summary)

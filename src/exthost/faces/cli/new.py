@@ -44,7 +44,8 @@ def run(args: NewArgs) -> int:
     try:
         paths = create(args.name, args.dialect, args.template, args.lang)
     except SdkUsageError as error:
-        raise UsageError("X1329", str(error), help="see `exthost new --help`") from None
+        help = error.help or "see `exthost new --help`"
+        raise UsageError("X1329", str(error), help=help) from None
     except OSError as error:
         if isinstance(error, FileNotFoundError) and error.filename is None:
             # the working folder has been deleted

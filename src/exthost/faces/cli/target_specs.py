@@ -224,7 +224,9 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
     known = f"the extensions here are {list_names(names)}; " if names else ""
     raise NotFound(
         "X1206",
-        f"{target!r} is neither an extension in the config nor a folder or manifest",
+        f"{target!r} is neither an extension in the config nor a folder or manifest"
+        if has_config(args)
+        else f"{target!r} is not a folder or manifest, and there is no {DEFAULT_CONFIG} here",
         help=f"did you mean {suggestion!r}?"
         if suggestion
         else f"{known}give a name, a path, or a command after --",

@@ -6,9 +6,10 @@ Enter ends the filter, Esc clears it · o sorts by another column · ? shows the
 Ctrl-C leaves, too, with the exit code 130.
 
 P50 and P99 are durations of the last calls, measured while somebody watches; ERR counts calls that
-failed, FLY those in flight and waiting; CPU and memory are those of the whole process tree. PID and
-UP, the time since its start, are shown if the terminal has 100 columns. Without a terminal, or with
---json, one sample is printed.
+failed, FLY those in flight and waiting, RST restarts; BRK is the circuit breaker, if it is not
+closed. CPU and memory are those of the whole process tree. PID and UP, the time since its start,
+are shown if the terminal has 100 columns. Without a terminal, or with --json, one sample is
+printed.
 """
 
 import argparse

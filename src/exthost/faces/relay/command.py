@@ -27,6 +27,10 @@ class _Ended(Exception):
         self.text = text
 
 
+class _NotInstalled(Unjoinable):
+    """No host runs, and one that this program starts could not serve MCP."""
+
+
 def read_plain_options(arguments: "list[str]") -> "tuple[str, bool] | None":
     """Return the path of the config and whether there is --plain-names. Return None for arguments
     that only the parser of the command line reads, and if there is no such config: the command line
@@ -57,6 +61,8 @@ def run_relay(config: str, plain_names: bool) -> "int | None":
     config = os.path.abspath(config)  # noqa: PTH100
     try:
         link = _join_or_start(config, plain_names)
+    except _NotInstalled:
+        return None  # the command line reports it
     except Unjoinable as reason:
         _say(f"{reason}; it runs its own host instead (--own)")
         return None
@@ -107,8 +113,11 @@ def _join_or_start(config: str, plain_names: bool, *, may_start: bool = True) ->
             return None
         if note and deadline is None:
             _say(f"{note}; it is replaced")
+        from importlib.util import find_spec
         from time import monotonic, sleep
 
+        if find_spec("mcp") is None:
+            raise _NotInstalled("the packages of the gateway are not installed")
         from exthost.host.control.host_start import ANOTHER_RUNS, CANNOT_SHARE, start_host
 
         if deadline is None:
