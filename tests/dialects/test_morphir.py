@@ -86,7 +86,7 @@ def test_a_value_nested_100_000_deep_is_noise() -> None:
         b'{"id":2,"error":' + deep_value + b"}",
     ):
         noise = host.decode(frame)
-        assert type(noise) is Noise and "deep" in noise.why and len(noise.data) <= 4096
+        assert type(noise) is Noise and "deep" in noise.reason and len(noise.data) <= 4096
 
 
 @shows("morphir-wire-14")

@@ -67,9 +67,9 @@ class _PageCollector:
         if type(cursor) is not str:
             self.done = True
         elif cursor in self._cursors or len(self._cursors) + 1 >= MAX_PAGES:
-            why = SAME_PAGE if cursor in self._cursors else ENDLESS
+            reason = SAME_PAGE if cursor in self._cursors else ENDLESS
             self.warning = (
-                f"{self._method} {why} after {len(self._cursors) + 1} pages; "
+                f"{self._method} {reason} after {len(self._cursors) + 1} pages; "
                 f"the {self._member} until there ({len(self.items)}) are used"
             )
             self.done = True
@@ -77,10 +77,10 @@ class _PageCollector:
             self._cursors.add(cursor)
             self.params = {"cursor": cursor}
 
-    def _page_error(self, why: str) -> ProtocolViolation:
+    def _page_error(self, reason: str) -> ProtocolViolation:
         return ProtocolViolation(
             "X0663",
-            f"{self._method}: {why}",
+            f"{self._method}: {reason}",
             help=f"a page is {{{self._member}: […], nextCursor?}}; the last has no nextCursor",
         )
 
