@@ -389,11 +389,13 @@ async def test_sigterm_comes_after_the_end_of_stdin_and_sigkill_after_sigterm() 
         ("stubborn", 0.1, "killed by SIGKILL"),
     ):
         steps = (CloseStdin(wait=0.1), Terminate(wait=wait))
-        impatient = replace(DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps))
+        short_shutdown_dialect = replace(
+            DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps)
+        )
         bus = Bus()
         exits: list[Exited] = []
         bus.subscribe(Exited, exits.append)
-        ext = unstarted_extension(flag, dialect=impatient, bus=bus, lifetime="plain")
+        ext = unstarted_extension(flag, dialect=short_shutdown_dialect, bus=bus, lifetime="plain")
         async with closed_at_end(ext):
             await ext.start()
             grandchild = await ext.call("grandchild")

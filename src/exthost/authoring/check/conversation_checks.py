@@ -227,7 +227,7 @@ class ConversationChecks:
         self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, process: CheckedProcess) -> None:
-        if self.process is None or process.dialect.closed:
+        if self.process is None or process.dialect.has_fixed_methods:
             self._ledger.skip("unknown-method", "the dialect has no way to name a method")
             return
         if not self._conformance.pings:
@@ -246,7 +246,7 @@ class ConversationChecks:
         self._ledger.mark_checked("unknown-method", time.perf_counter() - began)
 
     async def _check_unknown_tool(self, process: CheckedProcess) -> None:
-        if not self.offer.tools or process.dialect.closed:
+        if not self.offer.tools or process.dialect.has_fixed_methods:
             self._ledger.skip("unknown-tool", "it has no tools")
             return
         if "unknown-tool" not in self._conformance.refused_calls:
@@ -368,7 +368,7 @@ class ConversationChecks:
         # An unknown method has no effect, whatever its params. But it is of no use here if the
         # extension has already failed to answer it.
         request = self._ping if self._ledger.has("unknown-method") else _UNKNOWN
-        if request is None or process.dialect.closed or not self._conformance.pings:
+        if request is None or process.dialect.has_fixed_methods or not self._conformance.pings:
             self._ledger.skip("large-message", "the dialect has no request for it")
             return
         limit = process.max_message_bytes
