@@ -4,9 +4,10 @@
 
 Each change is made in a copy of the project: `<` becomes `<=`, `and` becomes `or`, `not` is
 removed, and so on. Then the tests near the change are run: those that import the changed module,
-if they pass the others of its package, and if these pass too the tests of modules that import the
-changed module. A test that also fails without the change does not count. The seed is printed, and
-repeats the sample. `mutants.toml` lists changes that no test can notice, with the reason.
+if they pass the others of its package, then the tests of modules that import the changed module,
+and at last the tests of the first kind that only `make test-more` runs. A test that also fails
+without the change does not count. The seed is printed, and repeats the sample. `mutants.toml` lists
+changes that no test can notice, with the reason.
 """
 
 import argparse
@@ -207,15 +208,16 @@ def is_noticed(mutant: Mutant, copy: Path) -> bool:
     original = target.read_bytes()
     changed = original[: mutant.start] + mutant.text.encode() + original[mutant.end :]
     try:
-        for group in near_tests(mutant.path):
+        groups = [(group, "not more") for group in near_tests(mutant.path)]
+        for group, marker in [*groups, (groups[0][0], "more")]:
             excluded: list[str] = []
             while True:
                 target.write_bytes(changed)
-                failed = _find_failure(copy, [*group, *excluded])
+                failed = _find_failure(copy, marker, [*group, *excluded])
                 if failed is None:
                     break
                 target.write_bytes(original)
-                if not failed or _find_failure(copy, [failed]) is None:
+                if not failed or _find_failure(copy, marker, [failed]) is None:
                     return True
                 excluded += ["--deselect", failed]  # it fails without the change, too
     finally:
@@ -223,11 +225,11 @@ def is_noticed(mutant: Mutant, copy: Path) -> bool:
     return False
 
 
-def _find_failure(copy: Path, arguments: Sequence[str]) -> str | None:
-    """Run tests until one fails, and return its name; "" if none could be run or they hang, None
-    if all pass."""
+def _find_failure(copy: Path, marker: str, arguments: Sequence[str]) -> str | None:
+    """Run the tests with a marker until one fails, and return its name; "" if none could be run or
+    they hang, None if all pass."""
     environ = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    options = ["-m", "pytest", "-x", "-q", "-m", "not more", "-p", "no:xdist"]
+    options = ["-m", "pytest", "-x", "-q", "-m", marker, "-p", "no:xdist"]
     command = [sys.executable, *options, *arguments]
     try:
         result = subprocess.run(
