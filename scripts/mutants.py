@@ -13,6 +13,7 @@ changes that no test can notice, with the reason.
 import argparse
 import ast
 import functools
+import importlib.util
 import os
 import random
 import re
@@ -212,23 +213,32 @@ def is_noticed(mutant: Mutant, copy: Path) -> bool:
         for group, marker in [*groups, (groups[0][0], "more")]:
             excluded: list[str] = []
             while True:
-                target.write_bytes(changed)
+                _write_source(target, changed)
                 failed = _find_failure(copy, marker, [*group, *excluded])
                 if failed is None:
                     break
-                target.write_bytes(original)
+                _write_source(target, original)
                 if not failed or _find_failure(copy, marker, [failed]) is None:
                     return True
                 excluded += ["--deselect", failed]  # it fails without the change, too
     finally:
-        target.write_bytes(original)
+        _write_source(target, original)
     return False
+
+
+def _write_source(path: Path, data: bytes) -> None:
+    """Write a module, and delete its bytecode, which would still be used if the new text had the
+    same size and were written in the same second."""
+    path.write_bytes(data)
+    Path(importlib.util.cache_from_source(path)).unlink(missing_ok=True)
 
 
 def _find_failure(copy: Path, marker: str, arguments: Sequence[str]) -> str | None:
     """Run the tests with a marker until one fails, and return its name; "" if none could be run or
     they hang, None if all pass."""
-    environ = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    # Without .pyc files, each process that a test starts would compile every module again.
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
     options = ["-m", "pytest", "-x", "-q", "-m", marker, "-p", "no:xdist"]
     command = [sys.executable, *options, *arguments]
     try:
@@ -258,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(args.jobs):
             copy = Path(folder, str(number), "project")
-            ignore = shutil.ignore_patterns(".venv", ".git", "__pycache__", "node_modules", "site")
+            ignore = shutil.ignore_patterns(".venv", ".git", "node_modules", "site")
             shutil.copytree(ROOT, copy, symlinks=True, ignore=ignore)
             copies.put(copy)
 
