@@ -78,5 +78,5 @@ def test_a_valid_setting_is_read(setting: str, name: str, value: object, expecte
 def test_one_injection_or_a_list_is_read(host: str, port: int, is_list: bool) -> None:
     table = {"host": host, "header": "Authorization: Bearer {TOKEN}"}
     settings = {"env": {"TOKEN": {"from": "T"}}, "inject": [table] if is_list else table}
-    (injection,) = spec_from_mapping({**ENTRY, **settings}).inject
+    (injection,) = spec_from_mapping({**ENTRY, **settings}).inject or ()
     assert (injection.host, injection.port, injection.name) == ("a.com", port, "Authorization")
