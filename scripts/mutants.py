@@ -137,8 +137,8 @@ def sample(seed: str, count: int) -> list[Mutant]:
 
 
 def near_tests(path: Path) -> list[list[str]]:
-    """Return groups of test files: those that import the module, those of its package, and those
-    of the modules that import it."""
+    """Return three groups of test files, which can be empty: those that import the module, those of
+    its package, and those of the modules that import it."""
     imports = _imports_by_file()
     module = _module_name(path)
     own = ROOT / "tests" / path.relative_to(SOURCE).parent
@@ -166,7 +166,7 @@ def near_tests(path: Path) -> list[list[str]]:
         new = [file for file in dict.fromkeys(group) if file not in chosen]
         chosen.update(new)
         groups.append([str(file.relative_to(ROOT)) for file in new])
-    return [group for group in groups if group]
+    return groups
 
 
 def _module_name(path: Path) -> str:
@@ -212,7 +212,7 @@ def is_noticed(mutant: Mutant, copy: Path) -> bool:
         groups = [(group, "not more") for group in near_tests(mutant.path)]
         for group, marker in [*groups, (groups[0][0], "more")]:
             excluded: list[str] = []
-            while True:
+            while group:
                 _write_source(target, changed)
                 failed = _find_failure(copy, marker, [*group, *excluded])
                 if failed is None:

@@ -41,7 +41,7 @@ def test_each_condition_is_changed_once(tmp_path: Path) -> None:
 def test_a_sample_is_the_same_for_the_same_seed_and_has_tests_near_it() -> None:
     chosen = sample("seed", 20)
     assert chosen == sample("seed", 20) != sample("other", 20)
-    assert all(near_tests(item.path) for item in chosen)
+    assert all(any(near_tests(item.path)) for item in chosen)
 
 
 @pytest.mark.parametrize(
