@@ -111,7 +111,9 @@ def _operate(dialect: Dialect, frames: list[bytes], context: HandshakeContext) -
     """The handshake, and what can be asked after it, answered with these frames."""
     _converse(dialect, dialect.handshake(context), frames)
     asked = {
-        "call_tool": ToolCall("generate" if dialect.closed else "do", {}, tool=Tool("do")),
+        "call_tool": ToolCall(
+            "generate" if dialect.has_fixed_methods else "do", {}, tool=Tool("do")
+        ),
         "hook": HookCall("before_message", {}),
     }
     for name, operation in dialect.operations.items():

@@ -4,14 +4,19 @@
 
 Each change is made in a copy of the project: `<` becomes `<=`, `and` becomes `or`, `not` is
 removed, and so on. Then the tests near the change are run: those that import the changed module,
-and if they pass the others of its package. The seed is printed, and repeats the sample.
-`mutants.toml` lists changes that no test can notice, with the reason.
+if they pass the others of its package, then the tests of modules that import the changed module,
+and at last the tests of the first kind that only `make test-more` runs. A test that also fails
+without the change does not count. The seed is printed, and repeats the sample. `mutants.toml` lists
+changes that no test can notice, with the reason.
 """
 
 import argparse
 import ast
+import functools
+import importlib.util
 import os
 import random
+import re
 import secrets
 import shutil
 import subprocess
@@ -33,6 +38,10 @@ GOAL = 0.85
 
 # The time limit of a test run. A change that makes a test hang counts as noticed.
 _SECONDS = 900
+
+# The most test files that are run because they import a module which imports the changed one. A
+# module such as `model.spec` is imported by most others.
+_MAX_INDIRECT = 12
 
 # The tests of these packages need frameworks that are not installed here: see `make integrations`.
 _NOT_SAMPLED = frozenset({"integrations"})
@@ -128,43 +137,120 @@ def sample(seed: str, count: int) -> list[Mutant]:
 
 
 def near_tests(path: Path) -> list[list[str]]:
-    """Return groups of test files: those that import the module, then those of its package."""
-    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-    module = module.removesuffix(".__init__")
-    folder, name = module.rpartition(".")[::2]
-    forms = (f"from {module} import", f"import {module}", f"from {folder} import {name}")
+    """Return three groups of test files, which can be empty: those that import the module, those of
+    its package, and those of the modules that import it."""
+    imports = _imports_by_file()
+    module = _module_name(path)
     own = ROOT / "tests" / path.relative_to(SOURCE).parent
     while not own.is_dir():
         own = own.parent
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    named = [file for file in files if file.name == f"test_{name}.py"]
-    importing = [file for file in files if any(form in file.read_text("utf-8") for form in forms)]
-    first = dict.fromkeys([*named, *importing])
-    rest = [file for file in files if file.is_relative_to(own) and file not in first]
-    groups = [[str(file.relative_to(ROOT)) for file in group] for group in (first, rest)]
-    return [group for group in groups if group]
+    tests = [file for file in imports if file.name.startswith("test_")]
+    # A test can import the changed module, or a helper in tests/ that does.
+    users = [_module_name(file) for file in imports if module in imports[file]]
+    sources = [name for name in users if name.startswith("exthost.")]
+    helpers = {name for name in users if name.startswith("tests.")}
+
+    def find_direct(name: str) -> list[Path]:
+        stem = name.rpartition(".")[2]
+        named = [file for file in tests if file.name == f"test_{stem}.py"]
+        return [*named, *(file for file in tests if name in imports[file])]
+
+    direct = find_direct(module)
+    package = [file for file in tests if file.is_relative_to(own)]
+    indirect = [file for file in tests if imports[file] & helpers]
+    for name in sources:
+        indirect += find_direct(name)
+    chosen: set[Path] = set()
+    groups: list[list[str]] = []
+    for group in (direct, package, list(dict.fromkeys(indirect))[:_MAX_INDIRECT]):
+        new = [file for file in dict.fromkeys(group) if file not in chosen]
+        chosen.update(new)
+        groups.append([str(file.relative_to(ROOT)) for file in new])
+    return groups
+
+
+def _module_name(path: Path) -> str:
+    base = ROOT / "src" if path.is_relative_to(ROOT / "src") else ROOT
+    return ".".join(path.relative_to(base).with_suffix("").parts).removesuffix(".__init__")
+
+
+@functools.cache
+def _imports_by_file() -> dict[Path, set[str]]:
+    """Return the modules that each file of src/ and tests/ imports. `from a import b` imports the
+    module a and, if it exists, the module a.b. A name that the package a re-exports counts as an
+    import of the module that defines it."""
+    files = [*sorted(SOURCE.rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
+    trees = {file: ast.parse(file.read_bytes()) for file in files}
+    modules = {_module_name(file): file for file in files}
+    exported: dict[str, str] = {}  # "package.name" → the module that defines the name
+    for file in files:
+        if file.name == "__init__.py":
+            for node in ast.walk(trees[file]):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    for alias in node.names:
+                        exported[f"{_module_name(file)}.{alias.asname or alias.name}"] = node.module
+    imports: dict[Path, set[str]] = {}
+    for file in files:
+        found = imports[file] = set()
+        for node in ast.walk(trees[file]):
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                found.add(node.module)
+                found.update(name for name in names if name in modules)
+                found.update(exported[name] for name in names if name in exported)
+    return imports
 
 
 def is_noticed(mutant: Mutant, copy: Path) -> bool:
     """Return whether a test near the change fails because of it."""
     target = copy / mutant.path.relative_to(ROOT)
     original = target.read_bytes()
-    target.write_bytes(original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
-    environ = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    arguments = ["-m", "pytest", "-x", "-q", "-m", "not more", "-p", "no:xdist"]
+    changed = original[: mutant.start] + mutant.text.encode() + original[mutant.end :]
     try:
-        for group in near_tests(mutant.path):
-            command = [sys.executable, *arguments, *group]
-            result = subprocess.run(
-                command, cwd=copy, env=environ, timeout=_SECONDS, capture_output=True, check=False
-            )
-            if result.returncode not in (0, 5):  # 5: no test was selected
-                return True
-    except subprocess.TimeoutExpired:
-        return True
+        groups = [(group, "not more") for group in near_tests(mutant.path)]
+        for group, marker in [*groups, (groups[0][0], "more")]:
+            excluded: list[str] = []
+            while group:
+                _write_source(target, changed)
+                failed = _find_failure(copy, marker, [*group, *excluded])
+                if failed is None:
+                    break
+                _write_source(target, original)
+                if not failed or _find_failure(copy, marker, [failed]) is None:
+                    return True
+                excluded += ["--deselect", failed]  # it fails without the change, too
     finally:
-        target.write_bytes(original)
+        _write_source(target, original)
     return False
+
+
+def _write_source(path: Path, data: bytes) -> None:
+    """Write a module, and delete its bytecode, which would still be used if the new text had the
+    same size and were written in the same second."""
+    path.write_bytes(data)
+    Path(importlib.util.cache_from_source(path)).unlink(missing_ok=True)
+
+
+def _find_failure(copy: Path, marker: str, arguments: Sequence[str]) -> str | None:
+    """Run the tests with a marker until one fails, and return its name; "" if none could be run or
+    they hang, None if all pass."""
+    environ = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    # Without .pyc files, each process that a test starts would compile every module again.
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    options = ["-m", "pytest", "-x", "-q", "-m", marker, "-p", "no:xdist"]
+    command = [sys.executable, *options, *arguments]
+    try:
+        result = subprocess.run(
+            command, cwd=copy, env=environ, timeout=_SECONDS, capture_output=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    if result.returncode in (0, 5):  # 5: no test was selected
+        return None
+    failed = re.search(rb"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", result.stdout, re.MULTILINE)
+    return failed[1].decode() if failed else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(args.jobs):
             copy = Path(folder, str(number), "project")
-            ignore = shutil.ignore_patterns(".venv", ".git", "__pycache__", "node_modules", "site")
+            ignore = shutil.ignore_patterns(".venv", ".git", "node_modules", "site")
             shutil.copytree(ROOT, copy, symlinks=True, ignore=ignore)
             copies.put(copy)
 

@@ -20,7 +20,7 @@ from exthost.process import cgroups
 from exthost.process.cgroup_rules import plan_cgroup
 from tests.cgroup.delegation import delegated, run_in
 from tests.cgroup.host import uid_inside
-from tests.sandbox.confined import explore, exploring
+from tests.sandbox.confined import explore, started_explorer
 from tests.sandbox.resources import BOMB, HOG
 from tests.sandbox.trials import run
 
@@ -40,7 +40,7 @@ def extension_cgroups() -> list[Path]:
 
 async def call_until_ended(code: str, facts: dict[str, int], **settings: object) -> str:
     """Return the message of the error of a call whose extension was ended."""
-    async with exploring(**settings) as ext:
+    async with started_explorer(**settings) as ext:
         try:
             report = await explore(ext, code, **facts)
         except ExtensionGone as error:
@@ -50,7 +50,7 @@ async def call_until_ended(code: str, facts: dict[str, int], **settings: object)
 
 async def memory_is_capped_by_the_kernel_and_the_limit_is_named() -> None:
     settings = {"permissions": {"max_memory": MEMORY}}
-    async with exploring(**settings) as ext:
+    async with started_explorer(**settings) as ext:
         assert ext.enforced["memory"] == "cgroup", ext.enforced
         (group,) = extension_cgroups()
         report = {
@@ -92,7 +92,9 @@ async def files_that_it_reads_do_not_count_against_it() -> None:
     """
     path = shutil.which("qemu-system-x86_64")  # a large file
     max_memory = 14 * 2**20
-    async with exploring(permissions={"max_memory": max_memory}, limits={"call": 120}) as ext:
+    async with started_explorer(
+        permissions={"max_memory": max_memory}, limits={"call": 120}
+    ) as ext:
         assert await explore(ext, code, path=path) > max_memory
 
 
@@ -115,7 +117,7 @@ async def threads_run_out_for_the_extension_alone_even_for_root() -> None:
         stop.set()
         result = count
     """
-    async with exploring(limits={"nproc": 20}) as ext, exploring() as neighbour:
+    async with started_explorer(limits={"nproc": 20}) as ext, started_explorer() as neighbour:
         assert ext.enforced["processes"] == "watchdog+cgroup", ext.enforced
         (group,) = extension_cgroups()
         assert (group / "pids.max").read_text().strip() == "56"
@@ -137,7 +139,7 @@ async def a_daemon_without_a_namespace_is_gone_with_its_extension() -> None:
         "lifetime": "plain",
         "limits": {"nproc": 20},
     }
-    async with exploring(**without_sandbox) as ext:
+    async with started_explorer(**without_sandbox) as ext:
         assert ext.enforced["pids"] == "process group"
         pid = await explore(ext, code)
         (group,) = extension_cgroups()
@@ -156,7 +158,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
-    async with exploring(permissions={"max_memory": MEMORY}):
+    async with started_explorer(permissions={"max_memory": MEMORY}):
         pass  # this host has removed groups of dead hosts
     dead_group = Path(
         cgroups.find_base().folder,
@@ -190,7 +192,7 @@ TRIALS: tuple[Callable[[], Awaitable[None]], ...] = (
 
 
 async def start_one_extension() -> None:
-    async with exploring(permissions={"max_memory": MEMORY}) as ext:
+    async with started_explorer(permissions={"max_memory": MEMORY}) as ext:
         assert ext.enforced["memory"] == "cgroup", cgroups.find_base()
 
 

@@ -13,7 +13,7 @@ import exthost
 from exthost._version import __version__
 from exthost.cluster.cluster import Cluster
 from exthost.cluster.local_nodes import LocalNodes
-from exthost.cluster.placer import AgentStart, Node, PlaceRequest
+from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.config.cluster import ClusterSettings
 from exthost.config.extension_settings import PoolSettings
 from exthost.errors import ConfigError, Refused, SpawnFailed
@@ -274,3 +274,49 @@ async def test_a_connection_without_a_host_can_use_nodes() -> None:
     async with exthost.connect(argv, dialect="morphir", pool=pool) as ext:
         assert await ext.call("echo", 1) == 1
         assert sum(ext.stats.nodes.values()) == 1
+
+
+async def test_a_start_that_waits_gets_the_place_that_is_released() -> None:
+    placer = LocalNodes(1, {"CPU": 1})
+    held_place = await placer.hold(PlaceRequest(id=1, preferred=None, resources={"CPU": 1}))
+    waiting = asyncio.ensure_future(
+        placer.hold(PlaceRequest(id=2, preferred=None, resources={"CPU": 1}, seconds=30))
+    )
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await placer.release(held_place)
+    assert (await waiting).node == held_place.node
+
+
+@pytest.mark.parametrize(
+    ("can_grow", "resources", "code"),
+    [
+        # An autoscaler may add a node, so the start waits for its place.
+        (True, (("CPU", 5),), "X0425"),
+        (False, (("CPU", 5),), "X0425"),
+        (True, None, "X0421"),
+    ],
+)
+async def test_a_start_waits_for_a_larger_node_only_if_the_cluster_can_grow(
+    can_grow: bool, resources: tuple[tuple[str, float], ...] | None, code: str
+) -> None:
+    class RecordingNodes(LocalNodes):
+        """Records the requests for a place, and has none."""
+
+        async def hold(self, request: PlaceRequest) -> HeldPlace:
+            requests.append(request)
+            raise TimeoutError
+
+    requests: list[PlaceRequest] = []
+
+    placer = RecordingNodes(1, {"CPU": 1})
+    placer.can_grow = can_grow
+    pool = Pool(engine="local", resources=resources)
+    if resources is None:
+        placer.drain("local-1")
+    cluster = Cluster(ClusterSettings(), lambda: placer)
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
+    error = await error_of(spawn(PLAN, "a"))
+    await cluster.close()
+    assert error.code == code
+    assert len(requests) == (can_grow and resources is not None)

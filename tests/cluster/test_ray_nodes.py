@@ -155,3 +155,21 @@ def test_the_reason_why_ray_cannot_be_used_is_reported(
     with pytest.raises(SpawnFailed) as caught:
         RayNodes("here:1")
     assert caught.value.code == "X0424" and message in caught.value.message
+
+
+async def test_a_forked_copy_gives_up_the_pipes_of_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = make_nodes(tmp_path, monkeypatch, SILENT_DRIVER)
+    given_up: list[int] = []
+    monkeypatch.setattr(ray_nodes, "replace_by_null", given_up.extend)
+    process = nodes._process
+    pipes = (process.stdin, process.stdout, process.stderr)
+    try:
+        nodes.disown()
+        assert given_up == [pipe.fileno() for pipe in pipes if pipe is not None]
+        assert len(given_up) == len(pipes)
+        assert process.returncode == 0
+    finally:
+        process.returncode = None
+        await nodes.close()

@@ -86,7 +86,7 @@ def test_a_value_nested_100_000_deep_is_noise() -> None:
         b'{"id":2,"error":' + deep_value + b"}",
     ):
         noise = host.decode(frame)
-        assert type(noise) is Noise and "deep" in noise.why and len(noise.data) <= 4096
+        assert type(noise) is Noise and "deep" in noise.reason and len(noise.data) <= 4096
 
 
 @shows("morphir-wire-14")
@@ -389,11 +389,13 @@ async def test_sigterm_comes_after_the_end_of_stdin_and_sigkill_after_sigterm() 
         ("stubborn", 0.1, "killed by SIGKILL"),
     ):
         steps = (CloseStdin(wait=0.1), Terminate(wait=wait))
-        impatient = replace(DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps))
+        short_shutdown_dialect = replace(
+            DIALECT, traits=replace(DIALECT.traits, shutdown_steps=steps)
+        )
         bus = Bus()
         exits: list[Exited] = []
         bus.subscribe(Exited, exits.append)
-        ext = unstarted_extension(flag, dialect=impatient, bus=bus, lifetime="plain")
+        ext = unstarted_extension(flag, dialect=short_shutdown_dialect, bus=bus, lifetime="plain")
         async with closed_at_end(ext):
             await ext.start()
             grandchild = await ext.call("grandchild")

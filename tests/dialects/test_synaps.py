@@ -573,7 +573,7 @@ def test_the_reason_why_an_event_cannot_be_read_is_reported(
 ) -> None:
     kind = "provider.stream" if method.startswith("provider") else "command.invoke"
     event = DIALECT.streams[kind].decode(method, params)
-    assert isinstance(event, Unreadable) and reason in event.why
+    assert isinstance(event, Unreadable) and reason in event.reason
 
 
 @shows("synaps-prov-03")

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost.authoring.testing.vector_notation import MessagePattern, parse_pattern, split_messages
-from exthost.authoring.testing.vectors import Vector, check_vector, check_with_process, load_vectors
+from exthost.authoring.testing.vectors import (
+    Vector,
+    check_vector,
+    check_with_process,
+    load_vectors,
+    package_vectors,
+)
 from exthost.authoring.testing.vectors.read_vector import ReadVector
+from exthost.dialects import find
 from exthost.dialects.codec import Role
 from exthost.errors import ProtocolViolation
 from exthost.model.messages import Failure, Noise, Notification, Reply, Request
@@ -239,3 +246,9 @@ def test_a_file_of_vectors_without_its_module_is_an_error(tmp_path: Path) -> Non
     file.write_text('[[read]]\nname = "x"\n')
     with pytest.raises(ValueError, match=r"lost\.toml does not begin with module"):
         load_vectors(file)
+
+
+@pytest.mark.parametrize("name", find.BUILT_IN)
+def test_every_built_in_dialect_has_vectors(name: str) -> None:
+    # Without vectors, the parametrized tests of this module would pass.
+    assert package_vectors(find.find_package(name))

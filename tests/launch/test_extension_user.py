@@ -98,3 +98,14 @@ def test_an_extension_is_refused_if_its_user_id_cannot_be_recorded(
         extension_user.with_extension_user("a", View(), support, "/state")
     assert caught.value.code == "X0370" and caught.value.evidence.path == "/state/users"
     assert "Read-only file system" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("uid", "setpriv", "has_user"),
+    [(0, "/bin/setpriv", True), (0, "", False), (1000, "/bin/setpriv", False), (1000, "", False)],
+)
+def test_only_root_with_setpriv_can_probe_as_another_user(
+    uid: int, setpriv: str, has_user: bool
+) -> None:
+    support = SandboxSupport(uid=uid, setpriv=setpriv)
+    assert (extension_user.probe_user_id(support) is not None) == has_user

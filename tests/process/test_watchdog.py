@@ -104,3 +104,30 @@ def test_memory_that_cannot_be_measured_exceeds_the_limit(
     finally:
         stop()
     assert "its memory cannot be measured" in reasons[0] and reason in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "clocks", "reason"),
+    [
+        (Ceiling(processes=2), {1: 0, 2: 0}, ""),
+        (
+            Ceiling(processes=2),
+            {1: 0, 2: 0, 3: 0},
+            "it had 3 processes at once (limits.nproc is 2)",
+        ),
+        (Ceiling(memory=GIB), {1: 0}, ""),
+        (Ceiling(memory=GIB - 1), {1: 0}, "it used 1024 MiB of memory ("),
+        (Ceiling(memory=GIB - 1), {1: 0, 2: 0}, "its 2 processes used 1024 MiB of memory ("),
+        (Ceiling(sockets=5), {1: 0}, ""),
+        (Ceiling(sockets=4), {1: 0}, "it had 5 sockets, whose buffers are memory ("),
+    ],
+)
+def test_a_value_above_the_ceiling_is_reported(
+    ceiling: Ceiling, clocks: dict[int, int], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each ceiling, with the largest value that it allows and with the next larger one."""
+    entry = watchdog._Watched(1, False, ceiling, (), lambda limit: None)
+    monkeypatch.setattr(extension_memory.ExtensionMemory, "measure", lambda *_: GIB)
+    monkeypatch.setattr(watchdog, "count_sockets", lambda init: 5)
+    found = entry._compare(clocks, [1], 1.0)
+    assert found.startswith(reason) and bool(found) == bool(reason)

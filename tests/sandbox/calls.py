@@ -9,7 +9,7 @@ import textwrap
 from typing import Any
 
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, SystemCall
-from tests.sandbox.confined import explore, exploring
+from tests.sandbox.confined import explore, started_explorer
 from tests.sandbox.trials import trial
 
 # Code that makes each system call in a child, with arguments that are invalid for all calls.
@@ -72,7 +72,7 @@ async def errors_without_sandbox(outcomes: list[int]) -> dict[str, str]:
 async def check_group(group: str) -> None:
     names_by_number = numbers(GROUPS[group])
     permissions = {"network": group == NETWORK}
-    async with exploring(permissions=permissions) as ext:
+    async with started_explorer(permissions=permissions) as ext:
         errors_inside = await explore(ext, TRY_CALLS, numbers=sorted(names_by_number))
     errors_outside = await errors_without_sandbox(sorted(names_by_number))
     assert len(errors_inside) == len(errors_outside) == len(names_by_number) > 2, (
@@ -150,7 +150,7 @@ async def allowed_calls_of_the_group_network_exist_with_network() -> None:
 @trial
 async def denied_calls_are_refused() -> None:
     names_by_number = numbers((*DENIED, *GROUPS[NETWORK]))
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         outcomes = await explore(ext, TRY_CALLS, numbers=sorted(names_by_number))
     assert len(outcomes) == len(names_by_number) and set(outcomes.values()) == {"EPERM"}, outcomes
 
@@ -161,7 +161,7 @@ async def unlisted_and_future_system_calls_do_not_exist() -> None:
     unlisted = [number for number in range(700) if number not in listed | UNFILTERED]
     for permissions in ({}, {"network": True}):
         settings: dict[str, Any] = {"permissions": permissions}
-        async with exploring(**settings) as ext:
+        async with started_explorer(**settings) as ext:
             outcomes = await explore(ext, TRY_CALLS, numbers=unlisted)
         assert len(outcomes) == len(unlisted) > 200, "the child ended early"
         assert set(outcomes.values()) == {"ENOSYS"}, outcomes
@@ -181,7 +181,7 @@ async def a_clone_makes_no_namespace_of_any_kind() -> None:
             result[flag] = "done" if got > 0 else errno.errorcode[ctypes.get_errno()]
     """
     kinds = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         outcomes = await explore(ext, code, flags=kinds)
     assert len(outcomes) == 7 and set(outcomes.values()) == {"EPERM"}, outcomes
 
@@ -194,7 +194,7 @@ async def a_personality_can_be_read_but_not_changed() -> None:
         result = [libc.personality(ctypes.c_ulong(0xffffffff)), libc.personality(0x0400000)]
         result.append(errno.errorcode[ctypes.get_errno()])
     """
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         assert await explore(ext, code) == [0, -1, "EPERM"]
 
 
@@ -214,5 +214,5 @@ async def the_buffers_of_a_socket_keep_their_size() -> None:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             assert before == one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
     """
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         assert await explore(ext, code) == ["EPERM", "EPERM"]

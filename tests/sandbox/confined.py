@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from exthost.extension.extension import Extension
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.trial_host import started_extension
 
 EXPLORER = [sys.executable, "-S", "-E", str(Path(__file__).parent / "explorer.py")]
 
 
 @contextlib.asynccontextmanager
-async def exploring(**settings: Any) -> AsyncIterator[Extension]:
+async def started_explorer(**settings: Any) -> AsyncIterator[Extension]:
     """Yield an explorer in the strict sandbox with these permissions. The Python of the tests runs
     it, which may be in a home that only root can enter."""
     defaults = {"permissions": {}, "restart": {"strategy": "never"}}
-    async with impatient(EXPLORER, **(defaults | settings)) as ext:
+    async with started_extension(EXPLORER, **(defaults | settings)) as ext:
         yield ext
 
 

@@ -5,7 +5,7 @@ import os
 import uuid
 from pathlib import Path
 
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
+from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, started_explorer
 from tests.sandbox.trials import trial
 
 
@@ -16,7 +16,7 @@ async def a_file_that_is_not_granted_cannot_be_read_in_any_way() -> None:
         canary.write_text("secret-" + "canary")
         (granted / "link").symlink_to(canary)
         (granted / "file").write_text("granted")
-        async with exploring(permissions={"filesystem": [f"{granted}:rw"]}) as ext:
+        async with started_explorer(permissions={"filesystem": [f"{granted}:rw"]}) as ext:
             contents_by_path = await explore(
                 ext,
                 """
@@ -72,7 +72,7 @@ async def a_read_only_grant_is_unchanged_after_every_attempt() -> None:
         for name in ("a", "below/b"):
             (place / name).write_text(name)
         before = digest(place)
-        async with exploring(permissions={"filesystem": [str(place)]}) as ext:
+        async with started_explorer(permissions={"filesystem": [str(place)]}) as ext:
             outcomes = await explore(
                 ext,
                 """
@@ -114,7 +114,7 @@ async def a_writable_grant_can_be_written_and_its_sibling_cannot() -> None:
         (place / "mine").chmod(0o777)
         (place / "sibling").mkdir()
         (place / "sibling" / "x").write_text("theirs")
-        async with exploring(permissions={"filesystem": [f"{place}/mine:rw"]}) as ext:
+        async with started_explorer(permissions={"filesystem": [f"{place}/mine:rw"]}) as ext:
             code = """
                 import os
                 open(facts["place"] + "/mine/new", "w").write("written")
@@ -136,7 +136,7 @@ async def a_writable_grant_can_be_written_and_its_sibling_cannot() -> None:
 async def tmp_is_private_and_the_rest_of_the_root_is_read_only() -> None:
     name = f"/tmp/{uuid.uuid4().hex}"
     with folder() as place:
-        async with exploring(permissions={"filesystem": [str(place)]}) as ext:
+        async with started_explorer(permissions={"filesystem": [str(place)]}) as ext:
             code = """
                 import os
                 open(facts["name"], "w").write("private")
@@ -156,6 +156,6 @@ async def tmp_is_private_and_the_rest_of_the_root_is_read_only() -> None:
 
 @trial
 async def an_extension_can_read_its_own_folder() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         code = "result = open(facts['file']).readline()"
         assert "morphir" in await explore(ext, code, file=EXPLORER[-1])

@@ -31,8 +31,8 @@ from exthost.launch.grant_advice import suggest_grant
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.launch_plan import LaunchPlan, Wrapper
 from tests.extensions.harness import wait_until
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, started_explorer
+from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import trial
 
 # Files that git, a shell, an editor, direnv or a package manager runs or reads as settings.
@@ -86,7 +86,7 @@ FLOOD = """
 @trial
 async def a_flood_is_handled_in_small_steps_and_a_neighbour_is_served() -> None:
     for notices in (False, True):
-        async with exploring() as noisy, exploring() as neighbour:
+        async with started_explorer() as noisy, started_explorer() as neighbour:
             reader = noisy.internals.queue.sessions[0]._reader
             steps, before = [0], reader.on_items
 
@@ -197,7 +197,7 @@ async def a_document_of_absurd_depth_is_refused_before_it_is_parsed() -> None:
 async def a_result_does_not_steer_the_terminal() -> None:
     value = {"a": "\x9b31m \x9d \x7f \u202e \u2066 \u200e", "b": "käse \x1b]0;x\x07"}
     text = "result = facts['value']"
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         answer = await explore(ext, text, value=value)
     assert answer == value
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
@@ -289,7 +289,9 @@ async def the_control_socket_of_the_host_is_not_for_sandboxed_extensions() -> No
             script.write_bytes(Path(EXPLORER[-1]).read_bytes())
             script.chmod(0o600)
             permissions = {"network": True, "filesystem": [str(place)]}
-            async with impatient([*EXPLORER[:-1], str(script)], permissions=permissions) as ext:
+            async with started_extension(
+                [*EXPLORER[:-1], str(script)], permissions=permissions
+            ) as ext:
                 assert await explore(ext, ASK_HOST, path=str(control.path)) == "X0376"
         finally:
             await control.close()
@@ -356,7 +358,7 @@ async def no_sandboxed_extension_passes_for_the_host() -> None:
         path.parent.mkdir(parents=True)
         path.parent.chmod(0o777)
         permissions = {"network": True, "filesystem": [f"{path.parent}:rw"]}
-        async with exploring(permissions=permissions) as ext:
+        async with started_explorer(permissions=permissions) as ext:
             await explore(ext, PRETEND_TO_BE_THE_HOST, path=str(path))
             try:
                 connect_to_host(config, environ, timeout=10).close()

@@ -27,7 +27,7 @@ from exthost.session.trace.trace_file import TraceFile
 from tests.extensions.harness import error_of, wait_until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.lifetime import pids_with_mark
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import TRIES, trial
 
 NO_RESTART = {"strategy": "never"}
@@ -167,7 +167,7 @@ async def a_pinned_program_that_is_swapped_during_its_starts_does_not_run() -> N
         try:
             for _ in range(TRIES):
                 try:
-                    async with impatient([str(program)], **settings) as ext:
+                    async with started_extension([str(program)], **settings) as ext:
                         assert await explore(ext, "result = 1") == 1
                 except ExthostError:
                     pass
@@ -206,7 +206,7 @@ async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() ->
             "restart": NO_RESTART,
         }
         with mock.patch.object(package_tree, "read_digest", swapped):
-            error = await error_of(impatient([str(evil)], **settings).__aenter__())
+            error = await error_of(started_extension([str(evil)], **settings).__aenter__())
         assert reads and not evil_ran.exists(), "the other file ran"
         assert isinstance(error, Refused) and error.code == "X0386", error
 

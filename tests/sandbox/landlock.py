@@ -15,7 +15,7 @@ from exthost.launch import sandbox_probe
 from exthost.launch.plan import prepare
 from tests.extensions.harness import SHORT_SHUTDOWN
 from tests.sandbox.confined import explore, shared_folder, system_explorer
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import trial
 
 ATTEMPT = """
@@ -41,7 +41,7 @@ async def landlocked(place: Path, **settings: Any) -> AsyncIterator[Extension]:
         "restart": {"strategy": "never"},
     }
     argv = [str(system_explorer(place / "run"))]
-    async with impatient(argv, **(defaults | settings)) as extension:
+    async with started_extension(argv, **(defaults | settings)) as extension:
         yield extension
 
 

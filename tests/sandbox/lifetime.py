@@ -21,7 +21,7 @@ from tests.extensions.proc import (
     read_process,
 )
 from tests.sandbox import trial_host
-from tests.sandbox.trial_host import FAMILY, impatient
+from tests.sandbox.trial_host import FAMILY, started_extension
 from tests.sandbox.trials import TRIES, trial
 
 # The extension and its six forked processes.
@@ -52,12 +52,12 @@ class TrialHost:
     trial."""
 
     def __init__(self, end: str, mark: str) -> None:
-        ready_fd, tell = os.pipe()
+        ready_fd, write_fd = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.environ["EXTHOST_TRIAL"] = mark
-            trial_host.become(end, tell)
-        os.close(tell)
+            trial_host.run_test_host(end, write_fd)
+        os.close(write_fd)
         self._ready_fd = ready_fd
         self._exit = os.pidfd_open(self.pid)
 
@@ -158,7 +158,7 @@ async def a_host_that_is_terminated_leaves_no_process() -> None:
 async def a_family_does_not_outlive_its_extension() -> None:
     mark = uuid.uuid4().hex
     env = {"EXTHOST_TRIAL": mark}
-    async with impatient(FAMILY, env=env, restart={"strategy": "never"}) as family:
+    async with started_extension(FAMILY, env=env, restart={"strategy": "never"}) as family:
         await wait_until(lambda: len(pids_with_mark(mark)) >= FAMILY_COUNT)
         try:
             await family.call("leave")
@@ -170,7 +170,7 @@ async def a_family_does_not_outlive_its_extension() -> None:
 @trial
 async def a_family_that_ignores_everything_is_gone_when_its_extension_is_closed() -> None:
     mark = uuid.uuid4().hex
-    async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}) as family:
+    async with started_extension(FAMILY, env={"EXTHOST_TRIAL": mark}) as family:
         assert await family.call("echo", 1) == 1
     await check_all_ended(mark, time.monotonic())
 
@@ -178,7 +178,7 @@ async def a_family_that_ignores_everything_is_gone_when_its_extension_is_closed(
 @trial
 async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
     mark = uuid.uuid4().hex
-    async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
+    async with started_extension(FAMILY, env={"EXTHOST_TRIAL": mark}):
         for pid in pids_with_mark(mark):
             if (process := read_process(pid)) is not None and "tree_child" in process.command:
                 os.kill(pid, signal.SIGSTOP)
@@ -189,7 +189,7 @@ async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
 async def a_dropped_handle_leaves_no_process() -> None:
     mark = uuid.uuid4().hex
     with contextlib.suppress(RuntimeError):
-        async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
+        async with started_extension(FAMILY, env={"EXTHOST_TRIAL": mark}):
             raise RuntimeError("the block is left by an exception")
     await check_all_ended(mark, time.monotonic())
 
@@ -198,7 +198,7 @@ async def a_dropped_handle_leaves_no_process() -> None:
 async def a_dozen_crashes_cost_no_descriptor_no_thread_and_no_process() -> None:
     mark = uuid.uuid4().hex
     restart = {"strategy": "immediate", "max_retries": "unlimited"}
-    async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}, restart=restart) as family:
+    async with started_extension(FAMILY, env={"EXTHOST_TRIAL": mark}, restart=restart) as family:
 
         def count_resources() -> tuple[int, int, int]:
             our_children = sum((read_process(pid) or (0,))[0] == os.getpid() for pid in all_pids())

@@ -6,7 +6,7 @@ import textwrap
 
 from exthost.errors import ExtensionGone
 from exthost.process import cgroups
-from tests.sandbox.confined import explore, exploring
+from tests.sandbox.confined import explore, started_explorer
 from tests.sandbox.resources import MEMORY, ended_for
 from tests.sandbox.trials import trial
 
@@ -135,7 +135,7 @@ async def shared_memory_within_the_limit_is_left_alone() -> None:
         small = [mmap.mmap(-1, 4096) for _ in range(200)]
         result = [sum(codes), list(shared[:3])]
     """
-    async with exploring(permissions={"max_memory": 256 * 2**20}) as ext:
+    async with started_explorer(permissions={"max_memory": 256 * 2**20}) as ext:
         for _ in range(5):
             assert await explore(ext, code, size=16 * 2**20) == [0, [1, 1, 1]]
 
@@ -163,7 +163,7 @@ async def files_in_private_mounts_count_as_memory() -> None:
 
 @trial
 async def private_mounts_have_a_size_without_a_limit_too() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         for path in ("/tmp/large", "/dev/shm/large"):
             outcome = await explore(ext, FILL, path=path, linger=0)
             assert outcome == "No space left on device", outcome
@@ -175,7 +175,7 @@ async def devices_cannot_contain_files() -> None:
         open("/dev/null", "wb").write(b"x")
         result = len(open("/dev/urandom", "rb").read(9))
     """
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         assert "Read-only" in str(await explore(ext, 'open("/dev/large", "wb")'))
         assert await explore(ext, works) == 9
 
@@ -186,7 +186,7 @@ async def memory_that_belongs_to_no_process_cannot_be_had() -> None:
         "x86_64": {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68},
         "aarch64": {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186},
     }
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         outcomes = await explore(ext, TRY_CALLS, **facts)
         assert set(outcomes.values()) == {"ENOSYS"}, outcomes
 
@@ -210,10 +210,10 @@ async def buffers_of_sockets_are_bounded_by_the_number_of_descriptors() -> None:
             pass
         result = [total, resource.getrlimit(resource.RLIMIT_NOFILE)[1]]
     """
-    async with exploring(**WITH_MEMORY_LIMIT) as ext:
+    async with started_explorer(**WITH_MEMORY_LIMIT) as ext:
         total, max_descriptors = await explore(ext, code)
         assert total < MEMORY and max_descriptors == 128, (total, max_descriptors)
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         _, max_descriptors = await explore(ext, code)
         assert max_descriptors == 1024
 
@@ -353,6 +353,6 @@ async def processor_time_of_children_that_are_waited_for_is_not_counted_twice() 
             spent += sum(os.wait4(pid, 0)[2][:2])
         result = spent
     """
-    async with exploring(limits={"cpu": "6s", "call": "80s"}) as ext:
+    async with started_explorer(limits={"cpu": "6s", "call": "80s"}) as ext:
         assert await explore(ext, code) >= 2
         assert await ext.call("echo", 1) == 1

@@ -9,7 +9,7 @@ import socket
 import uuid
 from typing import Any
 
-from tests.sandbox.confined import explore, exploring, shared_folder
+from tests.sandbox.confined import explore, shared_folder, started_explorer
 from tests.sandbox.trials import trial
 
 # Makes a socket of each family. The result is "made" or the name of the error, by family.
@@ -47,7 +47,7 @@ PAIRS = """
 
 @trial
 async def without_network_no_socket_of_any_family_can_be_made() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         outcomes = await explore(ext, SOCKETS)
         assert set(outcomes.values()) == {"EPERM"}, outcomes
         pairs = await explore(ext, PAIRS)
@@ -74,7 +74,7 @@ async def without_network_no_data_arrives_at_a_listener_of_the_host() -> None:
         path = open_listener(socket.AF_UNIX, socket.SOCK_STREAM, str(place / "stream"))
         datagram = open_listener(socket.AF_UNIX, socket.SOCK_DGRAM, str(place / "datagram"))
         abstract_listener = open_listener(socket.AF_UNIX, socket.SOCK_STREAM, abstract)
-        async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
+        async with started_explorer(permissions={"filesystem": [f"{place}:rw"]}) as ext:
             outcomes = await explore(
                 ext,
                 """
@@ -125,7 +125,7 @@ async def with_network_only_usual_families_of_sockets_can_be_made() -> None:
     with socket.socket() as tcp:
         tcp.bind(("127.0.0.1", 0))
         tcp.listen()
-        async with exploring(permissions={"network": True}) as ext:
+        async with started_explorer(permissions={"network": True}) as ext:
             outcomes = await explore(ext, SOCKETS)
             allowed_kinds = ("tcp", "udp", "tcp6", "unix", "unix dgram", "netlink route")
             assert {name: outcomes.pop(name) for name in allowed_kinds} == dict.fromkeys(
@@ -145,7 +145,7 @@ async def with_network_only_usual_families_of_sockets_can_be_made() -> None:
 
 @trial
 async def an_event_loop_works_without_network() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         code = """
             import asyncio
             async def main():
@@ -158,7 +158,7 @@ async def an_event_loop_works_without_network() -> None:
 
 @trial
 async def io_uring_and_other_risky_system_calls_fail() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         code = """
             import ctypes, errno, platform
             libc = ctypes.CDLL(None, use_errno=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from exthost.events import Bus, NetworkProxyEnded, NetworkRefused
 from exthost.extension.extension import Extension
-from tests.sandbox.confined import explore, exploring, shared_folder
+from tests.sandbox.confined import explore, shared_folder, started_explorer
 from tests.sandbox.network import SOCKETS
 from tests.sandbox.trials import trial
 
@@ -101,7 +101,7 @@ async def allowed_one(
     """Yield an explorer that can reach one server, and that server."""
     with allowed_server() as server:
         grants = {"network": [f"localhost:{port_of(server)}"], **permissions}
-        async with exploring(permissions=grants, events=events) as ext:
+        async with started_explorer(permissions=grants, events=events) as ext:
             yield ext, server
 
 
@@ -266,7 +266,7 @@ async def a_name_that_leads_to_this_machine_or_network_is_refused() -> None:
     name = socket.gethostname().lower()
     with canary(address=("0.0.0.0", 0)) as other:
         grants = {"network": [f"{name}:{other.port}"]}
-        async with exploring(permissions=grants) as ext:
+        async with started_explorer(permissions=grants) as ext:
             status = await run(
                 ext, "result = connect(facts['target'])", target=f"{name}:{other.port}"
             )
@@ -434,7 +434,10 @@ async def another_extension_reaches_only_its_own_list() -> None:
     with allowed_server() as first, allowed_server() as second:
         ports = port_of(first), port_of(second)
         grants = [{"network": [f"localhost:{port}"]} for port in ports]
-        async with exploring(permissions=grants[0]) as one, exploring(permissions=grants[1]) as two:
+        async with (
+            started_explorer(permissions=grants[0]) as one,
+            started_explorer(permissions=grants[1]) as two,
+        ):
             code = "result = [connect(f'localhost:{port}') for port in facts['ports']]"
             assert await run(one, code, ports=ports) == ["200", "403"]
             assert await run(two, code, ports=ports) == ["403", "200"]
@@ -452,7 +455,7 @@ async def an_injected_secret_is_sent_by_the_proxy_and_is_not_in_the_sandbox() ->
                 "env": {"TOKEN": {"from": "EXTHOST_TEST_INJECTED"}},
                 "inject": {"host": target, "header": "Authorization: Bearer {TOKEN}"},
             }
-            async with exploring(**settings) as ext:
+            async with started_explorer(**settings) as ext:
                 code = """
 import pathlib
 with socket.create_connection(("127.0.0.1", 3128), timeout=20) as client:

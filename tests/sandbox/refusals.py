@@ -13,8 +13,8 @@ import exthost
 from exthost.config.extension_settings import PermissionSettings, RestartSettings
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus, Spawned
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, started_explorer
+from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import trial
 
 EXPLORER_SOURCE = Path(EXPLORER[-1]).read_text()
@@ -52,7 +52,7 @@ async def without_bwrap_an_extension_is_refused_and_not_spawned() -> None:
             try:
                 async with check_refused("X0302", permissions={}) as refused:
                     assert reason in refused.message, refused
-                async with impatient(
+                async with started_extension(
                     EXPLORER, permissions={}, sandbox="best-effort", restart={"strategy": "never"}
                 ) as ext:
                     assert ext.enforced["network"] == "open"
@@ -125,7 +125,7 @@ async def names_cannot_smuggle_options_in() -> None:
         odd_folder.mkdir()
         (odd_folder / "file").write_text("inside")
         settings = {"permissions": {"filesystem": [str(odd_folder)]}, "cwd": str(odd_folder)}
-        async with exploring(**settings) as ext:
+        async with started_explorer(**settings) as ext:
             code = """
                 import os, sys
                 result = {"cwd": os.getcwd(), "file": open("file").read(),

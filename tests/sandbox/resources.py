@@ -12,7 +12,7 @@ from exthost.errors import ExtensionGone
 from exthost.events import Bus, Spawned
 from exthost.process import cgroups
 from exthost.process.cgroup_rules import CgroupBase
-from tests.sandbox.confined import EXPLORER, explore, exploring
+from tests.sandbox.confined import EXPLORER, explore, started_explorer
 from tests.sandbox.trials import trial
 
 MEMORY = 64 * 2**20
@@ -52,7 +52,7 @@ async def ended_for(
     reason: str, code: str, facts: dict[str, Any], **settings: Any
 ) -> ExtensionGone:
     """Check that this code is ended with this reason, and that another extension still answers."""
-    async with exploring() as neighbour, exploring(**settings) as ext:
+    async with started_explorer() as neighbour, started_explorer(**settings) as ext:
         running_code = asyncio.ensure_future(explore(ext, code, **facts))
         answer_times = []
         while not running_code.done():
@@ -130,7 +130,7 @@ async def descriptors_run_out_at_their_limit_and_only_for_their_user() -> None:
         for fd in fds:
             os.close(fd)
     """
-    async with exploring() as neighbour, exploring(limits={"nofile": 40}) as ext:
+    async with started_explorer() as neighbour, started_explorer(limits={"nofile": 40}) as ext:
         assert await explore(ext, code) == ["EMFILE", 37]
         assert await neighbour.call("echo", 1) == 1 == await ext.call("echo", 1)
 
@@ -154,7 +154,7 @@ async def a_sandboxed_extension_has_a_limit_of_processes_without_any_configurati
             os.waitpid(child, 0)
         result = [len(children), failed]
     """
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         assert ext.enforced["limits"]["nproc"] == 512 and ext.enforced["limits"]["nofile"] == 1024
         limiter = ext.enforced["processes"]
         if limiter == "rlimit":
@@ -175,7 +175,7 @@ async def limits_apply_without_a_namespace_too() -> None:
         "lifetime": "plain",
         "limits": {"nofile": 40},
     }
-    async with exploring(**without_namespace) as ext:
+    async with started_explorer(**without_namespace) as ext:
         assert await explore(ext, code) == [40, 40]
         assert ext.enforced["nofile"] == "rlimit"
 
@@ -185,7 +185,7 @@ async def the_reported_limiter_of_memory_and_processes_is_the_real_one() -> None
     base = cgroups.find_base()
     assert base.result.works == bool(base.controllers), base
     settings: dict[str, Any] = {"permissions": {"max_memory": MEMORY}, "limits": {"nproc": 20}}
-    async with exploring(**settings) as ext:
+    async with started_explorer(**settings) as ext:
         by_group = {name: name in base.controllers for name in ("memory", "pids")}
         assert ext.enforced["memory"] == ("cgroup" if by_group["memory"] else "watchdog")
         kernel_limiter = "cgroup" if by_group["pids"] else "rlimit"

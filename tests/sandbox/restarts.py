@@ -11,7 +11,7 @@ from exthost.extension.extension import Extension
 from exthost.launch.package_tree import file_digest
 from tests.extensions.harness import error_of, wait_until
 from tests.sandbox.confined import explore, folder, shared_folder, system_explorer
-from tests.sandbox.trial_host import START_METHOD, impatient
+from tests.sandbox.trial_host import START_METHOD, started_extension
 from tests.sandbox.trials import trial
 
 RESTART_IMMEDIATELY = {"strategy": "immediate", "max_retries": 3}
@@ -53,7 +53,7 @@ async def a_pinned_program_that_is_replaced_is_not_started_again() -> None:
             "sha256": file_digest(str(program)),
             "restart": RESTART_IMMEDIATELY,
         }
-        async with impatient([str(program)], **settings) as ext:
+        async with started_extension([str(program)], **settings) as ext:
             first_line = f"#!/usr/bin/env -S /usr/bin/python3 {program} {key}\n"
             outcome = await explore(
                 ext,
@@ -91,7 +91,7 @@ async def a_folder_that_is_put_in_the_place_of_a_granted_one_is_not_shown() -> N
             "os.makedirs(facts['granted'])",
             "os.makedirs(facts['above']); os.symlink(facts['victim'], facts['granted'])",
         ):
-            async with impatient([str(program)], **settings) as ext:
+            async with started_extension([str(program)], **settings) as ext:
                 report = await explore(
                     ext,
                     f"import os; os.rename(facts['above'], facts['above'] + '.moved'); {swap}",
@@ -116,7 +116,9 @@ async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> 
         interpreter = elsewhere / "tool" / "bin" / "python3"
         interpreter.write_bytes(Path("/usr/bin/python3").resolve().read_bytes())
         interpreter.chmod(0o755)
-        async with impatient([str(program)], permissions={}, restart=RESTART_IMMEDIATELY) as ext:
+        async with started_extension(
+            [str(program)], permissions={}, restart=RESTART_IMMEDIATELY
+        ) as ext:
             before = ext.enforced["paths"]
             text = program.read_text().split("\n", 1)[1]
             with program.open("r+") as file:  # the same file with other content
@@ -132,7 +134,9 @@ async def a_first_line_that_changes_after_the_admission_shows_nothing_more() -> 
 async def a_requested_restart_accepts_a_replaced_program() -> None:
     with shared_folder() as program_folder:
         program = system_explorer(program_folder / "run")
-        async with impatient([str(program)], permissions={}, restart=RESTART_IMMEDIATELY) as ext:
+        async with started_extension(
+            [str(program)], permissions={}, restart=RESTART_IMMEDIATELY
+        ) as ext:
             new_program = system_explorer(program_folder / "new")
             new_program.replace(program)  # as an update does: another file with the same name
             await make_exit(ext)
@@ -184,11 +188,11 @@ async def a_path_replaced_between_the_check_and_the_mount_is_not_shown() -> None
             }
             os.environ["EXTHOST_BWRAP"] = str(wrapper)
             try:
-                async with impatient([str(program)], **settings) as ext:
+                async with started_extension([str(program)], **settings) as ext:
                     assert await explore(ext, "result = 1") == 1
                 (place / "armed").touch()
                 (place / "armed").chmod(0o777)
-                async with impatient([str(program)], **settings) as ext:
+                async with started_extension([str(program)], **settings) as ext:
                     listing = await explore(
                         ext, "import os; result = os.listdir(facts['at'])", at=str(granted)
                     )

@@ -29,18 +29,18 @@ from tests.extensions.harness import SHORT_SHUTDOWN, pid_of
 from tests.sandbox.confined import (
     EXPLORER,
     explore,
-    exploring,
     folder,
     shared_folder,
+    started_explorer,
     system_explorer,
 )
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import trial
 
 
 @trial
 async def remounting_and_core_pattern_are_denied() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         outcomes = await explore(
             ext,
             """
@@ -67,7 +67,7 @@ async def remounting_and_core_pattern_are_denied() -> None:
 
 @trial
 async def it_has_no_capability_and_can_gain_none() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         code = """
             result = {}
             for line in open("/proc/self/status"):
@@ -87,7 +87,7 @@ async def a_nested_user_namespace_and_setuid_gain_nothing() -> None:
         setuid.write_bytes(Path("/usr/bin/id").resolve().read_bytes())
         setuid.chmod(0o4755)
         place.chmod(0o755)
-        async with exploring(permissions={"filesystem": [str(place)]}) as ext:
+        async with started_explorer(permissions={"filesystem": [str(place)]}) as ext:
             code = """
                 import ctypes, errno, os, subprocess
                 libc = ctypes.CDLL(None, use_errno=True)
@@ -115,7 +115,7 @@ async def a_secret_of_the_host_is_in_no_environment() -> None:
     os.environ["HOST_SECRET"] = secret  # withheld by every policy because of its name
     os.environ["SHARED"] = "passed"
     try:
-        async with exploring(env={"DECLARED": "yes"}) as ext:
+        async with started_explorer(env={"DECLARED": "yes"}) as ext:
             code = """
                 import glob, os
                 seen = {}
@@ -145,7 +145,7 @@ async def it_has_exactly_three_descriptors() -> None:
     inheritable_fd = os.open("/", os.O_RDONLY)
     os.set_inheritable(inheritable_fd, True)
     try:
-        async with exploring() as ext:
+        async with started_explorer() as ext:
             code = """
                 import os
                 fds = []
@@ -164,7 +164,7 @@ async def it_has_exactly_three_descriptors() -> None:
 
 @trial
 async def it_cannot_signal_or_trace_the_host_or_a_sibling() -> None:
-    async with exploring() as first, exploring() as sibling:
+    async with started_explorer() as first, started_explorer() as sibling:
         code = """
             import ctypes, os, signal
             libc = ctypes.CDLL(None, use_errno=True)
@@ -191,7 +191,7 @@ async def it_cannot_signal_or_trace_the_host_or_a_sibling() -> None:
 
 @trial
 async def its_first_process_cannot_be_traced_or_read() -> None:
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         code = """
             import ctypes, errno, os
             libc = ctypes.CDLL(None, use_errno=True)
@@ -211,7 +211,7 @@ async def its_first_process_cannot_be_traced_or_read() -> None:
 @trial
 async def no_file_gets_the_set_user_id_bit() -> None:
     with shared_folder() as place:
-        async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
+        async with started_explorer(permissions={"filesystem": [f"{place}:rw"]}) as ext:
             outcomes = await explore(
                 ext,
                 """
@@ -275,7 +275,7 @@ async def its_files_under_a_root_host_belong_to_a_user_of_its_own() -> None:
         for name in ("one", "other", "one"):
             settings: dict[str, Any] = {"permissions": {"filesystem": [f"{place}:rw"]}}
             settings["name"] = name
-            async with exploring(**settings) as ext:
+            async with started_explorer(**settings) as ext:
                 file = f"{place}/{uuid.uuid4().hex}"
                 await explore(ext, "open(facts['file'], 'w').write('mine')", file=file)
                 owner = Path(file).stat().st_uid
@@ -308,7 +308,7 @@ async def ids_of_the_same_hash_have_different_users() -> None:
     with shared_folder() as place:
         for name in (*ids_of_one_hash(), *reversed(ids_of_one_hash())):
             settings = {"name": name, "permissions": {"filesystem": [f"{place}:rw"]}}
-            async with exploring(**settings) as ext:
+            async with started_explorer(**settings) as ext:
                 file = place / uuid.uuid4().hex
                 await explore(ext, "open(facts['file'], 'w').write('mine')", file=str(file))
                 uids.append(file.stat().st_uid)
@@ -367,7 +367,7 @@ async def a_program_in_a_closed_home_runs_as_another_user_and_shows_nothing_more
         argv = [str(environment / "bin" / "python"), "-S", "-E", str(script)]
         settings: dict[str, Any] = {"permissions": {"filesystem": [f"{granted}:rw"]}}
         mounts = Path("/proc/self/mountinfo").read_text()
-        async with impatient(argv, **settings) as ext:
+        async with started_extension(argv, **settings) as ext:
             assert ext.enforced["uid"] == str(user_id("family")), ext.enforced
             outcome = await explore(
                 ext,
@@ -449,7 +449,7 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
         copy.write_bytes(Path(EXPLORER[-1]).read_bytes())
         copy.chmod(0o644)
         argv = [python, "-S", "-E", str(copy)]
-        async with impatient(argv, cwd=str(place), permissions={}) as ext:
+        async with started_extension(argv, cwd=str(place), permissions={}) as ext:
             uid = await explore(ext, "import os; result = os.getuid()")
             if os.geteuid() == 0:
                 inside = [*descendants(pid_of(ext))][-1]

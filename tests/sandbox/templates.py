@@ -20,7 +20,7 @@ from exthost.extension.extension import Extension
 from exthost.process.procfs import descendants
 from tests.extensions.harness import wait_until
 from tests.sandbox.confined import folder
-from tests.sandbox.trial_host import impatient
+from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import trial
 
 # The number of starts that the hostile code watches.
@@ -263,7 +263,7 @@ async def intruded(
         program.write_text(textwrap.dedent(code))
         argv = [str(environment / "bin" / "python"), str(program)]
         permissions = {"filesystem": [str(read_only)], **settings.pop("permissions", {})}
-        async with impatient(
+        async with started_extension(
             argv, permissions=permissions, start_method="template", **settings
         ) as extension:
             yield extension

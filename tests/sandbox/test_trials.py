@@ -9,6 +9,7 @@ import inspect
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -30,7 +31,7 @@ NAMES = tuple(all_trials())
 WITH_START_METHOD = [
     name
     for name, work in all_trials().items()
-    if any(helper in inspect.getsource(work) for helper in ("exploring(", "impatient("))
+    if re.search(r"\bstarted_(explorer|extension)\(", inspect.getsource(work))
 ]
 SAMPLE_SIZE = 12
 

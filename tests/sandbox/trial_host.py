@@ -27,10 +27,11 @@ FAMILY = [sys.executable, "-S", "-E", str(Path(__file__).parent / "tree_child.py
 
 
 @asynccontextmanager
-async def impatient(
+async def started_extension(
     argv: list[str], events: Any = None, **settings: Any
 ) -> AsyncIterator[Extension]:
-    """Connect as `exthost.connect` does, with short shutdown steps."""
+    """Start an extension as `exthost.connect` does, with short shutdown steps, and close it at the
+    end."""
     settings.setdefault("start_method", START_METHOD)
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
@@ -43,24 +44,25 @@ async def impatient(
         await extension.close()
 
 
-def become(end: str, tell: int) -> NoReturn:
-    """Run the test host in this process, which was forked for it. It writes "ready" to `tell`."""
+def run_test_host(end: str, ready_fd: int) -> NoReturn:
+    """Run the test host in this process, which was forked for it. It writes "ready" to `ready_fd`
+    when its extension runs, and then ends in the way that `end` names."""
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        asyncio.run(_host(end, tell))
+        asyncio.run(_run_host(end, ready_fd))
     finally:
         os._exit(1)
 
 
-async def _host(end: str, tell: int) -> None:
+async def _run_host(end: str, ready_fd: int) -> None:
     if end == "during spawn":
-        os.write(tell, b"ready")
-    async with impatient(FAMILY):
+        os.write(ready_fd, b"ready")
+    async with started_extension(FAMILY):
         if end != "during spawn":
-            os.write(tell, b"ready")
+            os.write(ready_fd, b"ready")
         match end:
             case "segv":
                 ctypes.string_at(0)

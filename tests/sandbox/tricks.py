@@ -12,7 +12,7 @@ from exthost.events import Spawned
 from exthost.launch.package_tree import file_digest
 from exthost.process import cgroups
 from tests.extensions import nexo_tree
-from tests.sandbox.confined import explore, exploring, folder, shared_folder, system_explorer
+from tests.sandbox.confined import explore, folder, shared_folder, started_explorer, system_explorer
 from tests.sandbox.packages import MANIFEST, Package
 from tests.sandbox.resources import MEMORY, ended_for
 from tests.sandbox.trials import trial
@@ -35,7 +35,7 @@ async def no_lease_on_a_file_makes_the_host_wait() -> None:
         fcntl.lockf(fd, fcntl.LOCK_EX)
     """
     with shared_folder() as place:
-        async with exploring(permissions={"filesystem": [f"{place}:rw"]}) as ext:
+        async with started_explorer(permissions={"filesystem": [f"{place}:rw"]}) as ext:
             outcomes = await explore(ext, code, file=str(place / "file"))
             assert outcomes == ["EPERM", "EPERM"], outcomes
             os.close(os.open(place / "file", os.O_RDONLY | os.O_NONBLOCK))
@@ -54,7 +54,7 @@ async def pages_of_its_memory_cannot_be_left_in_a_pipe() -> None:
         done = libc.vmsplice(writing, ctypes.byref(part), 1, 2)
         result = "done" if done >= 0 else errno.errorcode[ctypes.get_errno()]
     """
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         assert await explore(ext, code) == "ENOSYS"
 
 
@@ -288,6 +288,6 @@ async def nothing_in_proc_can_be_written() -> None:
         with open("/dev/stderr", "w") as file:
             file.write("a pipe is no part of it")
     """
-    async with exploring() as ext:
+    async with started_explorer() as ext:
         outcomes = await explore(ext, code)
         assert "opened" not in outcomes.values() and len(outcomes) == 12, outcomes

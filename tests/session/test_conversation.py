@@ -1097,7 +1097,7 @@ def test_during_the_handshake_an_abandoned_call_is_not_cancelled() -> None:
     assert conversation.abandon(call, "timed out") == []
 
 
-@pytest.mark.parametrize("cancel_message", [None, lambda request, why: None])
+@pytest.mark.parametrize("cancel_message", [None, lambda request, reason: None])
 def test_a_dialect_may_have_no_message_for_cancelling(cancel_message: Any) -> None:
     conversation = open_conversation(replace(BY_ID, cancel_message=cancel_message))
     assert conversation.abandon(send_call(conversation), "timed out") == []

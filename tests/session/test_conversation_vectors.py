@@ -196,7 +196,7 @@ def _assert_garbage(
     pattern: GarbagePattern, effect: Any, remaining: deque[Any], open_calls: list[Call]
 ) -> None:
     if pattern.type_name in ("Noise", "Skipped") and isinstance(effect, Stray):
-        assert pattern.reason_part in effect.why
+        assert pattern.reason_part in effect.reason
     elif pattern.type_name == "Skipped":
         assert isinstance(effect, Count) and "size limit" in effect.name
         if remaining and isinstance(remaining[0], Failed):

@@ -131,7 +131,7 @@ DIALECT = Dialect(
         {verb: _verb(verb) for verb in _VERBS}
         | {"make": _make, "shout": OneRequest(lambda text: ("say", text), str.upper)}
     ),
-    closed=True,
+    has_fixed_methods=True,
     traits=Traits(
         limits=Limits(handshake=20, call=20, max_message=2**20, max_in_flight=1),
         positional=True,

@@ -239,7 +239,7 @@ async def test_a_value_that_cannot_be_encoded_is_refused() -> None:
         assert await ext.call("say", "next") == "next"
 
 
-async def test_a_closed_dialect_does_not_send_other_methods() -> None:
+async def test_a_dialect_with_fixed_methods_sends_no_other_methods() -> None:
     async with closed_at_end(make_extension()) as ext:
         await ext.start()
         error = await error_of(ext.call("build", {}))

@@ -190,7 +190,7 @@ def test_the_end_of_the_output_within_a_frame_is_an_error(make_framing: MakeFram
         error = framing.end()
         assert (error is None) == (length == 0), frame[:length]
         if error is not None:
-            assert type(error) is Broken and "the output ended" in error.why
+            assert type(error) is Broken and "the output ended" in error.reason
     assert make_framing(100).end() is None
 
 

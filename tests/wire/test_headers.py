@@ -19,7 +19,7 @@ def fatal_error(stream: bytes, max_body: int = MAX_BODY) -> str:
     """Return the reason why this stream is refused."""
     broken = feed_headers(stream, max_body).broken
     assert broken is not None, "this stream was accepted"
-    return broken.why
+    return broken.reason
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
 )
 def test_the_error_for_an_incomplete_frame_says_where_it_ended(stream: bytes, reason: str) -> None:
     error = feed_headers(stream).end
-    assert error is not None and reason in error.why
+    assert error is not None and reason in error.reason
 
 
 def test_stray_lines_at_the_end_are_not_an_incomplete_frame() -> None:

@@ -66,7 +66,7 @@ def test_memory_for_a_frame_is_not_allocated_before_its_bytes_arrive() -> None:
 )
 def test_the_error_for_an_incomplete_frame_says_where_it_ended(stream: bytes, reason: str) -> None:
     error = feed_all(Prefixed(10), stream).end
-    assert error is not None and reason in error.why
+    assert error is not None and reason in error.reason
 
 
 def test_the_frames_before_a_fatal_error_are_not_lost() -> None:
@@ -85,6 +85,6 @@ def test_the_error_for_a_message_over_the_limit_does_not_suggest_to_raise_it() -
 def test_text_in_the_place_of_a_length_is_quoted_in_the_error() -> None:
     [broken] = Prefixed(10).feed(b"hello\n")
     assert isinstance(broken, Broken)
-    assert broken.why.endswith("these bytes are the text 'hell': was it printed to stdout?")
+    assert broken.reason.endswith("these bytes are the text 'hell': was it printed to stdout?")
     [broken] = Prefixed(10).feed(b"\x7f\0\0\0")
-    assert isinstance(broken, Broken) and "text" not in broken.why
+    assert isinstance(broken, Broken) and "text" not in broken.reason

@@ -160,10 +160,10 @@ def _parse_json(source: bytes, origin: str) -> Any:
         return jsonc.loads(source.decode("utf-8-sig"))
     except (RecursionError, ValueError) as error:
         is_too_deep = isinstance(error, RecursionError)
-        why = "it is nested too deep" if is_too_deep else f"not valid JSON: {error}"
+        reason = "it is nested too deep" if is_too_deep else f"not valid JSON: {error}"
         raise ConfigError(
             UNREADABLE,
-            f"{origin}: {why}",
+            f"{origin}: {reason}",
             help="correct the place named",
             evidence=Evidence(path=origin),
         ) from error
@@ -471,12 +471,12 @@ def _utf_16_error(origin: str) -> ConfigError:
     )
 
 
-def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
+def _unreadable_error(origin: str, line: int, reason: str) -> ConfigError:
     where = f"{origin}:{line}" if line else origin
-    if "UTF-8" in why:
+    if "UTF-8" in reason:
         fix = "save the file as UTF-8"
-    elif "Cannot overwrite" in why:  # the message of tomllib about a key that is repeated
-        why = why.replace("Cannot overwrite a value", "this key is set twice")
+    elif "Cannot overwrite" in reason:  # the message of tomllib about a key that is repeated
+        reason = reason.replace("Cannot overwrite a value", "this key is set twice")
         fix = "remove one of the two lines"
     else:
         fix = (
@@ -485,7 +485,7 @@ def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
         )
     return ConfigError(
         UNREADABLE,
-        f"{where}: not valid TOML: {why}",
+        f"{where}: not valid TOML: {reason}",
         help=fix,
         evidence=Evidence(path=origin, line=line),
     )

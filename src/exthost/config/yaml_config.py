@@ -67,8 +67,8 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
         raise _unreadable_error(origin, line, f"line {line} is not UTF-8 text") from error
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
-        why = str(getattr(error, "problem", None) or error)
-        raise _unreadable_error(origin, mark.line + 1 if mark is not None else 0, why) from error
+        reason = str(getattr(error, "problem", None) or error)
+        raise _unreadable_error(origin, mark.line + 1 if mark is not None else 0, reason) from error
     except _DuplicateKey as duplicate:
         raise _unreadable_error(origin, duplicate.line, f"`{duplicate.key}` is repeated") from None
     problems = Problems(origin, _lines=lines)
@@ -180,11 +180,11 @@ def _find_key_lines(root: Any) -> dict[KeyPath, int]:
     return lines
 
 
-def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
+def _unreadable_error(origin: str, line: int, reason: str) -> ConfigError:
     where = f"{origin}:{line}" if line else origin
     return ConfigError(
         UNREADABLE,
-        f"{where}: not valid YAML: {why}",
+        f"{where}: not valid YAML: {reason}",
         help="correct the line named",
         evidence=Evidence(path=origin, line=line),
     )

@@ -121,7 +121,8 @@ class Dialect:
         operations      the operations that the host calls by the same names in every dialect:
                         call_tool, list_tools, hook, health
         methods         methods whose calls take more than one request, or change their params
-        closed          whether extensions have only the methods in `methods`: other calls fail
+        has_fixed_methods
+                        whether extensions have only the methods in `methods`: other calls fail
         cancel_message  returns the message that cancels a call, given its request and the reason
         result_reader   reads tool results
         error_result    returns an error as a tool result of this dialect, for `ext.tools.call`
@@ -155,7 +156,7 @@ class Dialect:
     fallback: Callable[[HandshakeContext], Handshake] | None = None
     operations: Mapping[str, Operation] = field(default_factory=empty_mapping)
     methods: Mapping[str, Operation] = field(default_factory=empty_mapping)
-    closed: bool = False
+    has_fixed_methods: bool = False
     cancel_message: Callable[[Request, str], Outgoing | None] | None = None
     result_reader: ResultReader = VALUE_RESULT
     error_result: Callable[[ExthostError], Any] | None = None

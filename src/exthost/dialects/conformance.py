@@ -62,14 +62,14 @@ def audit_by_readers(readers: Mapping[str, Callable[[Any], Meaning]]) -> Notific
         read = readers.get(method)
         meaning = None if read is None else read(message.get("params"))
         if isinstance(meaning, Unusable):
-            why = f"the host drops {method}: its params cannot be read"
-            yield Problem("notification-form", why)
+            reason = f"the host drops {method}: its params cannot be read"
+            yield Problem("notification-form", reason)
         elif isinstance(meaning, Progress):
             id = meaning.id
             if type(id) not in (int, str) or id not in request_ids:
-                why = f"{method} has the id {id!r}, which no request had, and the host drops it"
+                reason = f"{method} has the id {id!r}, which no request had, and the host drops it"
                 fix = "copy the id of the request whose progress it reports"
-                yield Problem("notification-form", why, fix=fix)
+                yield Problem("notification-form", reason, fix=fix)
 
     return audit
 

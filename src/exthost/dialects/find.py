@@ -151,8 +151,8 @@ def find_conformance_of(dialect: Dialect) -> Conformance:
     from exthost.dialects.conformance import Conformance
 
     if not isinstance(conformance, Conformance):
-        why = f"{reference} is {_describe_type(conformance)}, not a Conformance"
-        raise _broken_package_error(dialect.name, why)
+        reason = f"{reference} is {_describe_type(conformance)}, not a Conformance"
+        raise _broken_package_error(dialect.name, reason)
     return conformance
 
 
@@ -197,11 +197,11 @@ def _load_entry_point(name: str, entry: EntryPoint) -> DialectPackage:
     if isinstance(package, Dialect):
         package = DialectPackage(name=package.name, dialect=package)
     if not isinstance(package, DialectPackage):
-        why = f"{_describe_type(package)}, neither a DialectPackage nor a Dialect"
-        raise _broken_package_error(name, f"its entry point {entry.value} is {why}")
+        reason = f"{_describe_type(package)}, neither a DialectPackage nor a Dialect"
+        raise _broken_package_error(name, f"its entry point {entry.value} is {reason}")
     if package.name != name:
-        why = f"its entry point {entry.value} is the dialect {package.name!r}"
-        raise _broken_package_error(name, why)
+        reason = f"its entry point {entry.value} is the dialect {package.name!r}"
+        raise _broken_package_error(name, reason)
     return package
 
 
@@ -221,7 +221,7 @@ def _load_guarded(name: str, load: Callable[[], T]) -> T:
         raise _broken_package_error(name, text, frame.filename, frame.lineno or 0) from error
 
 
-def _broken_package_error(name: str, why: str, path: str = "", line: int = 0) -> ConfigError:
+def _broken_package_error(name: str, reason: str, path: str = "", line: int = 0) -> ConfigError:
     entry = None if name in BUILT_IN else _entry_points().get(name)
     if entry is not None and entry.dist is not None:
         package = f"{entry.dist.name} {entry.dist.version}"
@@ -234,7 +234,7 @@ def _broken_package_error(name: str, why: str, path: str = "", line: int = 0) ->
         help = "exthost is at fault, or something it needs is not installed: install it again"
     return ConfigError(
         "X0112",
-        f"the dialect {name!r} of {package} cannot be used: {why}",
+        f"the dialect {name!r} of {package} cannot be used: {reason}",
         help=help,
         evidence=Evidence(path=path, line=line),
     )

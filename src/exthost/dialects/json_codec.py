@@ -35,10 +35,10 @@ class Reader(Protocol):
     def read(self, fields: dict[str, Any], frame: Bytes) -> Message | Noise: ...
 
 
-def noise(frame: Bytes, why: str) -> Noise:
+def noise(frame: Bytes, reason: str) -> Noise:
     """Return a frame that is not a message as Noise. Only its first bytes are kept, for errors."""
     is_whole = bytes(frame[:1]) == b"{" and bytes(frame[-8:]).rstrip().endswith(b"}")
-    return Noise(bytes(frame[:EVIDENCE_BYTES]), why, is_whole)
+    return Noise(bytes(frame[:EVIDENCE_BYTES]), reason, is_whole)
 
 
 def decoder(

@@ -39,9 +39,9 @@ class ManifestTable:
             evidence=Evidence(path=self.path, key=self._place_of(key)),
         )
 
-    def value_error(self, key: str, why: str) -> ManifestError:
+    def value_error(self, key: str, reason: str) -> ManifestError:
         """Return the error for the value of this key."""
-        return self.error(self.code, f"{self._place_of(key)}: {why}", key)
+        return self.error(self.code, f"{self._place_of(key)}: {reason}", key)
 
     def has(self, key: str) -> bool:
         """Return whether this key has a value other than null."""

@@ -44,9 +44,9 @@ class DialectEvent(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A notification that cannot be parsed. `why` describes the mistake without the contents."""
+    """A notification that cannot be parsed. `reason` describes the mistake without the contents."""
 
-    why: str
+    reason: str
 
 
 class Progress(NamedTuple):

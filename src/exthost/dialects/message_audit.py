@@ -78,8 +78,10 @@ class MessageAudit:
         if is_first and self._conformance.is_json and _is_utf_16(data):
             return [_utf_16_problem(data)]
         if is_first and self._conformance.is_json and data.startswith(BOM):
-            why = "the output begins with a byte-order mark, EF BB BF, as Windows programs write it"
-            return [Problem("byte-order-mark", why, data[:16], _NO_MARK)]
+            reason = (
+                "the output begins with a byte-order mark, EF BB BF, as Windows programs write it"
+            )
+            return [Problem("byte-order-mark", reason, data[:16], _NO_MARK)]
         return []
 
     def check_item(self, item: Skipped | Broken) -> Problem:
@@ -87,10 +89,12 @@ class MessageAudit:
         if self._conformance.is_json and _is_utf_16(item.head):
             return _utf_16_problem(item.head)
         if isinstance(item, Broken):
-            if "over the limit" in item.why:
-                return Problem("message-size", item.why, item.head)
-            return Problem("frame", f"the output cannot be read any further: {item.why}", item.head)
-        if item.why == "too long":
+            if "over the limit" in item.reason:
+                return Problem("message-size", item.reason, item.head)
+            return Problem(
+                "frame", f"the output cannot be read any further: {item.reason}", item.head
+            )
+        if item.reason == "too long":
             return Problem("message-size", f"a message has over {item.size:,} bytes", item.head)
         return Problem(
             "stdout-noise", f"a line on stdout is not a message: {_quote(item.head)}", item.head
@@ -120,14 +124,14 @@ class MessageAudit:
         if _is_utf_16(data):
             return None, _utf_16_problem(data)
         if data.startswith(BOM):  # the mark of the first line is not part of the frame
-            why = f"a message begins with a byte-order mark, EF BB BF: {_quote(data)}"
-            return None, Problem("json", why, data, _NO_MARK)
+            reason = f"a message begins with a byte-order mark, EF BB BF: {_quote(data)}"
+            return None, Problem("json", reason, data, _NO_MARK)
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             bad = data[error.start : error.start + 1].hex().upper()
-            why = f"byte {error.start} ({bad}) is not UTF-8: {_quote(data)}"
-            return None, Problem("utf8", why, data)
+            reason = f"byte {error.start} ({bad}) is not UTF-8: {_quote(data)}"
+            return None, Problem("utf8", reason, data)
         try:
             value = json.loads(text, parse_constant=_refuse_constant)
         except NotFiniteError as error:
@@ -142,40 +146,42 @@ class MessageAudit:
     def _not_json_problem(self, text: str, data: bytes, error: ValueError) -> Problem:
         line = text.strip()
         if _HEADER.search(data):
-            why = "it writes Content-Length headers, and a message of this dialect is a line"
-            return Problem("frame", why, data, _NO_HEADERS)
+            reason = "it writes Content-Length headers, and a message of this dialect is a line"
+            return Problem("frame", reason, data, _NO_HEADERS)
         if self._inside_object or _is_cut_short(line, error):
             # The brace that ends a message is not indented, unlike those inside it.
             self._inside_object = text.rstrip() != "}"
             return Problem("one-line", f"a line has only a part of a message: {_quote(data)}", data)
         if line[:1] not in ("{", "["):
-            why = f"a line on stdout is not a message: {_quote(data)}"
-            return Problem("stdout-noise", why, data)
+            reason = f"a line on stdout is not a message: {_quote(data)}"
+            return Problem("stdout-noise", reason, data)
         if _is_python(line):
-            why = f"it is Python's notation, not JSON: {_quote(data)}"
-            return Problem("json", why, data)
+            reason = f"it is Python's notation, not JSON: {_quote(data)}"
+            return Problem("json", reason, data)
         return Problem("json", f"it is not JSON ({error}): {_quote(data)}", data)
 
     def _check_object(
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
         if not _MESSAGE_FIELDS & message.keys():  # a log line in JSON, or only a result
-            why = f"a line on stdout is JSON, but not a message: {_quote(data)}"
-            return [Problem("stdout-noise", why, data, self._make_envelope_fix())]
+            reason = f"a line on stdout is JSON, but not a message: {_quote(data)}"
+            return [Problem("stdout-noise", reason, data, self._make_envelope_fix())]
         problems = []
         if self._conformance.has_version and message.get("jsonrpc") != "2.0":
             has_field = "jsonrpc" in message
-            why = f"jsonrpc is {message['jsonrpc']!r}" if has_field else "a message has no jsonrpc"
-            problems.append(Problem("version-member", why, data))
+            reason = (
+                f"jsonrpc is {message['jsonrpc']!r}" if has_field else "a message has no jsonrpc"
+            )
+            problems.append(Problem("version-member", reason, data))
         if "method" in message:
             if message.get("result") is not None or message.get("error") is not None:
-                why = f"a response has a method as well: {_quote(data)}"
-                problems.append(Problem("message-form", why, data, _NO_METHOD))
+                reason = f"a response has a method as well: {_quote(data)}"
+                problems.append(Problem("message-form", reason, data, _NO_METHOD))
             elif isinstance(incoming, Noise):
                 is_request = isinstance(message["method"], str) and message.get("id") is not None
                 fix = _NO_REQUEST if is_request else ""
-                why = f"it is not a message: {incoming.why}"
-                problems.append(Problem("message-form", why, data, fix))
+                reason = f"it is not a message: {incoming.reason}"
+                problems.append(Problem("message-form", reason, data, fix))
             elif isinstance(message["method"], str) and message.get("id") is None:
                 problems += self._check_notification(message, data)
             return problems
@@ -191,8 +197,8 @@ class MessageAudit:
     def _check_notification(self, message: dict[str, Any], data: bytes) -> Iterator[Problem]:
         for name in ("id", "result", "error"):
             if name in message:
-                why = f"the notification {message['method']} has a member {name}, which is null"
-                yield Problem("notification-form", why, data, _NO_NULL_MEMBER)
+                reason = f"the notification {message['method']} has a member {name}, which is null"
+                yield Problem("notification-form", reason, data, _NO_NULL_MEMBER)
         if (audit := self._conformance.audit_notification) is not None:
             for problem in audit(message, self._requests):
                 yield problem._replace(data=data)
@@ -220,16 +226,16 @@ class MessageAudit:
             )
             if intended_id is not None:
                 self._answered.add(intended_id)
-                why = f"the request has the id {intended_id!r}, and its response {id!r}"
-                return Problem("reply-id-type", why, data)
+                reason = f"the request has the id {intended_id!r}, and its response {id!r}"
+                return Problem("reply-id-type", reason, data)
             unanswered = [sent_id for sent_id in self._requests if sent_id not in self._answered]
             # The last four are the likeliest, and keep the message short.
             waiting = f"; unanswered: {', '.join(map(repr, unanswered[-4:]))}" if unanswered else ""
-            why = f"a response has the id {id!r}, which no request had{waiting}"
-            return Problem("reply-id", why, data)
+            reason = f"a response has the id {id!r}, which no request had{waiting}"
+            return Problem("reply-id", reason, data)
         if id in self._answered:
-            why = f"the request {id!r} ({self._requests[id]}) is answered a second time"
-            return Problem("reply-once", why, data)
+            reason = f"the request {id!r} ({self._requests[id]}) is answered a second time"
+            return Problem("reply-once", reason, data)
         self._answered.add(id)
         return None
 
@@ -239,8 +245,8 @@ class MessageAudit:
         problems, rest = [], []
         for response in self._without_id:
             if response.candidates <= self._answered:
-                why = f"a response without an id answers no request: {_quote(response.data)}"
-                problems.append(Problem("notification-reply", why, response.data))
+                reason = f"a response without an id answers no request: {_quote(response.data)}"
+                problems.append(Problem("notification-reply", reason, response.data))
             else:
                 rest.append(response)
         self._without_id = rest
@@ -274,11 +280,11 @@ class MessageAudit:
             return Problem("reply-form", f"a response has neither result nor error{has}", data)
         if error is None:
             if not has_result:
-                why = "a response has no result, and its error is null"
-                return Problem("reply-form", why, data, _NULL_OUTCOME)
+                reason = "a response has no result, and its error is null"
+                return Problem("reply-form", reason, data, _NULL_OUTCOME)
             if "error" in message and not self._conformance.null_error:
-                why = "a response with a result has `error` as well, which is null"
-                return Problem("error-form", why, data, _NO_NULL_ERROR)
+                reason = "a response with a result has `error` as well, which is null"
+                return Problem("error-form", reason, data, _NO_NULL_ERROR)
             return None
         form = self._conformance.error_form
         if form == "text" and not isinstance(error, str):
@@ -286,22 +292,22 @@ class MessageAudit:
                 "error-form", f"an error is text, and here it is {_describe_type(error)}", data
             )
         if form == "object":
-            why = _describe_error_problem(error)
-            return Problem("error-form", why, data) if why else None
+            reason = _describe_error_problem(error)
+            return Problem("error-form", reason, data) if reason else None
         return None
 
 
-def explain_violation(why: str, frame: bytes) -> Problem:
-    """Return the problem of a frame that ends the session. `why` is the codec's reason. If the
+def explain_violation(reason: str, frame: bytes) -> Problem:
+    """Return the problem of a frame that ends the session. `reason` comes from the codec. If the
     frame contains the header of the next frame, its Content-Length is too large, and the problem
     says so instead."""
     header_offset = frame.lower().find(b"content-length:")
     if header_offset > 0:
-        why = (
+        reason = (
             f"a frame announces {len(frame)} bytes, and the next one begins after {header_offset} "
             "of them"
         )
-    return Problem("frame", why, frame)
+    return Problem("frame", reason, frame)
 
 
 def _missing_id_problem(data: bytes) -> Problem:

@@ -15,9 +15,9 @@ class StreamEvent(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """An event that cannot be decoded. `why` names the wrong field, and never contains a secret."""
+    """An event that cannot be decoded. `reason` names the wrong field, and contains no secret."""
 
-    why: str
+    reason: str
 
 
 class ProgressBar(NamedTuple):

@@ -54,7 +54,7 @@ class CallFactory:
         "_call_limit",
         "_call_tool",
         "_dialect",
-        "_has_only_known_methods",
+        "_has_fixed_methods",
         "_limits_each_request",
         "_method_limits",
         "_methods",
@@ -77,7 +77,7 @@ class CallFactory:
         # applies to each request of an operation, not to the whole operation.
         self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods
-        self._has_only_known_methods = dialect.closed
+        self._has_fixed_methods = dialect.has_fixed_methods
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _make_shared_handler(self._call_tool)
         self._tool_request = (
@@ -116,7 +116,7 @@ class CallFactory:
         operation = self._methods.get(method)
         if operation is not None:
             return self._for_operation(operation, method, params, limit, timeout is None)
-        if self._has_only_known_methods:
+        if self._has_fixed_methods:
             method_names = ", ".join(self._dialect.methods)
             raise NotFound(
                 "X1203",

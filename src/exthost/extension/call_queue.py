@@ -350,14 +350,14 @@ class CallQueue:
         if self.waiting:
             self.pump()
 
-    def cancel(self, call: Call, why: str = "cancelled by the caller") -> None:
+    def cancel(self, call: Call, reason: str = "cancelled by the caller") -> None:
         """End a call whose caller is no longer interested. The caller gets no error."""
         if call.ended:
             return
         call.ended = True
         self.waiting.pop(call, None)
         if call.session is not None:
-            call.session.abandon(call, why)
+            call.session.abandon(call, reason)
             self._record_end(call.session)
         self.outcomes.record_unsuccessful(call, "cancelled")
         if self.waiting:

@@ -407,7 +407,7 @@ class TemplateStarter:
             value = json.loads(Path(file).read_bytes())
             self._learned = Learned(
                 _valid_modules(value["modules"]),
-                {str(name): str(why) for name, why in value["refused"].items()},
+                {str(name): str(reason) for name, reason in value["refused"].items()},
                 {str(name): str(module) for name, module in value["reads"].items()},
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -56,7 +56,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         unreadable = None  # it belongs to an earlier request of this call
     help = _LOOK_AT_EXTENSION
     if unreadable is not None:
-        reason = f"its answer is not a message ({unreadable[1].why})"
+        reason = f"its answer is not a message ({unreadable[1].reason})"
         help = "the extension has to answer with a message of its dialect"
     elif session is not None:
         reason = "no answer arrived"

@@ -54,15 +54,15 @@ def connection_spec(
 def _read_command(command: object) -> list[str]:
     """Return the words of a command as strings. Raises UsageError."""
     if isinstance(command, str):
-        why = "a command is a list of words, not a string: there is no shell"
+        reason = "a command is a list of words, not a string: there is no shell"
     elif isinstance(command, bytes) or not isinstance(command, Iterable):
-        why = f"a command is a list of words, not {type(command).__name__}"
+        reason = f"a command is a list of words, not {type(command).__name__}"
     else:
         argv = [str(argument) for argument in command]
         if argv and argv[0].strip():
             return argv
-        why = "the command is empty: its first word must be a program"
-    raise UsageError("X1310", why, help='write ["python3", "ext.py"]')
+        reason = "the command is empty: its first word must be a program"
+    raise UsageError("X1310", reason, help='write ["python3", "ext.py"]')
 
 
 class Connection(OpenedByWith):

@@ -67,25 +67,25 @@ def safe_path(path: str) -> str:
     """Return the normalised path. Raises Refused if it is not a relative path below the folder."""
     parts = PurePosixPath(path).parts
     if path.startswith("/"):
-        why = "it is absolute"
+        reason = "it is absolute"
     elif ".." in parts:
-        why = "it has a .. in it"
+        reason = "it has a .. in it"
     elif not parts:
-        why = "it names no file"
+        reason = "it names no file"
     elif path.endswith(("/", "/.")):
-        why = "it names a folder"
+        reason = "it names a folder"
     elif any(ord(character) < 32 for character in path):
-        why = "it has a control character in it"
+        reason = "it has a control character in it"
     else:
         return str(PurePosixPath(*parts))
-    raise path_refused_error(path, why)
+    raise path_refused_error(path, reason)
 
 
-def path_refused_error(path: str, why: str) -> Refused:
+def path_refused_error(path: str, reason: str) -> Refused:
     """Return the error for a file that must not be written."""
     return Refused(
         "X0320",
-        f"the file {path!r} is refused: {why}",
+        f"the file {path!r} is refused: {reason}",
         help="nothing was written; an extension may write only inside the folder it was given",
     )
 
@@ -189,9 +189,9 @@ def _yaml_format() -> _Format:
     return load, dump
 
 
-def _unusable_file_error(path: str, why: str) -> CallFailed:
+def _unusable_file_error(path: str, reason: str) -> CallFailed:
     return CallFailed(
         "X0721",
-        f"the file {path!r} of its result cannot be written: {why}",
+        f"the file {path!r} of its result cannot be written: {reason}",
         help="nothing was written; without --write the pieces are printed unchanged",
     )

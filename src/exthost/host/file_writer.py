@@ -57,11 +57,11 @@ def write_files(
         for path in files:
             real_path = _resolve(root, path)
             full_path = os.path.join(root, real_path)  # noqa: PTH118 - the root may be "/"
-            why = why_protected(real_path)
+            reason = why_protected(real_path)
             if any(is_at_or_below(full_path, protected) for protected in inner_paths):
-                why = why or "the config uses it"
-            if why and real_path not in normalised_paths:
-                raise _protected_error(path, real_path, why)
+                reason = reason or "the config uses it"
+            if reason and real_path not in normalised_paths:
+                raise _protected_error(path, real_path, reason)
             if real_path in real_paths.values():
                 raise CallFailed(
                     "X0721",
@@ -82,10 +82,10 @@ def write_files(
     return tuple(files)
 
 
-def _protected_error(path: str, real_path: str, why: str) -> Refused:
+def _protected_error(path: str, real_path: str, reason: str) -> Refused:
     return Refused(
         "X0342",
-        f"the file {path!r} is refused: {why}",
+        f"the file {path!r} is refused: {reason}",
         help=f"nothing was written; if you want this file, add --write-protected "
         f"{shlex.quote(real_path)}",
         evidence=Evidence(path=path),

@@ -300,12 +300,15 @@ class Hooks:
             if id in guards:
                 continue
             if any(extension.id == id for extension in self._extensions()):
-                why, fix = f"has no {TOOL_CALL_HOOK} hook that may stop a call", "look at its log"
+                reason, fix = (
+                    f"has no {TOOL_CALL_HOOK} hook that may stop a call",
+                    "look at its log",
+                )
             else:
-                why, fix = "was not found, or is disabled", "install or enable it"
+                reason, fix = "was not found, or is disabled", "install or enable it"
             error = MissingGuard(
                 "X0353",
-                f"[hooks] required names it, and it {why}",
+                f"[hooks] required names it, and it {reason}",
                 extension=id,
                 help=f"{fix}, or take it out of [hooks] required",
             )

@@ -21,7 +21,7 @@ class _Group(NamedTuple):
     """Protected names with one reason: of files, and of folders with everything in them. A name may
     contain *. All are folded by `_fold_name`."""
 
-    why: str
+    reason: str
     files: tuple[str, ...]
     folders: tuple[str, ...]
 
@@ -40,7 +40,7 @@ def why_protected(path: str) -> str:
         if _matches(name, group.files) or any(
             _matches(folder, group.folders) for folder in (*folders, name)
         ):
-            return group.why
+            return group.reason
     return ""
 
 

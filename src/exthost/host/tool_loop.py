@@ -98,10 +98,10 @@ def _read_tool_use(block: Mapping[str, Any], provider: str) -> _ToolUse:
     return _ToolUse(str(id), str(name), input)
 
 
-def _unreadable_error(provider: str, why: str) -> ProtocolViolation:
+def _unreadable_error(provider: str, reason: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0654",
-        f"the provider {provider} requested a tool in a way that cannot be read: {why}",
+        f"the provider {provider} requested a tool in a way that cannot be read: {reason}",
         help="a tool_use block has id, name and input",
     )
 

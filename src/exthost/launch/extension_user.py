@@ -60,10 +60,10 @@ def with_extension_user(
     uid = _allot_user_id(extension, state_root) if support.setpriv else None
     if uid is None:
         if not support.setpriv:
-            why, fix = "this host has no setpriv to change its user", "install it (util-linux)"
+            reason, fix = "this host has no setpriv to change its user", "install it (util-linux)"
         else:
-            why, fix = "the container of this host has no user for it", "map 65536 or more users"
-        return _as_root(extension, view, why, fix)
+            reason, fix = "the container of this host has no user for it", "map 65536 or more users"
+        return _as_root(extension, view, reason, fix)
     # Every user can read the paths of the system.
     system = {mount.path for mount in system_view(network=True).visible_paths}
     folders: set[str] = set()  # those that the user cannot enter
@@ -74,20 +74,22 @@ def with_extension_user(
             if not can_read(mount.path, uid):
                 inaccessible = mount.path
             if inaccessible in ("/", mount.path):
-                why = (
+                reason = (
                     f"its own user {uid} cannot reach {mount.path}: it has no access to "
                     f"{inaccessible}"
                 )
-                return _as_root(extension, view, why, _INSTALL_FOR_ALL)
+                return _as_root(extension, view, reason, _INSTALL_FOR_ALL)
             folders.add(inaccessible)
     if folders:
         for path in command_files:
             if not can_read(path, uid):
-                why = f"its own user {uid} cannot read {path}"
-                return _as_root(extension, view, why, _INSTALL_FOR_ALL)
+                reason = f"its own user {uid} cannot read {path}"
+                return _as_root(extension, view, reason, _INSTALL_FOR_ALL)
         if not can_open_folders():
-            why = f"its own user {uid} has no access to {min(folders)}, and this host cannot mount"
-            return _as_root(extension, view, why, _INSTALL_FOR_ALL)
+            reason = (
+                f"its own user {uid} has no access to {min(folders)}, and this host cannot mount"
+            )
+            return _as_root(extension, view, reason, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):
             raise _not_writable_error(extension, path, path, uid)
@@ -120,23 +122,23 @@ def _allot_user_id(extension: str, state_root: str) -> int | None:
         ) from None
 
 
-def _as_root(extension: str, view: View, why: str, fix: str) -> View:
+def _as_root(extension: str, view: View, reason: str, fix: str) -> View:
     """Return the view for an extension that runs as user 0. Raises Refused if the extension could
-    write any of the host's files. `why` says why it cannot run as its separate user, and `fix` what
-    the operator can do about that."""
+    write any of the host's files. `reason` says why it cannot run as its separate user, and `fix`
+    what the operator can do about that."""
     if not is_kernel_root():  # user 0 of a rootless container
         return view
     if view.writable:
         raise Refused(
             "X0392",
-            f"it would write {view.writable[0]} as root: {why}",
+            f"it would write {view.writable[0]} as root: {reason}",
             extension=extension,
             help=f"{fix}, or remove the :rw grant",
             evidence=Evidence(path=view.writable[0], key="permissions.filesystem"),
         )
     if view.state:
         message = "it has no state folder, since it runs as root: %s; to give it one, %s"
-        _log.warning(f"[%s] {message}", extension, why, fix)
+        _log.warning(f"[%s] {message}", extension, reason, fix)
     return replace(view, state="")
 
 

@@ -389,10 +389,10 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
     full = os.path.abspath(os.path.join(request.cwd, os.path.expanduser(path)))  # noqa: PTH100, PTH111, PTH118
     real_path = os.path.realpath(full)
 
-    def refused_error(code: str, why: str, help: str) -> Refused:
+    def refused_error(code: str, reason: str, help: str) -> Refused:
         return Refused(
             code,
-            f"permissions.filesystem names {path!r}, {why}",
+            f"permissions.filesystem names {path!r}, {reason}",
             extension=request.extension,
             help=help,
             evidence=Evidence(path=full, key="permissions.filesystem"),

@@ -42,11 +42,11 @@ def observer_for_machine(spec: Spec) -> AccessObserver:
     return AccessObserver(observer_filter(machine), observed_calls(machine))
 
 
-def unobservable_error(spec: Spec, why: str) -> Refused:
+def unobservable_error(spec: Spec, reason: str) -> Refused:
     """Return the error for a machine that cannot observe programs."""
     return Refused(
         "X1880",
-        f"its system calls cannot be observed here: {why}",
+        f"its system calls cannot be observed here: {reason}",
         extension=spec.id,
         help="use Linux 5.9 or later without a filter of seccomp(2); otherwise write its "
         "permissions by hand: see docs/howto/sandbox.md",

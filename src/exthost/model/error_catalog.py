@@ -68,9 +68,9 @@ def _parse_entry(code: str, fields: Mapping[str, str]) -> ErrorEntry:
     return ErrorEntry(**fields)
 
 
-def _unusable_entry_error(code: str, why: str) -> UsageError:
+def _unusable_entry_error(code: str, reason: str) -> UsageError:
     return UsageError(
         "X1390",
-        f"the explanation of error {code} cannot be used: {why}",
+        f"the explanation of error {code} cannot be used: {reason}",
         help="correct the table of error codes of the dialect that brings it",
     )

@@ -46,13 +46,13 @@ class Notification(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Bytes from an extension that are not a message of its dialect. `why` is the reason.
+    """Bytes from an extension that are not a message of its dialect, and the reason.
 
     `is_whole` is whether they have the form of a whole message and contain something that the
     notation does not allow, such as NaN in JSON. `data` may be only their beginning."""
 
     data: bytes
-    why: str
+    reason: str
     is_whole: bool = False
 
 

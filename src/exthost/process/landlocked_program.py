@@ -131,8 +131,8 @@ def _fail_call(what: str) -> NoReturn:
     _fail(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
-def _fail(why: str, code: int = 125) -> NoReturn:
-    sys.stderr.write(f"the Landlock sandbox could not be set up: {why}\n")
+def _fail(reason: str, code: int = 125) -> NoReturn:
+    sys.stderr.write(f"the Landlock sandbox could not be set up: {reason}\n")
     sys.exit(code)
 
 

@@ -398,7 +398,7 @@ class Conversation:
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
         if self._is_positional:
             raise failures.not_a_message_error(noise)
-        effects.append(Stray(noise.data, noise.why))
+        effects.append(Stray(noise.data, noise.reason))
         id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
         if id is None or (call := self.pending.get(id)) is None:
             return
@@ -412,24 +412,24 @@ class Conversation:
     def _handle_skipped(self, skipped: Skipped, effects: list[Effect]) -> None:
         """Handle bytes that are not a frame. If they are a reply over the size limit, fail its
         call."""
-        if skipped.why != "too long":
-            effects.append(Stray(skipped.head, skipped.why))
+        if skipped.reason != "too long":
+            effects.append(Stray(skipped.head, skipped.reason))
             return
-        why = f"it sent a message longer than the limit of {self.max_message:,} bytes"
-        effects.append(Count("messages over the size limit", why))
+        reason = f"it sent a message longer than the limit of {self.max_message:,} bytes"
+        effects.append(Count("messages over the size limit", reason))
         id = self._codec.reply_id_in_prefix(skipped.head)
         call = self.pending.get(id) if id is not None else None
         if call is not None:
-            error = failures.reply_too_long_error(why, call.method, skipped.head)
+            error = failures.reply_too_long_error(reason, call.method, skipped.head)
             self._fail_unread(call, error, "its answer was too large", effects)
 
     def _fail_unread(
-        self, call: Call, error: ExthostError, why: str, effects: list[Effect]
+        self, call: Call, error: ExthostError, reason: str, effects: list[Effect]
     ) -> None:
-        """Fail a call whose reply cannot be read. `why` is sent to a stream's sender."""
+        """Fail a call whose reply cannot be read. `reason` is sent to a stream's sender."""
         self.requests.forget(call)
         if call.reply_handler.stream is not None:
-            self._stream_table.leave(call.reply_handler.stream, why, effects)
+            self._stream_table.leave(call.reply_handler.stream, reason, effects)
         effects.append(Failed(call, error))
 
     def _handle_notification(
@@ -474,10 +474,10 @@ class Conversation:
         """Return every open stream."""
         return set() if self._streams is None else self._streams.all()
 
-    def leave(self, stream: StreamQueue, why: str) -> list[Effect]:
+    def leave(self, stream: StreamQueue, reason: str) -> list[Effect]:
         """Close a stream whose consumer has left."""
         effects: list[Effect] = []
-        self._stream_table.leave(stream, why, effects)
+        self._stream_table.leave(stream, reason, effects)
         return effects
 
     def others_wait(self, stream: StreamQueue) -> bool:
@@ -489,14 +489,14 @@ class Conversation:
 
     # -- giving up, ending -------------------------------------------------------------------
 
-    def abandon(self, call: Call, why: str) -> list[Effect]:
+    def abandon(self, call: Call, reason: str) -> list[Effect]:
         """Give up a call. Send the dialect's cancellation, if it has one. In a positional dialect
         end the conversation, because a late reply would match the next call."""
         effects: list[Effect] = []
         was_pending = self.requests.forget(call)
         handler = call.reply_handler
         if handler.stream is not None:
-            self._stream_table.leave(handler.stream, why, effects)
+            self._stream_table.leave(handler.stream, reason, effects)
         if was_pending:
             message: Outgoing | None = None
             if isinstance(handler, GeneratorHandler):
@@ -504,12 +504,12 @@ class Conversation:
                 message = handler.cancel_message
             if self._is_positional:
                 # Now, because the late reply may be in the pipe and must not match another call.
-                cause = failures.GivenUp(self.dialect.name, call.method, why)
+                cause = failures.GivenUp(self.dialect.name, call.method, reason)
                 effects.append(End(cause))
             elif self.phase is not Phase.HANDSHAKE:
                 if message is None and self.dialect.cancel_message is not None:
                     request = Request(call.method, call.params, call.id)
-                    message = self.dialect.cancel_message(request, why)
+                    message = self.dialect.cancel_message(request, reason)
                 if message is not None:
                     effects.append(SendInternal(message))
         return effects

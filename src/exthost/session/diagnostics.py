@@ -247,14 +247,14 @@ class Diagnostics:
         if _log.isEnabledFor(level):
             _log.log(level, "[%s] %s", self.extension, text)
 
-    def stray(self, data: bytes, why: str) -> None:
+    def stray(self, data: bytes, reason: str) -> None:
         """Count and log output that is not a message, usually a print that should go to stderr."""
-        self.stray_reason = why
+        self.stray_reason = reason
         if not self.count(STRAY):
             return
         text = self._shown_text(data.rstrip(b"\r"), "replace")
         details = "" if self.redacts else f": {text}"
-        self.log("stdout", logging.WARNING, f"stray output on stdout ({why}){details}")
+        self.log("stdout", logging.WARNING, f"stray output on stdout ({reason}){details}")
         if self.redacts:
             self.log("stdout", logging.DEBUG, f"the stray output: {text}")
 

@@ -106,10 +106,10 @@ class Notified(NamedTuple):
 
 
 class Stray(NamedTuple):
-    """The child wrote stray output: `data`, which is not a message for the reason `why`."""
+    """The child wrote stray output: `data`, which is not a message, and the reason."""
 
     data: bytes
-    why: str
+    reason: str
 
 
 class Count(NamedTuple):

@@ -86,11 +86,11 @@ class GivenUp(NamedTuple):
 
     dialect: str
     call: str
-    why: str
+    reason: str
 
     def error(self, facts: ChildFacts, method: str) -> ExthostError:
         message = (
-            f"it was ended because {self.call} was given up ({self.why}): "
+            f"it was ended because {self.call} was given up ({self.reason}): "
             f"{self.dialect} answers by order"
         )
         return _gone_error(facts, "X1003", message, "the next call gets a new process")
@@ -170,7 +170,7 @@ EndCause: TypeAlias = (
 
 def _describe_broken(broken: Broken | None) -> str:
     """Return the end of an error message that says which frame the output broke off in."""
-    return f"; {broken.why}" if broken is not None else ""
+    return f"; {broken.reason}" if broken is not None else ""
 
 
 def _gone_error(
@@ -193,7 +193,7 @@ def unreadable_output_error(broken: Broken, dialect: str) -> ProtocolViolation:
     """Return the error for output in which the next frame cannot be found."""
     return ProtocolViolation(
         "X0601",
-        f"its output cannot be read any further: {broken.why}",
+        f"its output cannot be read any further: {broken.reason}",
         help=f"does it speak {dialect}, and nothing else, on its stdout?",
         evidence=_offending_evidence(broken.head),
     )
@@ -203,17 +203,17 @@ def not_a_message_error(noise: Noise) -> ProtocolViolation:
     """Return the error for a frame that is not a message, in a dialect where that is fatal."""
     return ProtocolViolation(
         "X0602",
-        f"it wrote something that is not a message: {noise.why}",
+        f"it wrote something that is not a message: {noise.reason}",
         help="an extension must write nothing but messages to stdout",
         evidence=_offending_evidence(noise.data),
     )
 
 
-def reply_too_long_error(why: str, method: str, head: bytes) -> ProtocolViolation:
+def reply_too_long_error(reason: str, method: str, head: bytes) -> ProtocolViolation:
     """Return the error for a reply over the size limit."""
     return ProtocolViolation(
         "X0603",
-        f"{why}, in answer to {method}",
+        f"{reason}, in answer to {method}",
         help="raise limits.max_message for this extension, or request less",
         evidence=_offending_evidence(head),
     )
@@ -223,7 +223,7 @@ def unreadable_reply_error(noise: Noise, method: str) -> ProtocolViolation:
     """Return the error for a reply that contains something that its notation does not allow."""
     return ProtocolViolation(
         "X0606",
-        f"its answer to {method} cannot be read: {noise.why}",
+        f"its answer to {method} cannot be read: {noise.reason}",
         help="the extension has to answer with a message of its dialect",
         evidence=_offending_evidence(noise.data),
     )

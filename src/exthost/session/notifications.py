@@ -53,8 +53,8 @@ class Notifications:
                     self._publish(kind, version, payload)
             case DialectEvent(kind, payload):
                 self._publish(kind, 1, payload)
-            case Unusable(why):
-                self._diagnostics.count_and_log(why)
+            case Unusable(reason):
+                self._diagnostics.count_and_log(reason)
             case Progress():
                 self._handle_progress(meaning, call)
             case OfferStale():

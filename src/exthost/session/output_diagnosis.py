@@ -103,5 +103,5 @@ def _is_understood(incoming: Incoming, expected_ids: Collection[Id]) -> bool:
 
 def _describe_unfinished(broken: Broken, suffix: bytes | None) -> str:
     if suffix is None:
-        return broken.why.replace("the output ended after", "its output stops after")
+        return broken.reason.replace("the output ended after", "its output stops after")
     return "its output has no newline at the end, so that no message is complete"

@@ -273,13 +273,13 @@ class Session:
 
     # -- giving up ---------------------------------------------------------------------------
 
-    def abandon(self, call: Call, why: str) -> None:
+    def abandon(self, call: Call, reason: str) -> None:
         """Give up a call, and send a cancellation if the dialect has one."""
-        self.drive(self.conversation.abandon, call, why)
+        self.drive(self.conversation.abandon, call, reason)
 
-    def leave_stream(self, stream: StreamQueue, why: str) -> None:
+    def leave_stream(self, stream: StreamQueue, reason: str) -> None:
         """Cancel a stream whose consumer has left."""
-        self.drive(self.conversation.leave, stream, why)
+        self.drive(self.conversation.leave, stream, reason)
 
     def continue_without_reply(self, call: Call) -> None:
         """Continue a call whose optional request got no reply."""

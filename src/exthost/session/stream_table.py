@@ -104,8 +104,8 @@ class StreamTable:
             _log.exception("an event of %s could not be read", method)
             decoded = None
         if decoded is None or isinstance(decoded, Unreadable):
-            why = f" ({decoded.why})" if decoded is not None else ""
-            warning = f"dropped: the event {method} could not be read{why}"
+            reason = f" ({decoded.reason})" if decoded is not None else ""
+            warning = f"dropped: the event {method} could not be read{reason}"
             effects.append(Count("events that could not be read", warning, params))
             return
         effects.append(DeliverEvent(stream, decoded.event, size, decoded.terminal))
@@ -146,10 +146,10 @@ class StreamTable:
         if stream.early_last_event is not None:  # the last event arrived before the acknowledgement
             effects.append([(call, stream.early_last_event[0])])
 
-    def leave(self, stream: StreamQueue, why: str, effects: list[Effect]) -> None:
+    def leave(self, stream: StreamQueue, reason: str, effects: list[Effect]) -> None:
         """Close a stream whose consumer has left, and send a cancellation if the dialect has
         one."""
         if self.close(stream) and stream.kind.cancel is not None:
-            message = stream.kind.cancel(stream.params, why)
+            message = stream.kind.cancel(stream.params, reason)
             if message is not None:
                 effects.append(SendInternal(message))

@@ -86,12 +86,12 @@ class Subscriptions:
         if subscription.refetch_offer:
             self._on_stale_offer()  # a change during the pause was not reported
 
-    def _warn(self, subscription: Subscribe, why: str) -> None:
+    def _warn(self, subscription: Subscribe, reason: str) -> None:
         _log.warning(
             "[%s] %s was %s: its notifications do not come any more",
             self._extension,
             subscription.request.method,
-            why,
+            reason,
         )
 
     def cancel(self) -> None:

@@ -53,7 +53,7 @@ class Skipped(NamedTuple):
     the number of bytes that had come when the framing discarded it.
     """
 
-    why: Literal["too long", "not a frame"]
+    reason: Literal["too long", "not a frame"]
     head: bytes
     size: int
 
@@ -61,7 +61,7 @@ class Skipped(NamedTuple):
 class Broken(NamedTuple):
     """The stream cannot be read any further. `head` shows the bytes that caused it."""
 
-    why: str
+    reason: str
     head: bytes
 
 

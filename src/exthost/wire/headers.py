@@ -111,8 +111,8 @@ class Headers(NoReadBuffer):
             self._break(items, "the headers have no Content-Length", b"")
             return
         if self._length > self._max_bytes:
-            why = f"Content-Length {self._length:,} is over the limit of {self._max_bytes:,}"
-            self._break(items, why, b"")
+            reason = f"Content-Length {self._length:,} is over the limit of {self._max_bytes:,}"
+            self._break(items, reason, b"")
             return
         self._body = bytearray()
         if self._length == 0:
@@ -135,9 +135,9 @@ class Headers(NoReadBuffer):
         self._is_first = self._seen_header = False
         self.read_size = READ_BYTES
 
-    def _break(self, items: list[Item], why: str, head: bytes) -> None:
+    def _break(self, items: list[Item], reason: str, head: bytes) -> None:
         self._broken = True
-        items.append(Broken(why, head[:EVIDENCE_BYTES]))
+        items.append(Broken(reason, head[:EVIDENCE_BYTES]))
 
     def incomplete_head(self) -> bytes:
         return bytes((self._body or b"")[:HEAD_BYTES])
@@ -146,8 +146,10 @@ class Headers(NoReadBuffer):
         if self._broken:
             return None  # `feed` has reported it
         if self._body is not None:
-            why = f"the output ended after {len(self._body):,} of {self._length:,} bytes of a body"
-            return Broken(why, bytes(self._body[:EVIDENCE_BYTES]))
+            reason = (
+                f"the output ended after {len(self._body):,} of {self._length:,} bytes of a body"
+            )
+            return Broken(reason, bytes(self._body[:EVIDENCE_BYTES]))
         if self._line or self._seen_header:
             return Broken("the output ended inside the headers", bytes(self._line))
         return None

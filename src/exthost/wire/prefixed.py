@@ -57,11 +57,11 @@ class Prefixed(NoReadBuffer):
         length = int.from_bytes(self._buffer, "big")
         if length > self._max_bytes:
             self._broken = True
-            why = f"a length of {length:,} bytes is over the limit of {self._max_bytes:,}"
+            reason = f"a length of {length:,} bytes is over the limit of {self._max_bytes:,}"
             if self._buffer.isascii() and self._buffer.decode().isprintable():
                 text = self._buffer.decode()
-                why = f"{why}; these bytes are the text {text!r}: was it printed to stdout?"
-            items.append(Broken(why, bytes(self._buffer)))
+                reason = f"{reason}; these bytes are the text {text!r}: was it printed to stdout?"
+            items.append(Broken(reason, bytes(self._buffer)))
             return
         self._length = length
         self._buffer.clear()
@@ -72,10 +72,10 @@ class Prefixed(NoReadBuffer):
         if self._broken or (self._length is None and not self._buffer):
             return None
         if self._length is None:
-            why = f"the output ended after {len(self._buffer)} of 4 bytes of a length"
+            reason = f"the output ended after {len(self._buffer)} of 4 bytes of a length"
         else:
-            why = f"the output ended after {len(self._buffer):,} of {self._length:,} bytes"
-        return Broken(why, bytes(self._buffer[:EVIDENCE_BYTES]))
+            reason = f"the output ended after {len(self._buffer):,} of {self._length:,} bytes"
+        return Broken(reason, bytes(self._buffer[:EVIDENCE_BYTES]))
 
     def wrap(self, payload: bytes) -> bytes:
         return self.frame_parts(len(payload))[0] + payload

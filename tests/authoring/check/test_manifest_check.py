@@ -23,3 +23,16 @@ def test_a_manifest_that_a_config_names_needs_no_command(tmp_path: Path) -> None
     spec = Spec(id="text", argv=("text",), dialect="roder", manifest_file=str(path))
     outcome = check_manifest(spec).outcome
     assert [finding.message for finding in outcome.findings] == []
+
+
+def test_an_extension_without_a_manifest_is_not_checked() -> None:
+    outcome = check_manifest(Spec(id="text", argv=("text",), dialect="roder")).outcome
+    assert outcome.skipped and outcome.reason == "it has none"
+
+
+def test_a_valid_manifest_is_the_reason_of_the_outcome(tmp_path: Path) -> None:
+    path = tmp_path / "roder-extension.toml"
+    path.write_text(MANIFEST)
+    spec = Spec(id="text", argv=("text",), dialect="roder", manifest_file=str(path))
+    outcome = check_manifest(spec).outcome
+    assert not outcome.skipped and outcome.reason == str(path)

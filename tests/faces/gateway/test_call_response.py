@@ -1,5 +1,6 @@
 """The response to a tool call on HTTP, written to a fake connection."""
 
+import asyncio
 from typing import Any
 
 from exthost.faces.gateway.call_response import CallResponse
@@ -43,3 +44,21 @@ async def test_messages_after_the_reply_are_not_sent() -> None:
     await response.end(REPLY, 200)
     await response.send({"n": 1})
     assert len(connection.sent) == 2  # the start and the body of the response
+
+
+async def test_closing_a_response_without_comments_stops_its_timer() -> None:
+    response = CallResponse(FakeConnection().send)
+    response.close()
+    assert response._timer.cancelled()
+
+
+async def test_closing_a_response_cancels_the_comment_that_is_being_sent() -> None:
+    connection = FakeConnection()
+    response = CallResponse(connection.send)
+    response._timer.cancel()  # the comment is started here, not after its time
+    response._start_comment()
+    response.close()
+    task = response._comment_task
+    assert task is not None
+    await asyncio.wait([task])
+    assert task.cancelled() and connection.sent == []

@@ -125,7 +125,7 @@ _GRANTED = (
 )
 
 
-def _cancel(request: Request, why: str) -> Notification:
+def _cancel(request: Request, reason: str) -> Notification:
     return Notification("$/cancelRequest", {"id": request.id})
 
 

@@ -121,8 +121,8 @@ def _program_text(name: str, dialect: str, language: str) -> str:
         try:
             return _read_text(template).replace("NAME", name)
         except FileNotFoundError:
-            why = f"there is no template in {language} for the {dialect} dialect"
-            raise SdkUsageError(why) from None
+            reason = f"there is no template in {language} for the {dialect} dialect"
+            raise SdkUsageError(reason) from None
     dialect_code = LANGUAGES[language].code[dialect]
     code = {key: value.replace("NAME", name) for key, value in dialect_code.items()}
     return _read_text(template).format(

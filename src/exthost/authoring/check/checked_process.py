@@ -506,12 +506,12 @@ class CheckedProcess:
         known = any(problem.rule in ("utf8", "frame") for problem, _ in self.problems)
         if broken is None or known:
             return None
-        why = broken.why
+        reason = broken.reason
         if self._conversation.framing.suffix is not None:
-            why = (
+            reason = (
                 "its output does not end with a newline (\\n), so its last message is not complete"
             )
-        return Problem("frame", why, broken.head)
+        return Problem("frame", reason, broken.head)
 
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""

@@ -109,8 +109,8 @@ class ConversationChecks:
         """Record that a process ended on its own, unless an earlier one did, and drop it."""
         status = await process.find_own_end()
         if status is not None and not self._ledger.has("stays-alive"):
-            why = f"the process {status} on its own, {process.describe_place()}"
-            self._ledger.add_finding("stays-alive", why, process)
+            reason = f"the process {status} on its own, {process.describe_place()}"
+            self._ledger.add_finding("stays-alive", reason, process)
         await self._drop(process)
 
     async def _record_silence(
@@ -190,10 +190,10 @@ class ConversationChecks:
             times.append(time.perf_counter() - began)
         seconds = median(times)
         if seconds > SLOW_REPLY_SECONDS:
-            why = (
+            reason = (
                 f"{self._ping.method} takes {seconds * 1000:.0f} ms, at the median of {len(times)}"
             )
-            self._ledger.add_finding("speed", why)
+            self._ledger.add_finding("speed", reason)
         self._ledger.mark_checked(
             "speed", reason=f"{self._ping.method} takes {seconds * 1000:.1f} ms"
         )
@@ -227,7 +227,7 @@ class ConversationChecks:
         self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, process: CheckedProcess) -> None:
-        if self.process is None or process.dialect.closed:
+        if self.process is None or process.dialect.has_fixed_methods:
             self._ledger.skip("unknown-method", "the dialect has no way to name a method")
             return
         if not self._conformance.pings:
@@ -240,13 +240,13 @@ class ConversationChecks:
             await self._record_silence("unknown-method", "", silence, process)
         else:
             if not isinstance(answer, Failure):
-                why = f"{UNKNOWN_METHOD} was answered without an error, as if it existed"
-                self._ledger.add_finding("unknown-method", why, process)
+                reason = f"{UNKNOWN_METHOD} was answered without an error, as if it existed"
+                self._ledger.add_finding("unknown-method", reason, process)
             await self._check_still_answers(process, "unknown-method", "after an unknown method")
         self._ledger.mark_checked("unknown-method", time.perf_counter() - began)
 
     async def _check_unknown_tool(self, process: CheckedProcess) -> None:
-        if not self.offer.tools or process.dialect.closed:
+        if not self.offer.tools or process.dialect.has_fixed_methods:
             self._ledger.skip("unknown-tool", "it has no tools")
             return
         if "unknown-tool" not in self._conformance.refused_calls:
@@ -281,8 +281,8 @@ class ConversationChecks:
         except CallFailed:
             await self._check_still_answers(process, rule, f"after a call of {subject}")
         except ProtocolViolation as violation:
-            why = f"{subject}: {violation.message}"
-            self._ledger.add_finding(rule, why, process, fix=_suggest_fix(violation, process))
+            reason = f"{subject}: {violation.message}"
+            self._ledger.add_finding(rule, reason, process, fix=_suggest_fix(violation, process))
         else:
             is_error = process.dialect.result_reader.is_error
             if is_error is None or not is_error(result):
@@ -348,9 +348,9 @@ class ConversationChecks:
             self._check_result(process, name, tool.output_schema, result)
         self._ledger.mark_checked("result", time.perf_counter() - began)
 
-    def _record_tool_failure(self, process: CheckedProcess, name: str, why: str) -> None:
+    def _record_tool_failure(self, process: CheckedProcess, name: str, reason: str) -> None:
         """Record that a tool failed. It may fail, so no rule of the dialect is broken."""
-        self._ledger.add_finding("tool-failure", f"{name} failed: {why[:300]}", process)
+        self._ledger.add_finding("tool-failure", f"{name} failed: {reason[:300]}", process)
         self._ledger.skip("result", f"{name} failed, so there is no result to check")
 
     def _check_result(self, process: CheckedProcess, name: str, schema: Any, result: Any) -> None:
@@ -368,7 +368,7 @@ class ConversationChecks:
         # An unknown method has no effect, whatever its params. But it is of no use here if the
         # extension has already failed to answer it.
         request = self._ping if self._ledger.has("unknown-method") else _UNKNOWN
-        if request is None or process.dialect.closed or not self._conformance.pings:
+        if request is None or process.dialect.has_fixed_methods or not self._conformance.pings:
             self._ledger.skip("large-message", "the dialect has no request for it")
             return
         limit = process.max_message_bytes
@@ -415,12 +415,12 @@ class ConversationChecks:
     async def _check_cancel(self, process: CheckedProcess) -> None:
         make_message = process.dialect.cancel_message
         if make_message is None or self._ping is None:
-            why = (
+            reason = (
                 "message that cancels a call"
                 if make_message is None
                 else "request without an effect"
             )
-            self._ledger.skip("cancel", f"the dialect has no {why}")
+            self._ledger.skip("cancel", f"the dialect has no {reason}")
             return
         began = time.perf_counter()
         data, call = process.prepare_request(self._ping)

@@ -63,8 +63,8 @@ class LifeChecks:
         status = await process.pipes.exits_within(seconds)
         took = time.perf_counter() - began
         if status is None:
-            why = f"its stdin ended {seconds:.0f} s ago, and it still runs ({note})"
-            self._ledger.add_finding(rule, why, process)
+            reason = f"its stdin ended {seconds:.0f} s ago, and it still runs ({note})"
+            self._ledger.add_finding(rule, reason, process)
             self._ledger.mark_checked(rule, took)
             return
         self._ledger.mark_checked(rule, took, f"after {took:.2f} s")
@@ -96,9 +96,11 @@ class LifeChecks:
         if self._ledger.has("orphans"):
             return
         for pid, command in left_by_calls:
-            why = "after the calls of --call it has exited, and a process that it started still"
+            reason = "after the calls of --call it has exited, and a process that it started still"
             fix = "let a tool end the processes that it starts, also when the call fails"
-            self._ledger.add_finding("orphans", f"{why} runs: {command[:200]} (pid {pid})", fix=fix)
+            self._ledger.add_finding(
+                "orphans", f"{reason} runs: {command[:200]} (pid {pid})", fix=fix
+            )
 
     async def _check_orphans_of_start(self) -> None:
         if not survivors.can_look():
@@ -118,8 +120,8 @@ class LifeChecks:
                 self._ledger.skip("orphans", "it did not exit")
                 return
             for pid, command in await survivors.wait_for_survivors(process.pipes.pid, mark):
-                why = f"it has exited, and a process that it started still runs: {command[:200]}"
-                self._ledger.add_finding("orphans", f"{why} (pid {pid})", process)
+                reason = f"it has exited, and a process that it started still runs: {command[:200]}"
+                self._ledger.add_finding("orphans", f"{reason} (pid {pid})", process)
             self._ledger.mark_checked("orphans", time.perf_counter() - began)
         except (NoAnswer, ExthostError) as error:
             self._ledger.skip("orphans", f"it did not start again: {describe_error(error)}")
@@ -150,8 +152,8 @@ class LifeChecks:
         try:
             process, _ = await self._starter.connect(splits=True)
         except (NoAnswer, ExthostError) as error:
-            why = f"the handshake, written byte by byte, fails: {describe_error(error)}"
-            self._ledger.add_finding("split-frame", why, self._starter.latest)
+            reason = f"the handshake, written byte by byte, fails: {describe_error(error)}"
+            self._ledger.add_finding("split-frame", reason, self._starter.latest)
         else:
             await self._starter.release(process)
         self._ledger.mark_checked("split-frame", time.perf_counter() - began)
@@ -163,8 +165,8 @@ class LifeChecks:
         try:
             process, offer = await self._starter.connect()
         except (NoAnswer, ExthostError) as error:
-            why = f"after a kill and a restart, the handshake fails: {describe_error(error)}"
-            self._ledger.add_finding("restart", why, self._starter.latest)
+            reason = f"after a kill and a restart, the handshake fails: {describe_error(error)}"
+            self._ledger.add_finding("restart", reason, self._starter.latest)
             self._ledger.skip("signal", "it did not start again")
             return
         if change := describe_offer_change(first_offer, offer):
@@ -173,8 +175,8 @@ class LifeChecks:
         began = time.perf_counter()
         process.pipes.terminate()
         if await process.pipes.exits_within(self._seconds) is None:
-            why = f"{self._seconds:g} s after SIGTERM it still runs"
-            self._ledger.add_finding("signal", why, process)
+            reason = f"{self._seconds:g} s after SIGTERM it still runs"
+            self._ledger.add_finding("signal", reason, process)
         self._ledger.mark_checked("signal", time.perf_counter() - began)
         await self._starter.release(process)
 

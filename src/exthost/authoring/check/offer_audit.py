@@ -81,8 +81,8 @@ def _input_problems(tool: Tool) -> list[Problem]:
     problems = _schema_problems("input-schema", tool.name, schema)
     if not problems and isinstance(schema, Mapping) and schema.get("type") != "object":
         has = f"it is {schema['type']!r}" if "type" in schema else "there is none"
-        why = f'the schema of {tool.name} must have "type": "object", and {has}'
-        problems.append(Problem("input-schema", why))
+        reason = f'the schema of {tool.name} must have "type": "object", and {has}'
+        problems.append(Problem("input-schema", reason))
     return problems
 
 

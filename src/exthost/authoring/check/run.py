@@ -98,10 +98,10 @@ def record_timeout(
     if start_seconds < seconds / 2:
         ledger.add_finding("time", f"the checks did not finish in {seconds:g} s")
         return
-    why = f"its starts took {start_seconds:.1f} of the {seconds:g} s"
-    ledger.skip("time", f"{why}: raise --timeout")
+    reason = f"its starts took {start_seconds:.1f} of the {seconds:g} s"
+    ledger.skip("time", f"{reason}: raise --timeout")
     fix = "give the checks more time: --timeout 10m; import and connect when first needed"
-    ledger.add_finding("speed", f"{why}, and some checks were not reached", fix=fix)
+    ledger.add_finding("speed", f"{reason}, and some checks were not reached", fix=fix)
 
 
 async def _check(

@@ -95,10 +95,10 @@ def _select_records(records: list[TraceRecord], pid: int) -> Iterator[TraceRecor
             yield record
 
 
-def _no_session_error(recording: Recording, why: str) -> UsageError:
+def _no_session_error(recording: Recording, reason: str) -> UsageError:
     return UsageError(
         "X1388",
-        f"the recording has no session to replay: {why}",
+        f"the recording has no session to replay: {reason}",
         help="begin the trace before the process: use --trace, or exthost restart NAME meanwhile",
         evidence=Evidence(path=recording.path),
     )

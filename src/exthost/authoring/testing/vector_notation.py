@@ -65,7 +65,9 @@ class GarbagePattern:
         """Return whether the item has this type, and a reason that contains this text."""
         if type(item).__name__ != self.type_name:
             return False
-        reason = item.message if isinstance(item, ProtocolViolation) else getattr(item, "why", "")
+        reason = (
+            item.message if isinstance(item, ProtocolViolation) else getattr(item, "reason", "")
+        )
         return self.reason_part in reason
 
     def __str__(self) -> str:

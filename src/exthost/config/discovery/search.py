@@ -184,10 +184,10 @@ def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnos
             return unsearchable_diagnostic(search_path, str(error))
     if len(reasons) == 1:
         return unsearchable_diagnostic(search_path, *reasons.values())
-    why = "; ".join(f"{path}: {why}" for path, why in reasons.items())
+    message = "; ".join(f"{path}: {reason}" for path, reason in reasons.items())
     # The last path is the one in the folder of the config (see `base_folders`), where users expect
     # it; the message lists all paths.
-    return unsearchable_diagnostic(list(reasons)[-1], why)
+    return unsearchable_diagnostic(list(reasons)[-1], message)
 
 
 def _read_hit(

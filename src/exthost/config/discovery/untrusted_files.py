@@ -78,10 +78,10 @@ def describe_os_error(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _unreadable_error(path: str, why: str) -> ManifestError:
+def _unreadable_error(path: str, reason: str) -> ManifestError:
     return ManifestError(
         "X0201",
-        f"cannot be read: {why}",
+        f"cannot be read: {reason}",
         help="check that the file exists, is a regular file, and is readable",
         evidence=Evidence(path=path),
     )

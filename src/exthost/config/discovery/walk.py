@@ -100,13 +100,13 @@ def walk(
     return WalkResult(state.hits, state.diagnostics)
 
 
-def unsearchable_diagnostic(path: str, why: str) -> Diagnostic:
+def unsearchable_diagnostic(path: str, reason: str) -> Diagnostic:
     """Return the diagnostic for a folder, or an entry of a folder, that cannot be read."""
     return Diagnostic(
         level="warning",
         path=path,
         code="X0204",
-        message=f"cannot be searched: {why}",
+        message=f"cannot be searched: {reason}",
         help="check that it exists and is readable, or remove it from the search paths",
     )
 

@@ -73,10 +73,10 @@ def _refuse(request: Request) -> Reply | Failure:
     return Reply(request.id, {}) if request.method == "ping" else method_unknown(request)
 
 
-def _cancel_message(request: Request, why: str) -> Notification | None:
+def _cancel_message(request: Request, reason: str) -> Notification | None:
     if type(request.id) is not int:  # it waits for the host: the server has no open request
         return None
-    return Notification("notifications/cancelled", {"requestId": request.id, "reason": why})
+    return Notification("notifications/cancelled", {"requestId": request.id, "reason": reason})
 
 
 DIALECT = Dialect(

@@ -85,7 +85,7 @@ class _PageCollector:
             self.params = {"cursor": cursor}
 
     def _reason_to_stop(self, cursor: str, page: Any) -> str:
-        """Return why the next page is not requested; "" if it is."""
+        """Return the reason to request no further page; "" for none."""
         if cursor in self._cursors:
             return SAME_PAGE
         try:
@@ -96,10 +96,10 @@ class _PageCollector:
             return TOO_LARGE
         return ENDLESS if len(self._cursors) + 1 >= MAX_PAGES else ""
 
-    def _page_error(self, why: str) -> ProtocolViolation:
+    def _page_error(self, reason: str) -> ProtocolViolation:
         return ProtocolViolation(
             "X0663",
-            f"{self._method}: {why}",
+            f"{self._method}: {reason}",
             help=f"a page is {{{self._member}: […], nextCursor?}}; the last has no nextCursor",
         )
 

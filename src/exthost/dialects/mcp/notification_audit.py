@@ -44,11 +44,11 @@ def audit_notification(
     """Yield the problems of a notification. `request_ids` are the ids of all requests so far, which
     are their progress tokens, too."""
     method = message["method"]
-    for why, fix in _audit(method, message, request_ids):
-        yield Problem("notification-form", f"in {method} {why}", fix=fix)
+    for reason, fix in _audit(method, message, request_ids):
+        yield Problem("notification-form", f"in {method} {reason}", fix=fix)
     if (intended := _find_intended(method)) is not None:
-        why = f"{method} is not a notification of MCP, and is ignored"
-        yield Problem("notification-form", why, fix=f"the notification is called {intended}")
+        reason = f"{method} is not a notification of MCP, and is ignored"
+        yield Problem("notification-form", reason, fix=f"the notification is called {intended}")
 
 
 def _audit(

@@ -50,11 +50,11 @@ def audit_result(method: str, result: Any, earlier: Collection[str]) -> Iterator
     has_handshake = "initialize" in earlier
     if method == "initialize":
         if not isinstance(result.get("protocolVersion"), str):
-            why = f"protocolVersion {_describe(result, 'protocolVersion')} and must be text"
+            reason = f"protocolVersion {_describe(result, 'protocolVersion')} and must be text"
             fix = (
                 'add "protocolVersion" to the result of `initialize`: that of the request, if known'
             )
-            yield Problem("handshake", f"in its reply to initialize {why}", fix=fix)
+            yield Problem("handshake", f"in its reply to initialize {reason}", fix=fix)
         yield from _audit_server_info(result)
         yield from _audit_capabilities(method, result)
     elif method == "server/discover" and isinstance(result.get("supportedVersions"), list):
@@ -71,53 +71,53 @@ def audit_result(method: str, result: Any, earlier: Collection[str]) -> Iterator
 def _audit_server_info(result: dict[str, Any]) -> Iterator[Problem]:
     info = result.get("serverInfo")
     if not isinstance(info, dict):
-        why = f"serverInfo {_describe(result, 'serverInfo')} and must be an object"
+        reason = f"serverInfo {_describe(result, 'serverInfo')} and must be an object"
     else:
         missing = [name for name in ("name", "version") if not isinstance(info.get(name), str)]
         if not missing:
             return
-        why = f"the {missing[0]} of serverInfo {_describe(info, missing[0])} and must be text"
-    yield Problem("handshake", f"in its reply to initialize {why}", fix=_SERVER_INFO_FIX)
+        reason = f"the {missing[0]} of serverInfo {_describe(info, missing[0])} and must be text"
+    yield Problem("handshake", f"in its reply to initialize {reason}", fix=_SERVER_INFO_FIX)
 
 
 def _audit_capabilities(method: str, result: dict[str, Any]) -> Iterator[Problem]:
     if not isinstance(result.get("capabilities"), dict):
-        why = f"capabilities {_describe(result, 'capabilities')} and must be an object"
+        reason = f"capabilities {_describe(result, 'capabilities')} and must be an object"
         fix = _CAPABILITIES_FIX % method
-        yield Problem("handshake", f"in its reply to {method} {why}", fix=fix)
+        yield Problem("handshake", f"in its reply to {method} {reason}", fix=fix)
 
 
 def _audit_tool(tool: dict[str, Any], has_handshake: bool) -> Iterator[Problem]:
     # A schema that is not an object, or whose type is not "object", is a problem in every dialect.
     if tool.get("inputSchema") in (None, {}):
         state = _describe(tool, "inputSchema")
-        why = f'inputSchema of {tool.get("name")!r} {state} and must be of "type": "object"'
-        yield Problem("input-schema", why, fix=_INPUT_SCHEMA_FIX)
+        reason = f'inputSchema of {tool.get("name")!r} {state} and must be of "type": "object"'
+        yield Problem("input-schema", reason, fix=_INPUT_SCHEMA_FIX)
     schema = tool.get("outputSchema")
     if not has_handshake or not isinstance(schema, dict) or schema.get("type") == "object":
         return
     if not schema_problem(schema):  # an invalid schema is a problem in every dialect
         state = f"it is {schema['type']!r}" if "type" in schema else "there is none"
-        why = f'outputSchema of {tool.get("name")!r} must have "type": "object", and {state}'
-        yield Problem("output-schema", why, fix=_OUTPUT_SCHEMA_FIX)
+        reason = f'outputSchema of {tool.get("name")!r} must have "type": "object", and {state}'
+        yield Problem("output-schema", reason, fix=_OUTPUT_SCHEMA_FIX)
 
 
 def _audit_tool_result(result: dict[str, Any], has_handshake: bool) -> Iterator[Problem]:
     if not isinstance(result.get("isError", False), bool):
-        why = f"isError {_describe(result, 'isError')} and must be true or false"
-        yield Problem("result", f"in the result of a tool {why}", fix=_IS_ERROR_FIX)
+        reason = f"isError {_describe(result, 'isError')} and must be true or false"
+        yield Problem("result", f"in the result of a tool {reason}", fix=_IS_ERROR_FIX)
     data = result.get("structuredContent")
     if has_handshake and data is not None and not isinstance(data, dict):
-        why = f"structuredContent {_describe(result, 'structuredContent')} and must be an object"
-        yield Problem("result", f"in the result of a tool {why}", fix=_OUTPUT_SCHEMA_FIX)
+        reason = f"structuredContent {_describe(result, 'structuredContent')} and must be an object"
+        yield Problem("result", f"in the result of a tool {reason}", fix=_OUTPUT_SCHEMA_FIX)
     content = result.get("content")
     if not isinstance(content, list):
-        why = f"content {_describe(result, 'content')} and must be a list"
-        yield Problem("result", f"in the result of a tool {why}", fix=_CONTENT_FIX)
+        reason = f"content {_describe(result, 'content')} and must be a list"
+        yield Problem("result", f"in the result of a tool {reason}", fix=_CONTENT_FIX)
         return
     for position, block in enumerate(content):
-        for why, fix in _audit_block(block):
-            yield Problem("result", f"in block {position} of the content {why}", fix=fix)
+        for reason, fix in _audit_block(block):
+            yield Problem("result", f"in block {position} of the content {reason}", fix=fix)
 
 
 def _audit_block(block: Any) -> Iterator[tuple[str, str]]:

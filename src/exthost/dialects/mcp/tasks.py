@@ -115,10 +115,10 @@ def _read_error(error: Any) -> Failure:
     )
 
 
-def _invalid_task_error(method: str, task: Any, why: str) -> ProtocolViolation:
+def _invalid_task_error(method: str, task: Any, reason: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0664",
-        f"{method} was answered with a task that cannot be read: {why}",
+        f"{method} was answered with a task that cannot be read: {reason}",
         help="a task has a taskId and a status: working, input_required, completed, failed or "
         "cancelled",
         evidence=Evidence(bytes=repr(task)[:_EVIDENCE_CHARACTERS]),

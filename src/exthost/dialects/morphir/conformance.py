@@ -13,9 +13,9 @@ from exthost.model.messages import Id, Request
 def _audit_notification(message: Mapping[str, Any], _: Collection[Id]) -> Iterator[Problem]:
     params = message.get("params")
     if message["method"] == "log" and (not isinstance(params, dict) or "message" not in params):
-        why = "the host drops a log notification without a message"
+        reason = "the host drops a log notification without a message"
         fix = '{"method": "log", "params": {"level": "info", "message": "…"}}'
-        yield Problem("notification-form", why, fix=fix)
+        yield Problem("notification-form", reason, fix=fix)
 
 
 CONFORMANCE = Conformance(

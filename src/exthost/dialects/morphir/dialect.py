@@ -164,10 +164,10 @@ def _parse_tools(capabilities: Any, warnings: list[str]) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def _capabilities_error(why: str, value: Any) -> HandshakeFailed:
+def _capabilities_error(reason: str, value: Any) -> HandshakeFailed:
     return HandshakeFailed(
         "X0503",
-        f"its answer to `capabilities` cannot be used: {why}",
+        f"its answer to `capabilities` cannot be used: {reason}",
         help="answer with a list of {name, description, params_schema?, return_schema?}",
         evidence=Evidence(bytes=jsontext.display_text(value)[:500]),
     )

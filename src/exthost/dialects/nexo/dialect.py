@@ -112,10 +112,10 @@ def _parse_hooks(items: Any, warnings: list[str]) -> tuple[str, ...]:
     return tuple(hooks)
 
 
-def _handshake_error(why: str, value: Any) -> HandshakeFailed:
+def _handshake_error(reason: str, value: Any) -> HandshakeFailed:
     return HandshakeFailed(
         "X0530",
-        f"its answer to `initialize` cannot be used: {why}",
+        f"its answer to `initialize` cannot be used: {reason}",
         help="answer with {server_version?, tools?: [{name, …}], hooks?: [name]}",
         evidence=Evidence(bytes=jsontext.display_text(value)[:500]),
     )

@@ -335,8 +335,8 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
     if required_key not in value:
         place.at(required_key).add_problem(WRONG_VALUE, f"is missing: {kind} needs it")
     if kind != "stdio":
-        why = f"its transport is {kind}: it runs by itself and is not started from here"
-        return _Transport(kind, unrunnable=why)
+        reason = f"its transport is {kind}: it runs by itself and is not started from here"
+        return _Transport(kind, unrunnable=reason)
     return _Transport(kind, (fields.get("command") or "", *(fields.get("args") or ())))
 
 

@@ -124,8 +124,8 @@ def _servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, 
 class JsonMistake(Exception):
     """A `.mcp.json` is invalid, and therefore ignored. `line` is 0 if the line is unknown."""
 
-    def __init__(self, why: str, line: int = 0) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
         self.line = line
 
 

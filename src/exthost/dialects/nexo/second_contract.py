@@ -204,10 +204,10 @@ def _display(value: Any) -> str:
     return repr(value) if type(value) is str else jsontext.display_text(value)[:80]
 
 
-def _handshake_error(why: str, value: Any) -> HandshakeFailed:
+def _handshake_error(reason: str, value: Any) -> HandshakeFailed:
     return HandshakeFailed(
         "X0532",
-        f"its answer to `initialize` cannot be used: {why}",
+        f"its answer to `initialize` cannot be used: {reason}",
         help=f"{_CONTRACT}: answer with {{manifest, server_version, tools?: [{{name, description, "
         "input_schema}]}",
         evidence=Evidence(bytes=jsontext.display_text(value)[:500]),

@@ -363,9 +363,9 @@ def _from_json(value: Any, declared: Any) -> Any:
     return value
 
 
-def _unreadable_error(cls: type[WireObject], why: str) -> ProtocolViolation:
+def _unreadable_error(cls: type[WireObject], reason: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0641",
-        f"it is not valid as {cls.__name__}: {why}",
+        f"it is not valid as {cls.__name__}: {reason}",
         help="the dialect's page shows its required members",
     )

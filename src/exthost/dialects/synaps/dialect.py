@@ -46,13 +46,13 @@ _ID_LIMIT = 2**64
 HOOK_SESSION_VARIABLE = "SYNAPS_HOOK_SESSION_ID"
 
 
-def _not_json(frame: Bytes, why: str) -> Incoming:
+def _not_json(frame: Bytes, reason: str) -> Incoming:
     """Raise ProtocolViolation. A frame that is not JSON ends the session, because it usually means
     that a Content-Length was wrong, and then all later frames are read wrongly."""
     head = bytes(frame[:EVIDENCE_BYTES]).decode("utf-8", "backslashreplace")
     raise ProtocolViolation(
         "X0650",
-        f"the body of a frame is {why}",
+        f"the body of a frame is {reason}",
         help="Content-Length counts the bytes of the body in UTF-8, and nothing may follow them",
         evidence=Evidence(bytes=head),
     )

@@ -182,7 +182,7 @@ def _trim_ids(provider: ProviderOffer) -> ProviderOffer:
     return replace(provider, id=provider.id.strip(), models=models)
 
 
-def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
+def _invalid_reply_error(reason: str, value: Any) -> HandshakeFailed:
     """Return the error for a reply with a missing field or a field of the wrong type. `value` is
     the object with that field."""
     try:
@@ -191,7 +191,7 @@ def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
         excerpt = ""
     return HandshakeFailed(
         "X0550",
-        f"its reply to `initialize` cannot be used: {why}",
+        f"its reply to `initialize` cannot be used: {reason}",
         help="reply with {protocol_version: 1, capabilities?: {tools?, providers?, …}}",
         evidence=Evidence(bytes=excerpt),
     )
@@ -309,8 +309,10 @@ def _check_tools(tools: tuple[Tool, ...]) -> None:
     names: set[str] = set()
     for tool in tools:
         name = tool.name
-        if why := find_id_problem(name):
-            raise _refused_error("X0552", f"the tool {_quote(name)} cannot have that name: {why}")
+        if reason := find_id_problem(name):
+            raise _refused_error(
+                "X0552", f"the tool {_quote(name)} cannot have that name: {reason}"
+            )
         if name in names:
             raise _refused_error("X0552", f"it registers the tool {name!r} twice")
         names.add(name)
@@ -322,8 +324,8 @@ def _check_tools(tools: tuple[Tool, ...]) -> None:
 
 def _check_provider(provider: ProviderOffer) -> None:
     subject = f"the provider {_quote(provider.id)}"
-    if why := find_id_problem(provider.id):
-        raise _refused_error("X0553", f"{subject} cannot have that id: {why}")
+    if reason := find_id_problem(provider.id):
+        raise _refused_error("X0553", f"{subject} cannot have that id: {reason}")
     if not _PROVIDER_ID.fullmatch(provider.id):
         raise _refused_error(
             "X0553", f"{subject} cannot have that id: only a-z, 0-9, _ and - are allowed"
@@ -336,8 +338,8 @@ def _check_provider(provider: ProviderOffer) -> None:
         raise _refused_error("X0553", f"{subject} has no models")
     ids: set[str] = set()
     for model in provider.models:
-        if why := find_id_problem(model.id):
-            raise _refused_error("X0553", f"{subject} has a model {_quote(model.id)}: {why}")
+        if reason := find_id_problem(model.id):
+            raise _refused_error("X0553", f"{subject} has a model {_quote(model.id)}: {reason}")
         if model.id in ids:
             raise _refused_error("X0553", f"{subject} has the model {model.id!r} twice")
         ids.add(model.id)

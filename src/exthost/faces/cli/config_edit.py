@@ -95,10 +95,10 @@ def uneditable_error(path: Path, id: str, edit: Edit) -> UsageError:
     file of this kind. `id` is the id of the extension."""
     suffix = ".yaml" if path.suffix == ".yml" else path.suffix
     advice = _HELP_BY_SUFFIX.get(suffix, {}).get(edit) or _HELP_BY_SUFFIX[""][edit]
-    why = "is JSON, which" if suffix == ".json" else "is written in a way that"
+    reason = "is JSON, which" if suffix == ".json" else "is written in a way that"
     return UsageError(
         "X1327",
-        f"{path} {why} cannot be changed from here",
+        f"{path} {reason} cannot be changed from here",
         extension=id,
         help=advice.replace('"NAME"', json.dumps(id, ensure_ascii=False)),
         evidence=Evidence(path=str(path)),

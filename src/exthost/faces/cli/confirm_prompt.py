@@ -63,9 +63,9 @@ def _ask_on_terminal(confirmation: Confirmation, seconds: float | None = None) -
     return answer.strip().lower() in ("y", "yes")
 
 
-def _no_person_error(why: str) -> Refused:
+def _no_person_error(reason: str) -> Refused:
     help = "call it from a shell in the foreground of a terminal, or agree with --yes"
-    return Refused("X0354", why, help=help)
+    return Refused("X0354", reason, help=help)
 
 
 def _first_line(confirmation: Confirmation) -> str:

@@ -281,8 +281,8 @@ def _admission_findings(
     sandbox = describe_sandbox(spec)
     if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
         result = cgroups.find_base().result
-        why = result.reason or "its group lacks a controller"
-        message = f"a watchdog adds up its memory, because no cgroup can limit it: {why}"
+        reason = result.reason or "its group lacks a controller"
+        message = f"a watchdog adds up its memory, because no cgroup can limit it: {reason}"
         findings.append(DoctorFinding("info", spec.id, spec.origin, message, result.fix))
     if lines := format_paths(sandbox):
         message = f"its sandbox shows it {plural(len(lines), 'path')}"

@@ -42,10 +42,10 @@ def fix_machine(args: Args, root: str = "/") -> int:
     )
     if result.returncode:
         file.unlink()
-        why = (result.stderr.strip().splitlines() or ["no message"])[-1]
+        reason = (result.stderr.strip().splitlines() or ["no message"])[-1]
         raise UsageError(
             "X1887",
-            f"AppArmor did not load the profile: {why}",
+            f"AppArmor did not load the profile: {reason}",
             help="nothing was changed; report this, with the version of apparmor_parser",
         )
     report["installed"] = True

@@ -10,8 +10,8 @@ def event_line(event: Any) -> str:
     if isinstance(event, LogLine):
         return f"[{event.extension}] {event.text}"
     if isinstance(event, StateChanged):
-        why = f" ({event.reason})" if event.reason else ""
-        return f"{event.extension}: {event.after}{why}"
+        reason = f" ({event.reason})" if event.reason else ""
+        return f"{event.extension}: {event.after}{reason}"
     if isinstance(event, Exited):
         place = f" on node {event.node}" if event.node else ""
         return f"{event.extension}: process {event.pid}{place} {event.status}"

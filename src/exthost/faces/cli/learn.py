@@ -306,7 +306,7 @@ def _tier_lines(tier: Tier, result: _Learning) -> list[str]:
     if tier is Tier.DATA:
         entries = written_entries(result.spec, result.proposal)
         reasons = [grant.reason for grant in result.proposal.grants]
-        return [f'"{entry}": {why}' for entry, why in zip(entries, reasons, strict=True)] or [
+        return [f'"{entry}": {reason}' for entry, reason in zip(entries, reasons, strict=True)] or [
             "none"
         ]
     if tier is Tier.SECRETS:

@@ -28,8 +28,8 @@ def _record_text(record: TraceRecord) -> str:
         data: Any = record.data if isinstance(record.data, dict) else {}
         match record.kind:
             case "state":
-                why = f" ({record.text})" if record.text else ""
-                return f"{data.get('before')} → {data.get('after')}{why}"
+                reason = f" ({record.text})" if record.text else ""
+                return f"{data.get('before')} → {data.get('after')}{reason}"
             case "spawned":
                 return f"process {record.pid} started"
             case "exited":

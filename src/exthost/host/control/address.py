@@ -36,17 +36,17 @@ def make_private_folder(folder: Path) -> None:
         if is_own_folder(folder):
             folder.chmod(_PRIVATE_MODE)
             return
-        why = "it is not a folder of this user's"
+        reason = "it is not a folder of this user's"
     except OSError as error:
-        why = error.strerror or str(error)
-    raise unusable_folder_error(folder, why)
+        reason = error.strerror or str(error)
+    raise unusable_folder_error(folder, reason)
 
 
-def unusable_folder_error(folder: Path, why: str) -> Refused:
+def unusable_folder_error(folder: Path, reason: str) -> Refused:
     """Return the error for a folder in which the host cannot have its socket or its locks."""
     return Refused(
         "X0375",
-        f"{folder} cannot be used as a private folder of this user: {why}",
+        f"{folder} cannot be used as a private folder of this user: {reason}",
         help="set XDG_RUNTIME_DIR or EXTHOST_HOME to a folder of your own",
         evidence=Evidence(path=str(folder)),
     )

@@ -115,10 +115,10 @@ def read_answer(item: Item) -> Mapping[str, Any] | None:
         return None
 
 
-def _invalid_request_error(why: str) -> UsageError:
+def _invalid_request_error(reason: str) -> UsageError:
     return UsageError(
         "X1376",
-        f"the host does not understand this request: {why}",
+        f"the host does not understand this request: {reason}",
         help="client and host may be of different versions: exthost --version",
     )
 

@@ -66,7 +66,7 @@ class SessionTrace:
         size = getattr(item, "size", 0) if isinstance(item, Skipped | Broken) else len(item)
         if isinstance(message, (Skipped, Broken)):
             text = message.head.decode("utf-8", "replace")
-            self._add("skipped", "received", size, data=message.why, text=text)
+            self._add("skipped", "received", size, data=message.reason, text=text)
         else:
             self._record("received", message, size, call)
 
@@ -85,9 +85,9 @@ class SessionTrace:
                     error["data"] = data
                 method = self._find_method(direction, id, call)
                 self._add("failure", direction, size, id, call, method, error)
-            case Noise(data, why):
+            case Noise(data, reason):
                 text = data.decode("utf-8", "replace")
-                self._add("noise", direction, size, data=why, text=text)
+                self._add("noise", direction, size, data=reason, text=text)
             case Reply(id, result):
                 method = self._find_method(direction, id, call)
                 self._add("reply", direction, size, id, call, method, result)

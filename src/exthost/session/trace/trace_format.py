@@ -101,8 +101,8 @@ def _parse_line(line: bytes, path: str, number: int) -> dict[str, Any]:
         data = jsontext.decode(line)
     except jsontext.NotJson as error:
         if number > 1 and not line.endswith(b"\n"):
-            why = "the last line is cut: it was not written whole"
-            raise _unreadable_error(path, number, why) from None
+            reason = "the last line is cut: it was not written whole"
+            raise _unreadable_error(path, number, reason) from None
         raise _unreadable_error(path, number, str(error)) from None
     if not isinstance(data, dict):
         raise _unreadable_error(path, number, "a line is a JSON object")
@@ -126,10 +126,10 @@ def _read_header(data: Mapping[str, Any], path: str, number: int) -> tuple[str, 
     return extension, dialect
 
 
-def _unreadable_error(path: str, number: int, why: str) -> UsageError:
+def _unreadable_error(path: str, number: int, reason: str) -> UsageError:
     return UsageError(
         "X1384",
-        f"this is not a recording that can be read: line {number}: {why}",
+        f"this is not a recording that can be read: line {number}: {reason}",
         help="record with exthost trace --save FILE, or with --trace FILE; remove a cut last line "
         "to use what is before it",
         evidence=Evidence(path=path, line=number),

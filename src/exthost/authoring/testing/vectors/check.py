@@ -111,7 +111,7 @@ def _check_read(vector: Vector) -> None:
         _assert_read(reading, [data + data], "two in one read", times=2)
     for chunks in ([data], [data[:7], data[7:]]):
         received, end = reading.read(chunks)
-        reason, expected = "" if end is None else end.why, vector.fields.get("end", "")
+        reason, expected = "" if end is None else end.reason, vector.fields.get("end", "")
         assert expected in reason and bool(expected) == bool(reason), f"the end: {reason}"
         if "answers" in vector.fields:
             ids = [reading.skipped_reply_id(item) for item in received if isinstance(item, Skipped)]
@@ -205,7 +205,7 @@ def describe_meaning(vector: Vector) -> str:
     reader = vector.dialect.notifications.get(notification.method)
     meaning = reader(notification.params) if reader is not None else None
     if isinstance(meaning, Unusable):
-        return f"Unusable {meaning.why}"
+        return f"Unusable {meaning.reason}"
     if isinstance(meaning, Progress):
         return f"Progress {list(meaning)}"
     if isinstance(meaning, Log):

@@ -116,7 +116,7 @@ class ScriptPlayer:
         elif verb == "exit":
             broken = self.conversation.framing.end()
             self.conversation.end()
-            self._outcomes.append(ExtensionExited("" if broken is None else broken.why))
+            self._outcomes.append(ExtensionExited("" if broken is None else broken.reason))
         elif verb == "silence":
             handler = call.reply_handler
             if isinstance(handler, GeneratorHandler) and handler.is_optional:

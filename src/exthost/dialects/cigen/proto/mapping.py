@@ -96,11 +96,11 @@ def fields(kind: type[Message], params: Any) -> dict[str, Any]:
     return dict(params)
 
 
-def invalid_params_error(name: str, why: str) -> UsageError:
+def invalid_params_error(name: str, reason: str) -> UsageError:
     """Return the error for params that cannot be sent as the message `name`."""
     return UsageError(
         "X1320",
-        f"this cannot be sent as a {name}: {why}",
+        f"this cannot be sent as a {name}: {reason}",
         help="it was not sent; the fields of each message are in plugin.proto",
     )
 

@@ -1,0 +1,182 @@
+"""The relays of an agent between pipes and streams, with real pipes and a connection that sends
+nothing."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from exthost.cluster.agent_process import _LARGE_READ_BYTES, _READ_BYTES, PipeReader, PipeWriter
+from exthost.cluster.link import MAX_UNSENT_BYTES, Link
+from exthost.cluster.multiplexer import CONSUME_BYTES
+from exthost.cluster.poller import Poller
+from tests.cluster.fake_link import FakeLink
+
+STREAM = 5
+
+
+@pytest.fixture
+def poller() -> Iterator[Poller]:
+    poller = Poller()
+    yield poller
+    poller.close()
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Both ends of a pipe. Those that neither the relay nor the test has closed are closed here."""
+    ends = os.pipe()
+    os.set_blocking(ends[0], False)
+    inode = os.fstat(ends[0]).st_ino
+    yield ends
+    for fd in ends:
+        with contextlib.suppress(OSError):
+            if os.fstat(fd).st_ino == inode:  # else the number has another file by now
+                os.close(fd)
+
+
+def make_writer(poller: Poller, pipe: tuple[int, int]) -> tuple[PipeWriter, FakeLink]:
+    link = FakeLink()
+    writer = PipeWriter(cast(Link, link), STREAM, poller, pipe[1])
+    link.performed.clear()
+    return writer, link
+
+
+def state_of(reader: PipeReader) -> str:
+    return "ended" if reader.has_ended else "paused" if reader.is_paused else "reading"
+
+
+def make_reader(poller: Poller, pipe: tuple[int, int]) -> tuple[PipeReader, FakeLink]:
+    link = FakeLink()
+    link.multiplexer.credits[STREAM] = 2**20
+    reader = PipeReader(cast(Link, link), STREAM, poller, pipe[0])
+    link.performed.clear()
+    return reader, link
+
+
+def test_data_that_fits_is_written_at_once_and_the_end_closes_the_pipe(
+    poller: Poller, pipe: tuple[int, int]
+) -> None:
+    writer, link = make_writer(poller, pipe)
+    writer.feed(b"abc")
+    assert os.read(pipe[0], 9) == b"abc" and link.performed == []
+    writer.end()
+    assert os.read(pipe[0], 9) == b""
+    writer.feed(b"late")
+    writer.close()
+    assert link.performed == []
+
+
+def test_data_that_does_not_fit_is_written_when_the_pipe_has_room(
+    poller: Poller, pipe: tuple[int, int]
+) -> None:
+    writer, link = make_writer(poller, pipe)
+    data = os.urandom(3 * 2**20)
+    writer.feed(data)
+    writer.feed(b"more")
+    assert ("widen", STREAM) in link.performed
+    writer.end()
+    received = b""
+    while len(received) < len(data) + 4:
+        received += os.read(pipe[0], 2**20)
+        poller.wait(0)
+    assert received == data + b"more"
+    assert os.read(pipe[0], 9) == b""
+    consumed = sum(item[2] for item in link.performed if item[0] == "consume")
+    assert len(received) - CONSUME_BYTES < consumed <= len(received)
+    assert [item[0] for item in link.performed].count("widen") == 1
+
+
+def test_the_stream_is_reset_if_nothing_reads_the_pipe(
+    poller: Poller, pipe: tuple[int, int]
+) -> None:
+    writer, link = make_writer(poller, pipe)
+    os.close(pipe[0])
+    writer.feed(b"abc")
+    assert link.performed == [("reset", STREAM)]
+
+
+def test_a_pipe_with_a_backlog_can_be_closed(poller: Poller, pipe: tuple[int, int]) -> None:
+    writer, _ = make_writer(poller, pipe)
+    writer.feed(bytes(3 * 2**20))
+    writer.close()
+    assert not poller._callbacks
+
+
+def test_output_is_sent_and_the_end_of_the_pipe_ends_the_stream(
+    poller: Poller, pipe: tuple[int, int]
+) -> None:
+    reader, link = make_reader(poller, pipe)
+    assert not reader.read() and state_of(reader) == "reading"
+    os.write(pipe[1], b"abc")
+    assert reader.read() and link.sent == b"abc"
+    os.close(pipe[1])
+    assert not reader.read()
+    assert state_of(reader) == "ended" and not reader.is_paused
+    assert link.performed == [("end", STREAM)]
+    reader.close()
+    reader.resume()
+    assert not reader.read() and link.performed == [("end", STREAM)]
+
+
+@pytest.mark.parametrize(("credit", "unsent"), [(0, 0), (9, MAX_UNSENT_BYTES)])
+def test_a_reader_without_credit_or_room_pauses_until_it_is_resumed(
+    poller: Poller, pipe: tuple[int, int], credit: int, unsent: int
+) -> None:
+    reader, link = make_reader(poller, pipe)
+    os.write(pipe[1], b"abc")
+    link.multiplexer.credits[STREAM], link.unsent_bytes = credit, unsent
+    assert not reader.read() and state_of(reader) == "paused" and link.sent == b""
+    link.multiplexer.credits[STREAM], link.unsent_bytes = 2, MAX_UNSENT_BYTES - 1
+    reader.resume()
+    reader.resume()
+    assert state_of(reader) == "reading"
+    poller.wait(0)
+    assert link.sent == b"ab"  # no more than the credit
+    reader.close()
+
+
+def test_a_full_read_makes_the_next_reads_larger(poller: Poller, pipe: tuple[int, int]) -> None:
+    reader, _ = make_reader(poller, pipe)
+    os.write(pipe[1], bytes(_READ_BYTES - 1))
+    reader.read()
+    assert reader._read_bytes == _READ_BYTES
+    os.write(pipe[1], bytes(_READ_BYTES))
+    reader.read()
+    assert reader._read_bytes == _LARGE_READ_BYTES
+    reader.close()
+
+
+def test_each_descriptor_calls_its_own_function(poller: Poller, pipe: tuple[int, int]) -> None:
+    calls: list[str] = []
+    poller.on_readable(pipe[0], lambda: calls.append("readable"))
+    poller.wait(0)
+    assert calls == []
+    poller.on_writable(pipe[1], lambda: calls.append("writable"))
+    poller.wait(0)
+    assert calls == ["writable"]
+    poller.forget(pipe[1])
+    os.write(pipe[1], b"a")
+    poller.wait(0)
+    assert calls == ["writable", "readable"]
+    poller.forget(pipe[0])
+
+
+def test_a_socket_can_be_watched_for_both_directions(poller: Poller) -> None:
+    first, second = socket.socketpair()
+    with first, second:
+        calls: list[str] = []
+        poller.on_readable(first.fileno(), lambda: calls.append("readable"))
+        poller.watch_writable(first.fileno(), True, lambda: calls.append("writable"))
+        poller.wait(0)
+        assert calls == ["writable"]
+        second.send(b"a")
+        poller.wait(0)
+        assert calls == ["writable"] * 2 + ["readable"]
+        poller.watch_writable(first.fileno(), False, lambda: calls.append("writable"))
+        poller.wait(0)
+        assert calls == ["writable"] * 2 + ["readable"] * 2
+        poller.forget(first.fileno())

@@ -1,0 +1,92 @@
+"""The states of a process on a node, with messages that the test makes up instead of an agent."""
+
+import asyncio
+import signal
+from typing import Any, cast
+
+from exthost.cluster.link import Link
+from exthost.cluster.messages import KILL, encode_exit
+from exthost.cluster.remote_child import RemoteChild
+from exthost.process.exit_status import ExitStatus
+from tests.cluster.fake_link import FakeLink
+
+NUMBER = 4
+EXITED = ExitStatus(3, None)
+
+
+class MessageLink(FakeLink):
+    """Records the messages to the agent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[tuple[int, Any]] = []
+
+    def send_message(self, number: int, message: Any) -> None:
+        self.messages.append((number, message))
+
+
+def make_child() -> tuple[RemoteChild, MessageLink]:
+    link = MessageLink()
+    loop = asyncio.get_running_loop()
+    child = RemoteChild(cast(Link, link), NUMBER, node="n", argv=("x",), cwd="/", loop=loop)
+    return child, link
+
+
+async def test_an_exit_is_reported_once_and_ends_the_streams() -> None:
+    child, _ = make_child()
+    exits: list[ExitStatus | None] = []
+    child.watch_exit(asyncio.get_running_loop(), lambda: exits.append(child.poll_exit()))
+    child.on_message({"usage": 1})
+    await asyncio.sleep(0)
+    assert exits == [] and child.poll_exit() is None
+    child.on_message(encode_exit(EXITED))
+    child.lose("a later loss changes nothing")
+    await asyncio.sleep(0)
+    assert exits == [EXITED]
+    assert child.stdin.is_broken and child.stdout.is_ended and child.stderr.is_ended
+
+
+async def test_the_exit_of_an_ended_process_is_reported_to_a_late_watcher() -> None:
+    child, _ = make_child()
+    child.lose("gone")
+    exited = asyncio.Event()
+    child.watch_exit(asyncio.get_running_loop(), exited.set)
+    await asyncio.wait_for(exited.wait(), 30)
+    status = child.poll_exit()
+    assert status is not None and status.lost == "gone"
+
+
+async def test_draining_is_reported_once_to_an_early_or_a_late_listener() -> None:
+    reports: list[str] = []
+    child, _ = make_child()
+    child.on_node_draining(lambda: reports.append("early"))
+    assert reports == []
+    child.report_node_draining()
+    child.report_node_draining()
+    child.on_node_draining(lambda: reports.append("late"))
+    assert reports == ["early", "late"]
+    child, _ = make_child()
+    child.report_node_draining()  # without a listener
+    assert child.is_node_draining
+
+
+async def test_a_second_kill_does_not_wait_for_the_agent() -> None:
+    child, link = make_child()
+    child.terminate()
+    child.kill()
+    assert child.poll_exit() is None
+    child.kill()
+    status = child.poll_exit()
+    assert status is not None and "node n did not report the end" in status.lost
+    assert link.messages == [(NUMBER, {"signal": signal.SIGTERM}), (NUMBER, KILL), (NUMBER, KILL)]
+
+
+async def test_a_process_is_released_once() -> None:
+    releases: list[str] = []
+    child, _ = make_child()
+    child.reap()  # nobody waits for the release
+    child, _ = make_child()
+    child.on_released = lambda: releases.append("released")
+    child.reap()
+    child.reap()
+    assert releases == ["released"]

@@ -1,0 +1,54 @@
+"""The options and limits of a dialect in a config."""
+
+from typing import Any
+
+import pytest
+
+from exthost.config.options import check_limits, check_options
+from exthost.dialects.find import find_dialect
+from exthost.model.documents.problems import Place, Problems
+from exthost.model.spec import Limits
+
+CIGEN_BYTES = find_dialect("cigen").traits.largest_message or 0
+
+
+@pytest.mark.parametrize(
+    ("dialect", "options", "key"),
+    [
+        ("mcp", None, ""),
+        ("mcp", {"host_version": "1"}, ""),
+        ("mcp", {"host_version": 1}, "host_version"),
+        ("mcp", {"log_level": "debug"}, ""),
+        ("mcp", {"plan": {}}, "plan"),
+        ("morphir", {"unknown": 1}, "unknown"),
+        # A dialect that is not installed declares no options.
+        ("missing", {"unknown": 1}, ""),
+        # Without a dialect, the options of all dialects are known, and no other is reported.
+        ("", {"unknown": 1}, ""),
+        ("", {"log_level": "debug"}, ""),
+        ("", {"host_version": 1}, "host_version"),
+    ],
+)
+def test_a_wrong_option_is_a_problem(dialect: str, options: Any, key: str) -> None:
+    problems = Problems()
+    check_options(options, Place(problems), dialect)
+    assert [problem.path for problem in problems.items] == ([(key,)] if key else [])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "max_message", "is_problem"),
+    [
+        ("cigen", CIGEN_BYTES, False),
+        ("cigen", CIGEN_BYTES + 1, True),
+        ("cigen", None, False),
+        ("mcp", CIGEN_BYTES + 1, False),
+        ("missing", CIGEN_BYTES + 1, False),
+        ("", CIGEN_BYTES + 1, False),
+    ],
+)
+def test_messages_cannot_be_larger_than_the_dialect_allows(
+    dialect: str, max_message: int | None, is_problem: bool
+) -> None:
+    problems = Problems()
+    check_limits(Limits(max_message=max_message), Place(problems), dialect)
+    assert bool(problems.items) == is_problem

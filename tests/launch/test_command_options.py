@@ -1,0 +1,66 @@
+"""Options of known programs are separated from the other arguments."""
+
+from dataclasses import replace
+
+import pytest
+
+from exthost.launch.command_options import UnknownOption, split_options
+from exthost.launch.known_programs import OptionSyntax
+
+SYNTAX = OptionSyntax(
+    flags=frozenset(["-a", "-b", "--all"]),
+    values=frozenset(["-v", "--value", "+o"]),
+    prefixes=("-X",),
+    last=frozenset(["-c"]),
+    joined=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "rest"),
+    [
+        ("", [], ""),
+        ("x -a", [], "x -a"),
+        ("-a x", [("-a", "")], "x"),
+        ("-ab x", [("-a", ""), ("-b", "")], "x"),
+        ("-v 1 x", [("-v", "1")], "x"),
+        ("-v1 x", [("-v", "1")], "x"),
+        ("-av 1 x", [("-a", ""), ("-v", "1")], "x"),
+        ("+o 1 x", [("+o", "1")], "x"),
+        ("--all x", [("--all", "")], "x"),
+        ("--all=yes x", [("--all", "yes")], "x"),
+        ("--value 1 x", [("--value", "1")], "x"),
+        ("--value=1 x", [("--value", "1")], "x"),
+        ("-a -- -b x", [("-a", "")], "-b x"),
+        ("- x", [], "- x"),
+        ("-c text -a", [("-c", "text")], "-a"),
+        ("-ac text -a", [("-a", ""), ("-c", "text")], "-a"),
+    ],
+)
+def test_options_are_separated_from_the_rest(
+    arguments: str, options: list[tuple[str, str]], rest: str
+) -> None:
+    assert split_options(arguments.split(), SYNTAX, "tool") == (options, rest.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("-z", "the option -z of tool is not known"),
+        ("-az", "the option -az of tool is not known"),
+        ("--other=1", "the option --other=1 of tool is not known"),
+        ("-v", "the option -v of tool has no value"),
+        ("-av", "the option -v of tool has no value"),
+        ("-c", "the option -c of tool has no value"),
+    ],
+)
+def test_an_option_that_cannot_be_read_is_an_error(arguments: str, message: str) -> None:
+    with pytest.raises(UnknownOption, match=message):
+        split_options(arguments.split(), SYNTAX, "tool")
+
+
+def test_a_program_without_joined_letters_has_options_of_several_letters() -> None:
+    syntax = replace(SYNTAX, joined=False)
+    assert split_options(["-Xmx1g", "x"], syntax, "java") == ([("-X", "mx1g")], ["x"])
+    with pytest.raises(UnknownOption, match="the option -ab of java is not known"):
+        split_options(["-ab"], syntax, "java")

@@ -1,0 +1,129 @@
+"""How two records of a lock differ, and how a difference is reported."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+
+from exthost.model.lock_record import (
+    _VALUES,
+    LockChange,
+    LockRecord,
+    Severity,
+    compare_offer,
+    compare_start,
+    judge_tools,
+    record_tool,
+)
+from exthost.model.offer import Offer, Tool
+
+Kind = Literal["new", "gone", "changed"]
+
+
+def make_record(name: str, value: Any) -> LockRecord:
+    return replace(LockRecord(), **{name: value})
+
+
+@pytest.mark.parametrize("name", [name for name in _VALUES if name != "command"])
+@pytest.mark.parametrize(
+    ("before", "after", "kind"), [("a", "b", "changed"), ("", "b", "new"), ("a", "", "gone")]
+)
+def test_each_value_is_compared_before_a_start(
+    name: str, before: str, after: str, kind: Kind
+) -> None:
+    locked, now = make_record(name, before), make_record(name, after)
+    expected = LockChange(_VALUES[name], (name,), kind, before, after)
+    assert compare_start(locked, now, "linux") == [expected]
+    assert compare_start(locked, locked, "linux") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"), [("a", "b", "changed"), ("", "b", "new"), ("a", "", "gone")]
+)
+def test_compiled_files_of_one_platform_are_compared(before: str, after: str, kind: Kind) -> None:
+    locked = LockRecord(compiled={"linux": before, "other": "x"})
+    now = LockRecord(compiled={"linux": after, "other": "y"})
+    expected = LockChange(Severity.PROGRAM, ("compiled", "linux"), kind, before, after)
+    assert compare_start(locked, now, "linux") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("permissions", Severity.PERMISSION),
+        ("variables", Severity.VARIABLE),
+        ("limits", Severity.LESS),
+    ],
+)
+def test_new_items_matter_more_than_items_that_are_gone(name: str, severity: Severity) -> None:
+    locked, now = make_record(name, ("a",)), make_record(name, ("b",))
+    assert compare_start(locked, now, "linux") == sorted(
+        [
+            LockChange(severity, (name,), "new", "", "b"),
+            LockChange(Severity.LESS, (name,), "gone", "a"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"), [("a", "b", "changed"), ("", "b", "new"), ("a", "", "gone")]
+)
+def test_instructions_are_compared_after_the_handshake(before: str, after: str, kind: Kind) -> None:
+    offer = Offer(extra={"instructions": after})
+    expected = LockChange(Severity.DESCRIPTION, ("instructions",), kind, before, after)
+    assert compare_offer(LockRecord(instructions=before), offer) == [expected]
+    assert compare_offer(LockRecord(instructions=after), offer) == []
+
+
+@pytest.mark.parametrize(
+    ("changed_tool", "part", "kind"),
+    [
+        (Tool("get", "other", extra={"a": 1}), "description", "changed"),
+        (Tool("get", "", extra={"a": 1}), "description", "gone"),
+        (Tool("get", "Gets.", {"type": "object"}, extra={"a": 1}), "schema", "changed"),
+        (Tool("get", "Gets.", extra={"a": 2}), "annotations", "changed"),
+        (Tool("get", "Gets."), "annotations", "gone"),
+    ],
+)
+def test_a_tool_that_differs_from_its_record_is_quarantined(
+    changed_tool: Tool, part: str, kind: Kind
+) -> None:
+    tool = Tool("get", "Gets.", extra={"a": 1})
+    locked = LockRecord(tools={"get": record_tool(tool)})
+    assert judge_tools(locked, [tool]) == ((tool,), {})
+    allowed, quarantined = judge_tools(locked, [changed_tool])
+    (change,) = quarantined["get"].changes
+    assert allowed == () and change.path == ("tools", "get", part) and change.kind == kind
+    # Of two tools with the same name, a different one quarantines both.
+    assert judge_tools(locked, [tool, changed_tool])[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            LockChange(Severity.PROGRAM, ("program",), "changed", "a", "b"),
+            "program has changed: locked 'a', now 'b'",
+        ),
+        (
+            LockChange(Severity.PROGRAM, ("package",), "changed", "a", "b", "x.py"),
+            "package has changed: x.py",
+        ),
+        (
+            LockChange(Severity.DESCRIPTION, ("tools", "get", "description"), "changed", "a", "b"),
+            "tools.get.description has changed",
+        ),
+        (
+            LockChange(Severity.PERMISSION, ("permissions",), "new", "", "network"),
+            "permissions: network is new",
+        ),
+        (
+            LockChange(Severity.LESS, ("permissions",), "gone", "network"),
+            "permissions: network is gone",
+        ),
+        (LockChange(Severity.PROGRAM, ("program",), "new"), "program is new"),
+        (LockChange(Severity.NEW_TOOL, ("tools", "get"), "new", "", "Gets."), "tools.get is new"),
+    ],
+)
+def test_a_change_is_reported_without_texts_of_the_extension(change: LockChange, text: str) -> None:
+    assert str(change) == text

@@ -1,0 +1,84 @@
+"""Requests of the host itself: when they are sent, held back, or cannot be sent."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from exthost.errors import UsageError
+from exthost.model.messages import Message, Notification, Request
+from exthost.session.call import Call
+from exthost.session.call_owner import CallOwner
+from exthost.session.internal_calls import InternalCalls
+from exthost.session.outbound_hold import OutboundHold
+
+REQUEST = Request("cancel", {})
+
+
+class FakeSession:
+    """Records what is sent. A session that is not open refuses calls."""
+
+    def __init__(self, is_open: bool = True) -> None:
+        self.is_open = is_open
+        self.sent: list[Any] = []
+
+    def send_call(self, call: Call) -> None:
+        if not self.is_open:
+            raise UsageError("X1301", "it is closed")
+        self.sent.append(call.method)
+
+    def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+
+class FakeOwner:
+    """Records the calls whose deadlines are watched."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.watched: list[str] = []
+
+    def now(self) -> float:
+        return 0.0
+
+    def watch_deadline(self, call: Call) -> None:
+        self.watched.append(call.method)
+
+
+def make_calls(session: FakeSession, hold: OutboundHold | None) -> tuple[InternalCalls, FakeOwner]:
+    owner = FakeOwner()
+    return InternalCalls(session, cast(CallOwner, owner), hold), owner
+
+
+@pytest.mark.parametrize("has_hold", [True, False])
+async def test_a_request_is_sent_at_once_if_nothing_is_held_back(has_hold: bool) -> None:
+    session = FakeSession()
+    calls, owner = make_calls(
+        session, OutboundHold(lambda: None, lambda: None) if has_hold else None
+    )
+    assert calls.send(REQUEST) is not None
+    assert session.sent == owner.watched == ["cancel"]
+
+
+async def test_a_request_is_sent_at_the_end_of_a_hold() -> None:
+    session, hold = FakeSession(), OutboundHold(lambda: None, lambda: None)
+    calls, owner = make_calls(session, hold)
+    hold.begin()
+    assert calls.send(REQUEST) is not None
+    assert session.sent == owner.watched == []
+    hold.end()
+    assert session.sent == owner.watched == ["cancel"]
+
+
+async def test_a_request_that_cannot_be_sent_has_no_future() -> None:
+    calls, owner = make_calls(FakeSession(is_open=False), None)
+    assert calls.send(REQUEST) is None
+    assert owner.watched == []
+
+
+async def test_a_notification_is_sent_without_a_future() -> None:
+    session = FakeSession()
+    calls, _ = make_calls(session, None)
+    notification = Notification("cancel", {})
+    assert calls.send(notification) is None
+    assert session.sent == [notification]

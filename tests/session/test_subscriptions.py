@@ -1,0 +1,114 @@
+"""Requests that stay open are sent again after their replies, with a clock that the test moves."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from exthost.dialects.steps import Subscribe
+from exthost.model.messages import Failure, Request
+from exthost.session.subscriptions import Subscriptions
+
+REQUEST = Request("watch", {})
+ERROR = Failure(1, "no", -32601)
+
+
+class FakeLoop:
+    """Records the timers that are set. A test calls their functions itself."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], Any]]] = []
+        self.cancelled = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+        self.timers.append((seconds, lambda: function(*arguments)))
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+class Sender:
+    """A table of subscriptions, and the messages and refetches that it causes."""
+
+    def __init__(self) -> None:
+        self.loop = FakeLoop()
+        self.sent = 0
+        self.refetched = 0
+        loop = cast(asyncio.AbstractEventLoop, self.loop)
+        self.table = Subscriptions("x", loop, self.send, self.refetch)
+
+    def send(self, subscription: Subscribe) -> None:
+        self.sent += 1
+        self.table.add(self.sent, subscription)
+
+    def refetch(self) -> None:
+        self.refetched += 1
+
+    def reply_and_run_timer(self, failure: Failure | None = None) -> None:
+        """Let the extension reply to the last request, and run the timer that this sets."""
+        self.table.reply_handler(self.sent, failure)
+        if self.loop.timers:
+            self.loop.timers.pop()[1]()
+
+
+@pytest.mark.parametrize("refetch_offer", [True, False])
+def test_a_subscription_is_sent_again_after_each_of_its_pauses(
+    refetch_offer: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    sender = Sender()
+    sender.send(Subscribe(REQUEST, (1.0, 2.0), refetch_offer))
+    sender.table.reply_handler(1, None)
+    assert [seconds for seconds, _ in sender.loop.timers] == [1.0]
+    sender.loop.timers.pop()[1]()
+    sender.table.reply_handler(2, None)
+    assert [seconds for seconds, _ in sender.loop.timers] == [2.0]
+    sender.loop.timers.pop()[1]()
+    assert sender.sent == 3 and sender.refetched == (2 if refetch_offer else 0)
+    assert caplog.messages == []
+    sender.table.reply_handler(3, None)
+    assert sender.loop.timers == [] and "ended 3 times in a row" in caplog.text
+
+
+@pytest.mark.parametrize(("seconds", "is_first_again"), [(2.0, False), (2.1, True)])
+def test_a_subscription_that_was_open_for_long_begins_with_the_first_pause(
+    seconds: float, is_first_again: bool
+) -> None:
+    sender = Sender()
+    sender.send(Subscribe(REQUEST, (1.0, 2.0)))
+    sender.reply_and_run_timer()
+    sender.loop.now += seconds
+    sender.table.reply_handler(2, None)
+    assert sender.loop.timers[0][0] == (1.0 if is_first_again else 2.0)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "failure", "warning"),
+    [((), None, "watch was ended:"), ((1.0,), ERROR, "answered with an error: no")],
+)
+def test_a_subscription_that_ends_for_good_is_logged(
+    pauses: tuple[float, ...],
+    failure: Failure | None,
+    warning: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sender = Sender()
+    sender.send(Subscribe(REQUEST, pauses))
+    sender.reply_and_run_timer(failure)
+    assert sender.sent == 1 and warning in caplog.text
+    caplog.clear()
+    sender.table.reply_handler(1, None)  # it is not known any more
+    assert caplog.messages == []
+
+
+def test_nothing_is_sent_after_the_end_of_the_session() -> None:
+    sender = Sender()
+    sender.send(Subscribe(REQUEST, (1.0,)))
+    sender.table.reply_handler(1, None)
+    sender.table.cancel()
+    assert sender.loop.cancelled == 1
