@@ -17,6 +17,7 @@ from tests.extensions.harness import error_of
 # A driver that answers two requests and exits. It writes its variables and requests into a file.
 DRIVER = """
 import json, os, sys
+sys.stdin.readline()  # the runtime environment
 print(json.dumps({"number": 0, "result": None}), flush=True)
 log = open(__file__ + ".log", "w", buffering=1)
 print(json.dumps(dict(os.environ)), file=log)
@@ -32,6 +33,18 @@ SILENT_DRIVER = """
 import json, sys
 print(json.dumps({"number": 0, "result": None}), flush=True)
 sys.stdin.read()
+"""
+
+
+# A driver that answers each request with Ray's errors.
+FAILING_DRIVER = """
+import json, sys
+sys.stdin.readline()  # the runtime environment
+print(json.dumps({"number": 0, "result": None}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    kind = "runtime_env" if request["do"] == "start_agent" else "error"
+    print(json.dumps({"number": request["number"], kind: "the reason of Ray"}), flush=True)
 """
 
 
@@ -81,9 +94,23 @@ async def test_a_start_fails_if_the_driver_has_ended(
         nodes._process.wait()
         assert nodes.has_ended
         await nodes.start_agent(NODE, START)
-        assert "has ended" in await nodes.wait_agent_ended(NODE)
+        assert "has ended" in await nodes.wait_agent_ended(NODE, "")
         error = await error_of(nodes.nodes())
         assert error.code == "X0424" and "has ended" in error.message
+    finally:
+        await nodes.close()
+
+
+async def test_errors_of_ray_are_reported_with_their_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = make_nodes(tmp_path, monkeypatch, FAILING_DRIVER)
+    try:
+        error = await error_of(nodes.nodes())
+        assert error.code == "X0424" and "the reason of Ray" in error.message
+        await nodes.start_agent(NODE, START)
+        error = await error_of(nodes.wait_agent_ended(NODE, START.image))
+        assert error.code == "X1990" and "the reason of Ray" in error.message
     finally:
         await nodes.close()
 
@@ -124,14 +151,14 @@ async def test_the_driver_gets_no_variable_of_the_host(
     nodes = make_nodes(tmp_path, monkeypatch)
     try:
         await nodes.start_agent(NODE, START)
-        await nodes._agents[NODE.id]
+        await nodes._agents[NODE.id, ""]
         await nodes.release(HeldPlace(id=7, node=NODE))
         await asyncio.to_thread(nodes._process.wait)
     finally:
         await nodes.close()
     environ, start, release = read_driver_log(tmp_path)
     assert "API_TOKEN" not in environ
-    assert start.keys() == {"number", "do", "node", "address", "nonce", "certificates"}
+    assert start.keys() == {"number", "do", "node", "address", "nonce", "certificates", "image"}
     assert release.keys() == {"number", "do", "id"}
 
 
@@ -140,7 +167,10 @@ async def test_the_driver_gets_no_variable_of_the_host(
     [
         ("raise ModuleNotFoundError('ray')", "not installed: pip install 'exthost[ray]'"),
         (
-            "def init(**_): raise RuntimeError('Version mismatch: Ray 2.9')",
+            (
+                "class exceptions: RuntimeEnvSetupError = KeyError\n"
+                "def init(**_): raise RuntimeError('Version mismatch: Ray 2.9')"
+            ),
             "no cluster at 'here:1': Version mismatch: Ray 2.9",
         ),
         ("import os; os.write(2, b'no memory\\n'); os._exit(3)", "has ended"),
