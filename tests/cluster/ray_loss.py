@@ -100,15 +100,20 @@ class RayCluster:
         self._process.stdin.flush()
         return self._read()
 
-    def add(self) -> None:
-        """Start a node."""
+    def add(self) -> str:
+        """Start a node, and return its id."""
         node = self._send_command("add")
         self.nodes[node["id"]] = node["pids"]
+        return str(node["id"])
+
+    def remove(self, id: str) -> None:
+        """End the remaining processes of a node."""
+        del self.nodes[id]
+        self._send_command("remove", id)
 
     def replace(self, id: str) -> None:
         """End the remaining processes of a node, and start another node."""
-        del self.nodes[id]
-        self._send_command("remove", id)
+        self.remove(id)
         self.add()
 
     def drain(self, id: str) -> bool:
