@@ -3,6 +3,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,28 @@ def test_the_reason_why_ray_cannot_be_used_is_reported(
     with pytest.raises(SpawnFailed) as caught:
         RayNodes("here:1")
     assert caught.value.code == "X0424" and message in caught.value.message
+
+
+def test_a_driver_ends_with_its_host_while_ray_tries_to_connect(tmp_path: Path) -> None:
+    # A module that reports that it connects, and never succeeds.
+    (tmp_path / "ray.py").write_text(
+        "import threading\n"
+        "class exceptions: RuntimeEnvSetupError = KeyError\n"
+        "def init(**_): print('connecting', flush=True); threading.Event().wait()\n"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-P", "-m", "exthost.cluster.ray_driver", "here:1"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PYTHONPATH": f"{tmp_path}:{package_root()}"},
+    )
+    with driver:
+        assert driver.stdin is not None and driver.stderr is not None
+        driver.stdin.write(b"{}\n")
+        driver.stdin.flush()
+        assert driver.stderr.readline() == b"connecting\n"
+        driver.stdin.close()
+        try:
+            assert driver.wait(30) == 1
+        finally:
+            driver.kill()

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 # The resources that Ray assigns as devices: it tells a task by environment variables which it got.
@@ -62,8 +63,19 @@ def main() -> int:
             except OSError:
                 pass  # the host is gone
 
+    lines: SimpleQueue[str] = SimpleQueue()
+    is_connected = threading.Event()
+
+    def read_stdin() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        if not is_connected.is_set():
+            os._exit(1)  # the host has ended, and Ray would go on trying to connect
+        lines.put("")
+
+    threading.Thread(target=read_stdin, daemon=True).start()
     try:
-        driver = Driver(sys.argv[1], json.loads(sys.stdin.readline()))
+        driver = Driver(sys.argv[1], json.loads(lines.get()))
     except RuntimeEnvError as error:
         send(number=0, runtime_env=error.reason)
         return 1
@@ -73,6 +85,7 @@ def main() -> int:
     except Exception as error:
         send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:_MAX_REASON]}")
         return 1
+    is_connected.set()
     send(number=0, result=None)
 
     def serve(request: dict[str, Any]) -> None:
@@ -86,7 +99,7 @@ def main() -> int:
             reason = f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
             send(number=request["number"], error=reason)
 
-    for line in sys.stdin:
+    for line in iter(lines.get, ""):
         # In a thread of its own, because it may wait for resources.
         threading.Thread(target=serve, args=(json.loads(line),), daemon=True).start()
     driver.close()
