@@ -66,11 +66,11 @@ class SimulatedNodes:
     async def start_agent(self, node: Node, start: AgentStart) -> None:
         self._send("connect", start.address, start.nonce)
 
-    async def wait_agent_ended(self, node: Node) -> str:
+    async def wait_agent_ended(self, node: Node, image: str) -> str:
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
-    async def stop_agent(self, node: Node) -> None:
+    async def stop_agent(self, node: Node, image: str) -> None:
         pass
 
     async def close(self) -> None:

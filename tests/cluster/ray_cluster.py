@@ -48,10 +48,11 @@ class Nodes:
         self.address: str = self._cluster.address
 
     def add(self) -> dict[str, Any]:
-        """Start a node of two processors."""
+        """Start a node of two processors, for which two GPUs are declared. Ray assigns GPUs by
+        their numbers, and does not check that they exist."""
         for n in range(TRIES):
             try:
-                node: Any = self._cluster.add_node(num_cpus=2, **MINIMAL_NODE)
+                node: Any = self._cluster.add_node(num_cpus=2, num_gpus=2, **MINIMAL_NODE)
                 break
             except Exception:
                 if n == TRIES - 1:

@@ -53,7 +53,8 @@ class RayCluster:
     """A cluster of several nodes. `nodes` has the pids of the processes of each node by its id.
 
     The processes of Ray belong to no test, so they do not have the variable MARK. `redis` is the
-    address of a Redis in which the head keeps the state of the cluster; "" for none.
+    address of a Redis in which the head keeps the state of the cluster; "" for none. `programs`
+    is a folder that comes first in the PATH of Ray.
     """
 
     def __init__(self, count: int = NODES, redis: str = "") -> None:
@@ -63,6 +64,9 @@ class RayCluster:
         environ[CLUSTER_MARK] = self.mark
         if redis:
             environ["RAY_REDIS_ADDRESS"] = redis
+        self.programs = Path(self._folder, "programs")
+        self.programs.mkdir()
+        environ["PATH"] = f"{self.programs}:{environ['PATH']}"
         self._process = subprocess.Popen(
             [sys.executable, str(_PROGRAM), self._folder],
             stdin=subprocess.PIPE,
@@ -96,15 +100,20 @@ class RayCluster:
         self._process.stdin.flush()
         return self._read()
 
-    def add(self) -> None:
-        """Start a node."""
+    def add(self) -> str:
+        """Start a node, and return its id."""
         node = self._send_command("add")
         self.nodes[node["id"]] = node["pids"]
+        return str(node["id"])
+
+    def remove(self, id: str) -> None:
+        """End the remaining processes of a node."""
+        del self.nodes[id]
+        self._send_command("remove", id)
 
     def replace(self, id: str) -> None:
         """End the remaining processes of a node, and start another node."""
-        del self.nodes[id]
-        self._send_command("remove", id)
+        self.remove(id)
         self.add()
 
     def drain(self, id: str) -> bool:
@@ -188,8 +197,8 @@ async def on_ray(
     """Start a pool with one process for each node. At the end, check that every call ended once and
     that no process remains on any node."""
     program, *args = hostile_command()
-    size = len(ray.nodes)
-    pool = {"engine": "ray", "min": size, "max": size, "resources": {"CPU": 1}, "spread": True}
+    pool = {"engine": "ray", "resources": {"CPU": 1}, **settings.pop("pool", {})}
+    size = pool["min"] = pool["max"] = pool.get("max", len(ray.nodes))
     entry = {
         "name": "hostile",
         "source": {"type": "process", "command": program, "args": args},
@@ -212,7 +221,7 @@ async def on_ray(
     try:
         await extension.start()
         await wait_until(lambda: extension.stats.processes == size, PLACE_SECONDS)
-        assert len(ray.agents()) == ray.count_held() == size
+        assert ray.count_held() == size and len(ray.agents()) <= len(ray.nodes)
         yield OnRay(extension, cluster, ray, placers)
     finally:
         await extension.close()

@@ -18,11 +18,12 @@ from exthost.config.cluster import ClusterSettings
 from exthost.config.extension_settings import PoolSettings
 from exthost.errors import ConfigError, Refused, SpawnFailed
 from exthost.faces.http_server.metrics import Metrics
+from exthost.launch.plan import admit
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Pool, Spec
 from exthost.process.environment import Variables
 from tests.cluster.remote import remote
-from tests.extensions.harness import error_of, hostile_command, wait_until
+from tests.extensions.harness import SHORT_SHUTDOWN, error_of, hostile_command, wait_until
 
 # The time that the cluster allows for the replies to three starts.
 SPAWN_LIMIT_SECONDS = 60.0
@@ -36,7 +37,7 @@ class UnconnectedNodes(LocalNodes):
     async def start_agent(self, node: Node, start: AgentStart) -> None:
         pass
 
-    async def wait_agent_ended(self, node: Node) -> str:
+    async def wait_agent_ended(self, node: Node, image: str) -> str:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -51,6 +52,23 @@ async def test_a_node_that_never_connects_is_an_error_that_names_the_address() -
     assert isinstance(error, SpawnFailed) and error.code == "X0422"
     assert "node local-1" in error.message and "127.0.0.1:" in error.message
     assert not placer._held
+
+
+async def test_files_of_a_runtime_env_without_a_working_dir_are_an_error() -> None:
+    cluster = Cluster(ClusterSettings(), LocalNodes)
+    pool = Pool(engine="ray", files="runtime-env")
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
+    error = await error_of(spawn(PLAN, "a"))
+    await cluster.close()
+    assert isinstance(error, SpawnFailed) and (error.code, error.permanent) == ("X1992", True)
+
+
+@pytest.mark.parametrize("engine", [None, "local"])
+def test_an_image_without_ray_is_refused(engine: str | None) -> None:
+    pool = Pool(engine=engine, image="registry.example.org/text:1")
+    with pytest.raises(Refused) as caught:
+        admit(Spec(id="a", dialect="morphir", argv=("true",), pool=pool), SHORT_SHUTDOWN, {})
+    assert caught.value.code == "X1991" and caught.value.evidence.key == "pool.image"
 
 
 async def test_resources_that_are_not_free_in_time_are_an_error_that_names_them() -> None:

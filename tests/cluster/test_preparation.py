@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -182,6 +183,20 @@ def test_variables_of_the_machine_are_the_nodes_and_those_of_the_config_win(
         "CUDA_VISIBLE_DEVICES": "3",
         "GPU_B": "configured",
     }
+
+
+def test_paths_are_changed_to_the_working_folder_that_ray_has_made(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working_folder = tmp_path / "of-ray"
+    shutil.copytree(folder, working_folder / "extension", symlinks=True)
+    monkeypatch.chdir(working_folder)
+    manifest = str(folder / "main.py")
+    order = make_order(folder, working_root=str(tmp_path), manifest=manifest)
+    order = prepare_on_node(order, refuse_folder)
+    copy = str(working_folder / "extension")
+    assert order.plan.argv == (f"{copy}/main.py", f"--data={copy}/lib")
+    assert (order.plan.cwd, order.root, order.manifest) == (copy, copy, f"{copy}/main.py")
 
 
 def test_links_out_of_a_folder_are_not_sent(folder: Path) -> None:

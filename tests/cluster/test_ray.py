@@ -49,14 +49,6 @@ pytestmark = [
 SECRET = "s3cr3t-of-an-extension"
 
 
-@pytest.fixture(scope="session")
-def ray() -> Iterator[RayCluster]:
-    """Yield a cluster of three nodes for all tests of a pytest worker."""
-    cluster = RayCluster()  # Ray is installed, so a cluster that does not start is a failure
-    yield cluster
-    cluster.close()
-
-
 async def test_calls_and_crashes_of_a_pool_on_ray() -> None:
     pool = {"engine": "ray", "min": 2, "max": 2, "resources": {"CPU": 0.5}}
     restart = {"strategy": "immediate", "max_retries": 50}

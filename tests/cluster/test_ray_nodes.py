@@ -3,6 +3,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.extensions.harness import error_of
 # A driver that answers two requests and exits. It writes its variables and requests into a file.
 DRIVER = """
 import json, os, sys
+sys.stdin.readline()  # the runtime environment
 print(json.dumps({"number": 0, "result": None}), flush=True)
 log = open(__file__ + ".log", "w", buffering=1)
 print(json.dumps(dict(os.environ)), file=log)
@@ -32,6 +35,18 @@ SILENT_DRIVER = """
 import json, sys
 print(json.dumps({"number": 0, "result": None}), flush=True)
 sys.stdin.read()
+"""
+
+
+# A driver that answers each request with Ray's errors.
+FAILING_DRIVER = """
+import json, sys
+sys.stdin.readline()  # the runtime environment
+print(json.dumps({"number": 0, "result": None}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    kind = "runtime_env" if request["do"] == "start_agent" else "error"
+    print(json.dumps({"number": request["number"], kind: "the reason of Ray"}), flush=True)
 """
 
 
@@ -81,9 +96,23 @@ async def test_a_start_fails_if_the_driver_has_ended(
         nodes._process.wait()
         assert nodes.has_ended
         await nodes.start_agent(NODE, START)
-        assert "has ended" in await nodes.wait_agent_ended(NODE)
+        assert "has ended" in await nodes.wait_agent_ended(NODE, "")
         error = await error_of(nodes.nodes())
         assert error.code == "X0424" and "has ended" in error.message
+    finally:
+        await nodes.close()
+
+
+async def test_errors_of_ray_are_reported_with_their_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = make_nodes(tmp_path, monkeypatch, FAILING_DRIVER)
+    try:
+        error = await error_of(nodes.nodes())
+        assert error.code == "X0424" and "the reason of Ray" in error.message
+        await nodes.start_agent(NODE, START)
+        error = await error_of(nodes.wait_agent_ended(NODE, START.image))
+        assert error.code == "X1990" and "the reason of Ray" in error.message
     finally:
         await nodes.close()
 
@@ -124,14 +153,14 @@ async def test_the_driver_gets_no_variable_of_the_host(
     nodes = make_nodes(tmp_path, monkeypatch)
     try:
         await nodes.start_agent(NODE, START)
-        await nodes._agents[NODE.id]
+        await nodes._agents[NODE.id, ""]
         await nodes.release(HeldPlace(id=7, node=NODE))
         await asyncio.to_thread(nodes._process.wait)
     finally:
         await nodes.close()
     environ, start, release = read_driver_log(tmp_path)
     assert "API_TOKEN" not in environ
-    assert start.keys() == {"number", "do", "node", "address", "nonce", "certificates"}
+    assert start.keys() == {"number", "do", "node", "address", "nonce", "certificates", "image"}
     assert release.keys() == {"number", "do", "id"}
 
 
@@ -140,7 +169,10 @@ async def test_the_driver_gets_no_variable_of_the_host(
     [
         ("raise ModuleNotFoundError('ray')", "not installed: pip install 'exthost[ray]'"),
         (
-            "def init(**_): raise RuntimeError('Version mismatch: Ray 2.9')",
+            (
+                "class exceptions: RuntimeEnvSetupError = KeyError\n"
+                "def init(**_): raise RuntimeError('Version mismatch: Ray 2.9')"
+            ),
             "no cluster at 'here:1': Version mismatch: Ray 2.9",
         ),
         ("import os; os.write(2, b'no memory\\n'); os._exit(3)", "has ended"),
@@ -173,3 +205,28 @@ async def test_a_forked_copy_gives_up_the_pipes_of_the_driver(
     finally:
         process.returncode = None
         await nodes.close()
+
+
+def test_a_driver_ends_with_its_host_while_ray_tries_to_connect(tmp_path: Path) -> None:
+    # A module that reports that it connects, and never succeeds.
+    (tmp_path / "ray.py").write_text(
+        "import threading\n"
+        "class exceptions: RuntimeEnvSetupError = KeyError\n"
+        "def init(**_): print('connecting', flush=True); threading.Event().wait()\n"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-P", "-m", "exthost.cluster.ray_driver", "here:1"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PYTHONPATH": f"{tmp_path}:{package_root()}"},
+    )
+    with driver:
+        assert driver.stdin is not None and driver.stderr is not None
+        driver.stdin.write(b"{}\n")
+        driver.stdin.flush()
+        assert driver.stderr.readline() == b"connecting\n"
+        driver.stdin.close()
+        try:
+            assert driver.wait(30) == 1
+        finally:
+            driver.kill()

@@ -1,4 +1,5 @@
 """The agents of one host: one on each node that has processes of the host, and its connection.
+Processes that run in a container image have an agent of their own, in a container of that image.
 
 An agent is started with the first process on its node. It is kept for a while after the last one,
 so that a restart does not wait until another Python has started.
@@ -7,6 +8,7 @@ so that a restart does not wait until another Python has started.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeAlias
 
 from exthost.cluster import placement_errors
 from exthost.cluster.agent_connection import AgentConnection, NodeLost
@@ -18,6 +20,9 @@ from exthost.config.cluster import ClusterSettings
 from exthost.errors import ExthostError
 
 _log = logging.getLogger("exthost.cluster")
+
+# An agent: the id of its node, and the container image in which it runs ("" for none).
+_Key: TypeAlias = tuple[str, str]
 
 # How long an agent may take for its first message, once it has connected.
 _HELLO_SECONDS = 10.0
@@ -35,10 +40,10 @@ class Agents:
         self._settings = settings
         self._listener = listener
         self._on_lost = on_lost
-        self._opening: dict[str, asyncio.Task[AgentConnection]] = {}
-        self._connections: dict[str, AgentConnection] = {}
-        self._placers: dict[str, tuple[Placer, Node]] = {}
-        self._idle_since: dict[str, float] = {}
+        self._opening: dict[_Key, asyncio.Task[AgentConnection]] = {}
+        self._connections: dict[_Key, AgentConnection] = {}
+        self._placers: dict[_Key, Placer] = {}
+        self._idle_since: dict[_Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
@@ -47,44 +52,49 @@ class Agents:
         """The connections that are open."""
         return list(self._connections.values())
 
-    async def connect(self, placer: Placer, node: Node, extension: str) -> AgentConnection:
-        """Return the connection to the agent of a node. If there is none, start the agent. Raises
-        SpawnFailed."""
-        connection = self._connections.get(node.id)
+    async def connect(
+        self, placer: Placer, node: Node, image: str, extension: str
+    ) -> AgentConnection:
+        """Return the connection to the agent of a node that runs in this image. If there is none,
+        start the agent. Raises SpawnFailed."""
+        key = node.id, image
+        connection = self._connections.get(key)
         if connection is not None:
             return connection
-        opening = self._opening.get(node.id)
+        opening = self._opening.get(key)
         if opening is None:
-            opening = asyncio.create_task(self._open(placer, node, extension))
-            self._opening[node.id] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(node.id, None))
+            opening = asyncio.create_task(self._open(placer, node, image, extension))
+            self._opening[key] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(key, None))
         # Shielded, because other starts wait for the same agent when this one is cancelled.
         return await asyncio.shield(opening)
 
-    async def _open(self, placer: Placer, node: Node, extension: str) -> AgentConnection:
+    async def _open(
+        self, placer: Placer, node: Node, image: str, extension: str
+    ) -> AgentConnection:
         nonce, connected = self._listener.expect()
         try:
             certificates = ""
             if self._settings.is_encrypted:
                 certificates = self._settings.certificates or "default"
             start = AgentStart(
-                address=self._listener.address, nonce=nonce, certificates=certificates
+                address=self._listener.address, nonce=nonce, certificates=certificates, image=image
             )
             await placer.start_agent(node, start)
-            await self._wait_connected(placer, node, connected, extension)
+            await self._wait_connected(placer, node, image, connected, extension)
         except BaseException:
             if not connected.cancel() and not connected.cancelled():
                 connected.result().close()
-            self._run_in_background(placer, node)
+            self._run_in_background(placer, node, image)
             raise
-        self._placers[node.id] = placer, node
+        self._placers[node.id, image] = placer
         connection = AgentConnection(
             connected.result(),
             node.name,
             self._settings.silence,
-            lambda reason: self._on_connection_lost(node, reason),
+            lambda reason: self._on_connection_lost(node, image, reason),
         )
-        self._connections[node.id] = connection
+        self._connections[node.id, image] = connection
         try:
             async with asyncio.timeout(_HELLO_SECONDS):
                 await connection.greeted()
@@ -103,11 +113,12 @@ class Agents:
         self,
         placer: Placer,
         node: Node,
+        image: str,
         connected: "asyncio.Future[NodeConnection]",
         extension: str,
     ) -> None:
         seconds, strangers = self._settings.place, self._listener.strangers_closed
-        ended = asyncio.ensure_future(placer.wait_agent_ended(node))
+        ended = asyncio.ensure_future(placer.wait_agent_ended(node, image))
         try:
             await asyncio.wait(
                 (connected, ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
@@ -130,34 +141,33 @@ class Agents:
         finally:
             ended.cancel()
 
-    def _on_connection_lost(self, node: Node, reason: str) -> None:
-        self._connections.pop(node.id, None)
-        self._idle_since.pop(node.id, None)
-        placer, _ = self._placers.pop(node.id)
-        self._run_in_background(placer, node)
+    def _on_connection_lost(self, node: Node, image: str, reason: str) -> None:
+        self._connections.pop((node.id, image), None)
+        self._idle_since.pop((node.id, image), None)
+        self._run_in_background(self._placers.pop((node.id, image)), node, image)
         if not self._is_closing:
             self._on_lost(node.id)
 
-    def _run_in_background(self, placer: Placer, node: Node) -> None:
-        task = asyncio.ensure_future(_stop(placer, node))
+    def _run_in_background(self, placer: Placer, node: Node, image: str) -> None:
+        task = asyncio.ensure_future(_stop(placer, node, image))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def close_idle(self, now: float) -> None:
         """Close the connections to agents that have had no process for a while."""
-        for id, connection in list(self._connections.items()):
+        for key, connection in list(self._connections.items()):
             if connection.process_count:
-                self._idle_since.pop(id, None)
-            elif now - self._idle_since.setdefault(id, now) > _IDLE_SECONDS:
+                self._idle_since.pop(key, None)
+            elif now - self._idle_since.setdefault(key, now) > _IDLE_SECONDS:
                 self._is_closing, before = True, self._is_closing
                 connection.close()
                 self._is_closing = before
 
     def report_draining(self, ids: set[str]) -> None:
         """Notify the processes on these nodes that their node is being drained."""
-        for id in ids & self._connections.keys():
-            if not self._connections[id].is_draining:
-                self._connections[id].report_draining()
+        for (id, _), connection in list(self._connections.items()):
+            if id in ids and not connection.is_draining:
+                connection.report_draining()
 
     async def close(self) -> None:
         """Close all connections: the agents end."""
@@ -173,8 +183,8 @@ class Agents:
             await asyncio.wait(set(self._tasks))
 
 
-async def _stop(placer: Placer, node: Node) -> None:
+async def _stop(placer: Placer, node: Node, image: str) -> None:
     try:
-        await placer.stop_agent(node)
+        await placer.stop_agent(node, image)
     except ExthostError as error:
         _log.debug("the agent of node %s: %s", node.name, error.message)

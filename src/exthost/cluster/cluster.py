@@ -152,9 +152,11 @@ class Cluster:
         place = await self._hold(placer, spec)
         release = functools.partial(self._release, placer, place, spec.id)
         try:
-            connection = await self.agents.connect(placer, place.node, spec.id)
+            connection = await self.agents.connect(
+                placer, place.node, spec.pool.image or "", spec.id
+            )
             folder = None if tree is None else (package_root(spec), tree)
-            order = order._replace(variables=place.variables)
+            order = order._replace(variables={**order.variables, **place.variables})
             async with asyncio.timeout(_SPAWN_SECONDS if tree is None else _FOLDER_SECONDS):
                 child = await connection.start(plan, order, folder)
         except BaseException as error:
@@ -237,6 +239,8 @@ class Cluster:
         order = Order(
             spec.id,
             plan,
+            variables=self._settings.runtime_env.get("env_vars", {}),
+            working_root=self._working_root(spec),
             inherited=_inherited_names(plan.env, spec, host_environ()),
             folder=folder,
             pins=pins,
@@ -245,6 +249,15 @@ class Cluster:
             state=_state_folder(plan, spec),
         )
         return order, tree
+
+    def _working_root(self, spec: Spec) -> str:
+        """Return the folder on this machine that Ray's working folder stands for; "" if the paths
+        of the extension are the same on the nodes. Raises SpawnFailed if Ray has no such folder."""
+        if spec.pool.files != "runtime-env":
+            return ""
+        if not self._settings.working_root:
+            raise placement_errors.no_working_dir(spec.id)
+        return self._settings.working_root
 
     # -- watching ----------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class Engines:
     def _make_ray_placer(self) -> Placer:
         from exthost.cluster.ray_nodes import RayNodes
 
-        return RayNodes(self._settings.address)
+        return RayNodes(self._settings.address, self._settings.runtime_env)
 
     async def close(self) -> None:
         """End every process on every node."""

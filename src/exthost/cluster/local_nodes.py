@@ -98,7 +98,7 @@ class LocalNodes:
     async def start_agent(self, node: Node, start: AgentStart) -> None:
         self.agents[node.id] = _start(start)
 
-    async def wait_agent_ended(self, node: Node) -> str:
+    async def wait_agent_ended(self, node: Node, image: str) -> str:
         process = self.agents[node.id]
         loop, exited = asyncio.get_running_loop(), asyncio.Event()
         pidfd = os.pidfd_open(process.pid)
@@ -111,7 +111,7 @@ class LocalNodes:
         assert process.stderr is not None
         return os.read(process.stderr.fileno(), _MAX_OUTPUT_BYTES).decode(errors="replace").strip()
 
-    async def stop_agent(self, node: Node) -> None:
+    async def stop_agent(self, node: Node, image: str) -> None:
         process = self.agents.pop(node.id, None)
         if process is not None:
             await asyncio.to_thread(_end, process)

@@ -71,12 +71,14 @@ class Order(NamedTuple):
     plan       the command, its variables and its sandbox
     inherited  the names of the variables in the plan that are the host's own; the node's value is
                used, if it has one
-    variables  variables that the cluster assigned, such as those of GPUs; the plan takes precedence
+    variables  variables of the cluster, such as those of GPUs; the plan takes precedence
     folder     a folder to fetch first, None if the node needs no files
     pins       the digests that the files below `root` and the manifest must have
     root       the folder of the extension
     manifest   the path of its manifest, "" if it has none
     state      the state folder, which the node creates if it is missing; None without one
+    working_root  the folder on the host's machine whose content the agent's working folder has; ""
+                  if the node has the files at the same paths
     """
 
     extension: str
@@ -88,6 +90,7 @@ class Order(NamedTuple):
     root: str = ""
     manifest: str = ""
     state: StateFolder | None = None
+    working_root: str = ""
 
 
 def hello() -> dict[str, Any]:
@@ -123,6 +126,7 @@ def encode_order(order: Order) -> dict[str, Any]:
             "root": order.root,
             "manifest": order.manifest,
             "state": order.state,
+            "working_root": order.working_root,
         }
     }
 
@@ -141,6 +145,7 @@ def decode_order(message: Mapping[str, Any]) -> Order:
         root=data["root"],
         manifest=data["manifest"],
         state=None if data["state"] is None else StateFolder(*data["state"]),
+        working_root=data.get("working_root", ""),
     )
 
 

@@ -12,6 +12,29 @@ class NodeLostInStart(PlacementFailed):
     """The node was lost while a process started on it, so that another one is tried."""
 
 
+def runtime_env_refused(reason: str, node: Node | None = None) -> PlacementFailed:
+    """Ray refused the runtime environment, or could not make it on a node."""
+    place = "" if node is None else f" on node {node.name}"
+    return PlacementFailed(
+        "X1990",
+        f"Ray cannot make the runtime environment{place}: {reason}",
+        permanent=node is None,
+        help="correct cluster.runtime_env or pool.image; an image needs podman on the nodes, and "
+        "the versions of Ray and Python that the cluster has",
+    )
+
+
+def no_working_dir(extension: str) -> SpawnFailed:
+    """The files are to be in a folder that Ray was not given."""
+    return SpawnFailed(
+        "X1992",
+        'pool.files is "runtime-env", and cluster.runtime_env has no working_dir',
+        permanent=True,
+        extension=extension,
+        help='name the folder of the programs: runtime_env = { working_dir = "programs" }',
+    )
+
+
 def describe_request(pool: Pool) -> str:
     """Return the resources and labels of a pool as a text."""
     amounts = [f"{name} {n:g}" for name, n in pool.resources or ()]

@@ -73,11 +73,13 @@ class AgentStart:
     nonce         the random text by which the host recognises the agent
     certificates  the folder with the certificates on the node; "default" for that in its state
                   folder, "" if the connection is not encrypted
+    image         the container image in which it runs, "" for none
     """
 
     address: str
     nonce: str
     certificates: str = ""
+    image: str = ""
 
 
 class Placer(Protocol):
@@ -105,12 +107,13 @@ class Placer(Protocol):
         """Start the agent of a node, which then connects to the host. Return without waiting for
         that. Raises SpawnFailed if it cannot be started."""
 
-    async def wait_agent_ended(self, node: Node) -> str:
-        """Wait until the agent of a node has ended, or cannot be started. Return its output on
-        stderr, or the reason."""
+    async def wait_agent_ended(self, node: Node, image: str) -> str:
+        """Wait until the agent of a node that runs in this image has ended, or cannot be started.
+        Return its output on stderr, or the reason. Raises SpawnFailed if the node is not the cause,
+        so that other nodes need not be tried."""
 
-    async def stop_agent(self, node: Node) -> None:
-        """End the agent of a node, if there is one."""
+    async def stop_agent(self, node: Node, image: str) -> None:
+        """End the agent of a node that runs in this image, if there is one."""
 
     async def close(self) -> None:
         """End all agents, and give all resources back."""

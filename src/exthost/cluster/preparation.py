@@ -29,13 +29,16 @@ def prepare_on_node(order: Order, fetch_folder: Callable[[], Path]) -> Order:
     plan = replace(plan, env=_use_local_variables(order, os.environ))
     if order.state is not None:
         _make_state_folder(order.state)
-    folder = order.folder
-    if folder is not None:
-        copy = str(fetch_folder())
-        plan = replace_root(plan, folder.root, copy)
-        if manifest.startswith(f"{root}/"):
-            manifest = copy + manifest.removeprefix(root)
-        root = copy
+    if order.folder is not None:
+        original, copy = order.folder.root, str(fetch_folder())
+    else:
+        original, copy = order.working_root, os.getcwd()  # noqa: PTH109 - a text
+    if original:
+        plan = replace_root(plan, original, copy)
+        manifest, root = (
+            copy + path.removeprefix(original) if f"{path}/".startswith(f"{original}/") else path
+            for path in (manifest, root)
+        )
     plan = _use_local_paths(plan, order.extension)
     check_pinned_folders(order.pins, plan, root, os.environ, order.extension)
     check_pinned_files(order.pins, plan, manifest, order.extension)

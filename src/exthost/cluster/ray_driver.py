@@ -2,16 +2,18 @@
 
     python -m exthost.cluster.ray_driver ADDRESS
 
-It is the only process that imports Ray (see `ray_nodes`). It reads requests from stdin and writes
-answers to stdout, each a line of JSON. An answer has the number of its request. The driver ends
-when its stdin is closed, and Ray then gives back the resources that it held.
+It is the only process that imports Ray (see `ray_nodes`). It reads the runtime environment of the
+agents and then requests from stdin, and writes answers to stdout, each a line of JSON. An answer
+has the number of its request. The driver ends when its stdin is closed, and Ray then gives back the
+resources that it held.
 
 **Resources.** Ray holds the resources of each process in a placement group of one bundle, which
 needs no worker. So Ray's own scheduler decides on which node they are free, nothing is assigned
 twice, and an autoscaler sees what is waited for. The node that the host prefers is a hint.
 
 **Agents.** A task on the node starts the agent as a process of its own and ends, so that no worker
-of Ray is kept for it. The agent ends with the raylet, Ray's process on the node.
+of Ray is kept for it. The agent ends with the raylet, Ray's process on the node. If the agent runs
+in a container, the task lasts as long as the agent, because the container ends with its worker.
 """
 
 import json
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 # The resources that Ray assigns as devices: it tells a task by environment variables which it got.
@@ -40,6 +43,9 @@ _DEVICE_VARIABLES = (
 # How much of the output of an agent that cannot connect is reported: a line, or a traceback.
 _MAX_OUTPUT_BYTES = 4096
 
+# How much of an error of Ray is reported.
+_MAX_REASON = 500
+
 # How long Ray may take to start a worker for a short task.
 _TASK_SECONDS = 60.0
 
@@ -57,14 +63,29 @@ def main() -> int:
             except OSError:
                 pass  # the host is gone
 
+    lines: SimpleQueue[str] = SimpleQueue()
+    is_connected = threading.Event()
+
+    def read_stdin() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        if not is_connected.is_set():
+            os._exit(1)  # the host has ended, and Ray would go on trying to connect
+        lines.put("")
+
+    threading.Thread(target=read_stdin, daemon=True).start()
     try:
-        driver = Driver(sys.argv[1])
+        driver = Driver(sys.argv[1], json.loads(lines.get()))
+    except RuntimeEnvError as error:
+        send(number=0, runtime_env=error.reason)
+        return 1
     except ModuleNotFoundError:
         send(number=0, error="it is not installed: pip install 'exthost[ray]'")
         return 1
     except Exception as error:
-        send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:500]}")
+        send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:_MAX_REASON]}")
         return 1
+    is_connected.set()
     send(number=0, result=None)
 
     def serve(request: dict[str, Any]) -> None:
@@ -72,30 +93,48 @@ def main() -> int:
             send(number=request["number"], result=driver.serve(request))
         except TimeoutError:
             send(number=request["number"], timeout=True)
+        except RuntimeEnvError as error:
+            send(number=request["number"], runtime_env=error.reason)
         except Exception as error:
-            send(number=request["number"], error=f"{type(error).__name__}: {str(error)[:500]}")
+            reason = f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
+            send(number=request["number"], error=reason)
 
-    for line in sys.stdin:
+    for line in iter(lines.get, ""):
         # In a thread of its own, because it may wait for resources.
         threading.Thread(target=serve, args=(json.loads(line),), daemon=True).start()
     driver.close()
     return 0
 
 
+class RuntimeEnvError(Exception):
+    """Ray refused the runtime environment, or could not make it on a node. `reason` has the last
+    line of Ray's error, which may begin with a traceback; if it is long, its two ends."""
+
+    def __init__(self, error: Exception) -> None:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        half = _MAX_REASON // 2
+        self.reason = line if len(line) <= _MAX_REASON else f"{line[:half]} … {line[-half:]}"
+
+
 class Driver:
     """One connection to a Ray cluster, and the placement groups of this host."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, runtime_env: dict[str, Any]) -> None:
         import ray
 
-        package = str(Path(__file__).parents[1])
-        ray.init(
-            address=address,
-            runtime_env={"py_modules": [package]},
-            log_to_driver=False,
-            logging_level="ERROR",
-            **({} if address.startswith("ray://") else {"include_dashboard": False}),
-        )
+        modules = [str(Path(__file__).parents[1]), *runtime_env.get("py_modules", ())]
+        try:
+            ray.init(
+                address=address,
+                runtime_env={**runtime_env, "py_modules": modules},
+                log_to_driver=False,
+                logging_level="ERROR",
+                **({} if address.startswith("ray://") else {"include_dashboard": False}),
+            )
+        except (TypeError, ValueError, ray.exceptions.RuntimeEnvSetupError) as error:
+            if not runtime_env:
+                raise
+            raise RuntimeEnvError(error) from None
         self._ray = ray
         self._start_agent_task = ray.remote(num_cpus=0, max_retries=0)(start_agent)
         self._read_devices_task = ray.remote(num_cpus=0, max_retries=0)(read_devices)
@@ -181,13 +220,22 @@ class Driver:
             remove_placement_group(group)
 
     def _start_agent(self, request: dict[str, Any]) -> str:
-        """Start an agent. Return "" when it has connected, otherwise why it could not."""
+        """Start an agent. Return "" when it has connected, otherwise why it could not. If it has a
+        container, return when it has ended. Raises RuntimeEnvError."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         strategy = NodeAffinitySchedulingStrategy(request["node"], soft=False)
-        task = self._start_agent_task.options(scheduling_strategy=strategy)
-        result = task.remote(request["address"], request["nonce"], request["certificates"])
-        output: str = self._ray.get(result)
+        image = request["image"]
+        try:
+            task = self._start_agent_task.options(
+                scheduling_strategy=strategy,
+                # The other fields, such as the package of exthost, are those of `init`.
+                **({"runtime_env": {"image_uri": image}} if image else {}),
+            )
+            arguments = request["address"], request["nonce"], request["certificates"]
+            output: str = self._ray.get(task.remote(*arguments, bool(image)))
+        except self._ray.exceptions.RuntimeEnvSetupError as error:
+            raise RuntimeEnvError(error) from None
         return output
 
     def close(self) -> None:
@@ -197,9 +245,9 @@ class Driver:
         self._ray.shutdown()
 
 
-def start_agent(address: str, nonce: str, certificates: str) -> str:
+def start_agent(address: str, nonce: str, certificates: str, is_in_container: bool) -> str:
     """Start an agent on this node, in a worker of Ray. Return the beginning of its output if it
-    could not connect, otherwise ""."""
+    could not connect, otherwise "". In a container, return when the agent has ended."""
     from exthost import _version
 
     root = str(Path(_version.__file__).parents[1])
@@ -207,13 +255,16 @@ def start_agent(address: str, nonce: str, certificates: str) -> str:
     # its own, so they are not meant for its processes.
     dropped = ("OMP_NUM_THREADS", *_DEVICE_VARIABLES)
     environ = {name: value for name, value in os.environ.items() if name not in dropped}
-    raylet = os.getppid()
-    command = [sys.executable, "-P", "-m", "exthost.cluster.agent", "--with", str(raylet), address]
+    raylet = os.environ.get("RAY_RAYLET_PID") or str(os.getppid())
+    command = [sys.executable, "-P", "-m", "exthost.cluster.agent", "--with", raylet, address]
     if certificates:
         command.append(certificates)
-    # The shell ends at once, so that the agent is not a child of the worker, which ends its own.
+    if not is_in_container:
+        # The shell ends at once, so that the agent is not a child of the worker, which ends its
+        # own.
+        command = ["/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command]
     process = subprocess.Popen(
-        ["/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -223,10 +274,10 @@ def start_agent(address: str, nonce: str, certificates: str) -> str:
     assert process.stdin is not None and process.stderr is not None
     process.stdin.write(f"{nonce}\n".encode())
     process.stdin.close()
-    process.wait()
     # The agent closes its stderr when it is connected.
     output = process.stderr.read(_MAX_OUTPUT_BYTES).decode(errors="replace").strip()
     process.stderr.close()
+    process.wait()
     return output
 
 

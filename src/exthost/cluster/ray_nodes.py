@@ -10,16 +10,20 @@ import asyncio
 import importlib.util
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from exthost.cluster.local_nodes import package_root
+from exthost.cluster.placement_errors import runtime_env_refused
 from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.errors import PlacementFailed, SpawnFailed
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 # How long Ray may take to connect to its cluster, or to start one.
@@ -50,11 +54,15 @@ def missing_ray_error() -> SpawnFailed | None:
     )
 
 
+class _RuntimeEnvError(Exception):
+    """Ray cannot make the runtime environment of the agents. The text is Ray's reason."""
+
+
 class RayNodes:
     """The nodes of one Ray cluster. The constructor starts the driver and blocks until the driver
-    is connected to the cluster."""
+    is connected to the cluster. `runtime_env` is Ray's runtime environment of the agents."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, runtime_env: Mapping[str, Any] = EMPTY_MAPPING) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "exthost.cluster.ray_driver", address],
             stdin=subprocess.PIPE,
@@ -65,7 +73,8 @@ class RayNodes:
         )
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[Any]] = {}
-        self._agents: dict[str, asyncio.Future[Any]] = {}  # their starts, by node
+        # The starts of agents, by the ids of their nodes and their images.
+        self._agents: dict[tuple[str, str], asyncio.Future[Any]] = {}
         self._write_lock = threading.Lock()
         self._last_lines: list[str] = []
         disown_in_copies(self)
@@ -78,12 +87,20 @@ class RayNodes:
         for thread in self._threads:
             thread.start()
         try:
+            # Not as an argument, because every user of a machine can read those.
+            self._write(dict(runtime_env))
+        except OSError:
+            pass  # it has ended; the reason is its answer
+        try:
             ready.result(_INIT_SECONDS)
         except TimeoutError:
             self._end()
             raise self._ray_error(
                 f"there is no answer from {address!r} within {_INIT_SECONDS:g} s"
             ) from None
+        except _RuntimeEnvError as error:
+            self._end()
+            raise runtime_env_refused(str(error)) from None
         except SpawnFailed as error:
             self._end()
             # Made again, because only now its output was read to the end.
@@ -137,7 +154,7 @@ class RayNodes:
         self._forget_soon(place.id)
 
     async def start_agent(self, node: Node, start: AgentStart) -> None:
-        self._agents[node.id] = asyncio.ensure_future(
+        self._agents[node.id, start.image] = asyncio.ensure_future(
             self._ask(
                 {
                     "do": "start_agent",
@@ -145,23 +162,27 @@ class RayNodes:
                     "address": start.address,
                     "nonce": start.nonce,
                     "certificates": start.certificates,
+                    "image": start.image,
                 },
-                _AGENT_SECONDS,
+                # In a container, Ray's task lasts as long as the agent.
+                math.inf if start.image else _AGENT_SECONDS,
             )
         )
 
-    async def wait_agent_ended(self, node: Node) -> str:
+    async def wait_agent_ended(self, node: Node, image: str) -> str:
         try:
-            output = str(await asyncio.shield(self._agents[node.id]))
+            output = str(await asyncio.shield(self._agents[node.id, image]))
+        except _RuntimeEnvError as error:
+            raise runtime_env_refused(str(error), node) from None
         except SpawnFailed as error:
             return error.message
         if not output:  # it is connected
             await asyncio.get_running_loop().create_future()
         return output
 
-    async def stop_agent(self, node: Node) -> None:
+    async def stop_agent(self, node: Node, image: str) -> None:
         """Do nothing but forget it: an agent ends when its connection is closed."""
-        starting = self._agents.pop(node.id, None)
+        starting = self._agents.pop((node.id, image), None)
         if starting is not None:
             starting.cancel()
             await asyncio.wait([starting])
@@ -185,6 +206,8 @@ class RayNodes:
                 reply = await asyncio.wrap_future(answer)
         except TimeoutError:  # a class of OSError, so it comes first
             raise self._ray_error(f"Ray did not answer within {limit:g} s") from None
+        except SpawnFailed:  # the answer; a class of OSError, too
+            raise
         except (OSError, ValueError):
             raise self._ray_error(_DRIVER_ENDED) from None
         finally:
@@ -207,7 +230,9 @@ class RayNodes:
             answer = self._answers.pop(message["number"], None)
             if answer is None or not answer.set_running_or_notify_cancel():
                 continue
-            if "error" in message:
+            if "runtime_env" in message:
+                answer.set_exception(_RuntimeEnvError(message["runtime_env"]))
+            elif "error" in message:
                 answer.set_exception(self._ray_error(message["error"]))
             else:
                 answer.set_result(message)

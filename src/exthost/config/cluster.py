@@ -1,13 +1,21 @@
 """Reads the section `[cluster]`: how the host and processes on other machines (nodes) connect."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from exthost.model.documents.keys import FLAG, POSITIVE_DURATION, TEXT, Key, integer_at_least
+from exthost.model.documents.keys import (
+    FLAG,
+    JSON_TABLE,
+    POSITIVE_DURATION,
+    TEXT,
+    Key,
+    integer_at_least,
+)
 from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import read_table
 from exthost.model.documents.settings import resolve_path
+from exthost.model.empty_mapping import empty_mapping
 
 # Addresses that only this machine can reach.
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -25,6 +33,9 @@ class ClusterSettings:
     place        how many seconds a process may wait for its resources, and an agent to connect
     silence      after how many seconds without a message a node counts as lost
     nodes        how many nodes the engine "local" simulates
+    runtime_env  the runtime environment of agents on a Ray cluster
+    working_root the folder on this machine whose content the `working_dir` of `runtime_env` has; ""
+                 if there is no `working_dir`
     """
 
     address: str = "auto"
@@ -36,6 +47,8 @@ class ClusterSettings:
     place: float = 60.0
     silence: float = 5.0
     nodes: int = 3
+    runtime_env: Mapping[str, Any] = field(default_factory=empty_mapping)
+    working_root: str = ""
 
 
 DEFAULT_CLUSTER_SETTINGS = ClusterSettings()
@@ -83,6 +96,13 @@ CLUSTER_KEYS: Mapping[str, Key] = {
         POSITIVE_DURATION, "How long a node may be silent before it is lost.", '"5s"', '"5s"'
     ),
     "nodes": Key(integer_at_least(1), 'How many nodes the engine "local" simulates.', "3", "3"),
+    "runtime_env": Key(
+        JSON_TABLE,
+        "The runtime environment that Ray makes for the processes on its nodes, as in Ray's "
+        "documentation: `working_dir`, `pip`, `env_vars` and others.",
+        '{ working_dir = "programs" }',
+        "{ }",
+    ),
 }
 
 
@@ -96,6 +116,7 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
     if "certificates" in settings:
         settings["certificates"] = resolve_path(folder, settings["certificates"])
         settings["is_encrypted"] = True
+    _read_runtime_env(settings, place.at("runtime_env"), folder)
     if listen is None:
         return ClusterSettings(**settings)
     host, _, port = listen.rpartition(":")
@@ -111,6 +132,22 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
     if not is_loopback(host) and not insecure:
         settings["is_encrypted"] = True
     return ClusterSettings(host=host, port=int(port), **settings)
+
+
+def _read_runtime_env(settings: dict[str, Any], place: Place, folder: str | None) -> None:
+    """Make the path of `working_dir` absolute, and set the folder that it stands for."""
+    runtime_env = settings.get("runtime_env", {})
+    for name in ("image_uri", "container"):
+        if name in runtime_env:
+            place.at(name).add_problem(WRONG_VALUE, "name the image in pool.image instead")
+    working_dir = runtime_env.get("working_dir")
+    if not isinstance(working_dir, str):
+        return  # if it is not a text, Ray reports it
+    if "://" in working_dir:  # a zip file that the nodes download
+        settings["working_root"] = folder or ""
+    else:
+        path = settings["working_root"] = resolve_path(folder, working_dir)
+        settings["runtime_env"] = {**runtime_env, "working_dir": path}
 
 
 def is_any(host: str) -> bool:

@@ -55,7 +55,8 @@ class PoolSettings(TypedDict, total=False):
     resources: Mapping[str, float]
     spread: bool
     labels: Mapping[str, str]
-    files: Literal["present", "sent"]
+    files: Literal["present", "sent", "runtime-env"]
+    image: str
 
 
 class PermissionSettings(TypedDict, total=False):

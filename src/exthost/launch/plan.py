@@ -85,6 +85,7 @@ def admit(
     neighbours  the other extensions of the host; None for those of the config"""
     neighbours = shared_folders.configured_neighbours(spec) if neighbours is None else neighbours
     shared_folders.refuse_code_in_grants(spec)
+    _check_pool(spec)
     if (conflict := shared_folders.find_conflict(spec, neighbours, environ)) is not None:
         raise conflict
     if spec.refusal is not None:
@@ -127,6 +128,20 @@ def admit(
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
         check_files(spec, make_command(spec, dialect, environ).plan)
     return admission
+
+
+def _check_pool(spec: Spec) -> None:
+    """Raise Refused if the pool needs Ray and does not use it."""
+    pool = spec.pool
+    if pool.engine != "ray" and (pool.image is not None or pool.files == "runtime-env"):
+        key = "image" if pool.image is not None else "files"
+        raise Refused(
+            "X1991",
+            f"its pool.{key} needs a Ray cluster, and pool.engine is {pool.engine or 'not set'}",
+            extension=spec.id,
+            help=f'set pool.engine to "ray", or remove pool.{key}',
+            evidence=Evidence(key=f"pool.{key}"),
+        )
 
 
 def _check_required_variables(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> None:

@@ -241,7 +241,8 @@ class Pool(_Settings):
     `engine` places them on other nodes (machines); None starts them on this machine. A node has at
     most `per_node` of them, and must have the free `resources` and the `labels`. With `spread`, the
     node with the fewest processes is chosen first. `files` is "sent" if the folder of the extension
-    is sent to the nodes.
+    is sent to the nodes, and "runtime-env" if Ray sends it (`cluster.runtime_env`). With `image`,
+    Ray runs the processes in containers of that image.
     """
 
     min: int | None = setting(
@@ -269,10 +270,17 @@ class Pool(_Settings):
         _LABELS, "The labels that its nodes must have.", '{ zone = "a" }', "{ }"
     )
     files: str | None = setting(
-        one_of("present", "sent"),
-        "Whether its folder is at the same path on every node, or is sent there.",
+        one_of("present", "sent", "runtime-env"),
+        "Whether its folder is at the same path on every node, is sent there by the host, or is in "
+        "the `working_dir` of `cluster.runtime_env`.",
         '"sent"',
         '"present"',
+    )
+    image: str | None = setting(
+        TEXT,
+        "The container image in which Ray runs its processes.",
+        '"registry.example.org/text:1.2"',
+        "(no container)",
     )
 
 
