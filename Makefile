@@ -2,7 +2,7 @@
 # Debian-like system, demo and test also install bubblewrap with apt-get.
 #
 #   make check         lint, types, import rules and the pure tests: a minute
-#   make test          make check and all other tests that need no toolchain: five minutes
+#   make test          all tests that need no toolchain: five minutes
 #   make test-more     slow tests, tests that need toolchains or other projects' servers, and sandbox
 #                      trials as root and as an ordinary user; prints what was missing
 #   make test-pythons  the fast tests on each supported Python; prints which Pythons were missing
@@ -77,16 +77,12 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
 .PHONY: image mutants node fastmcp go-client integrations ray frameworks cluster-demo test static check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
-	tests pure-tests bench bench-peers bench-picture soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
+	pure-tests bench bench-peers bench-picture soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser screenshots format clean
-
-# The tests wait for processes much of the time, so the other checks run beside them.
-test: $(STAMP)
-	@$(MAKE) --no-print-directory --jobs=2 static tests
 
 static: lint types imports
 
-check: lint types imports pure-tests
+check: static pure-tests
 
 $(STAMP): pyproject.toml sdk/pyproject.toml
 	@echo "installing exthost and its tools into $(VENV): once, about a minute"
@@ -167,7 +163,7 @@ imports: $(STAMP)
 pure-tests: $(STAMP)
 	$(PYTEST) $(PARALLEL) -m "not more" $(PURE)
 
-tests: $(STAMP) bubblewrap
+test: $(STAMP) bubblewrap
 	$(PYTEST) $(PARALLEL) -m "not more"
 
 # The tests that `make test` leaves out. At the time limit pytest gets SIGINT, so that it still prints

@@ -196,7 +196,7 @@ def test_the_error_for_a_mistake_in_a_section_has_its_code_and_key(
 
 def test_the_error_for_an_unknown_key_lists_the_keys_that_exist() -> None:
     assert error_of_entry(pool={"size": 3}).help == (
-        "the keys here are engine, files, labels, max, min, per_node, resources, spread"
+        "the keys here are engine, files, image, labels, max, min, per_node, resources, spread"
     )
 
 

@@ -205,10 +205,10 @@ async def test_compiled_code_of_a_pinned_module_is_part_of_the_pin(
 
 # Commands whose code cannot be known, and a part of the reason.
 UNKNOWN_CODE = [
-    ("sh -c 'exec ./server'", "text"),
-    ("bash -lc ./server", "text"),
+    ("sh -c 'exec ./server'", "code other than a script"),
+    ("bash -lc ./server", "code other than a script"),
     ("bash -l run.sh", "further code"),
-    (f"{PYTHON} -c pass", "text"),
+    (f"{PYTHON} -c pass", "code other than a script"),
     (f"{PYTHON} -", "stdin"),
     (f"{PYTHON} -m pdb run.py", "its arguments name"),
     (f"{PYTHON} -m no_such_module", "no_such_module"),
