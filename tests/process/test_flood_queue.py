@@ -134,3 +134,23 @@ async def test_an_empty_pipe_leaves_the_queue(count: int) -> None:
         queue.add(pipe)
     await wait_until(lambda: not queue._pipes)
     assert not any(pipe.frames for pipe in pipes) and queue._timer is None
+
+
+class UnawaitedPipe(FakePipe):
+    """A pipe whose frames serve no call."""
+
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
+        self.budget.charge(1, asyncio.get_running_loop().time())
+        return super().take_turn(end, may_be_long=may_be_long)
+
+
+@pytest.mark.parametrize(("pipe_class", "is_charged"), [(FakePipe, False), (UnawaitedPipe, True)])
+async def test_the_time_of_a_long_turn_is_charged_unless_it_served_calls(
+    pipe_class: type[FakePipe], is_charged: bool
+) -> None:
+    pipe = pipe_class(0.005)
+    FloodQueue(asyncio.get_running_loop()).add(pipe)
+    await wait_for_turns(pipe, times=1)
+    await wait_until(lambda: not pipe.frames)
+    # 5 ms are a thousand units, of which few leak until here.
+    assert (pipe.budget.level(pipe.turns[0]) > 100) is is_charged

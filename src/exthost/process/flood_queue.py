@@ -91,11 +91,14 @@ class FloodQueue:
             self._timer.cancel()
             self._timer = None
 
-    def rest_after(self, pipe: FloodedPipe, seconds: float, now: float) -> None:
-        """Charge a step that began now and took this processor time, and let large frames wait, if
-        it was long."""
+    def rest_after(
+        self, pipe: FloodedPipe, seconds: float, now: float, *, is_charged: bool = True
+    ) -> None:
+        """Let large frames wait after a step that began now and took this processor time, if it was
+        long. Charge its time, unless it served calls only."""
         if seconds > _LONG_SECONDS:
-            pipe.budget.charge(seconds / _UNIT_SECONDS, now)
+            if is_charged:
+                pipe.budget.charge(seconds / _UNIT_SECONDS, now)
             rest = max(min(seconds * _REST_FACTOR, _MAX_REST_SECONDS), seconds * _MIN_REST_FACTOR)
             self._rest_until = max(self._rest_until, now + seconds + rest)
 
@@ -133,11 +136,15 @@ class FloodQueue:
     def _serve_pipe(self, pipe: FloodedPipe, now: float, end: float) -> None:
         self._pipes.remove(pipe)
         turn = TurnEnd.MORE
+        level = pipe.budget.level(now)
         began = thread_time()  # without the time in which other programs had the processor
         try:
             turn = pipe.take_turn(end, may_be_long=now >= self._rest_until)
         finally:  # KeyboardInterrupt may come out of it
-            self.rest_after(pipe, thread_time() - began, now)
+            # On a slow machine each reply takes long. If replies were charged, a busy extension
+            # that has once flooded would do so forever.
+            has_flooded = pipe.budget.level(now) != level
+            self.rest_after(pipe, thread_time() - began, now, is_charged=has_flooded)
             if turn is TurnEnd.LARGE:
                 self._resting.append(pipe)
             elif turn is TurnEnd.MORE and pipe not in self._pipes:
