@@ -84,7 +84,7 @@ async def test_a_second_kill_does_not_wait_for_the_agent() -> None:
 async def test_a_process_is_released_once() -> None:
     releases: list[str] = []
     child, _ = make_child()
-    child.reap()  # nobody waits for the release
+    child.reap()  # the test does not wait for the release
     child, _ = make_child()
     child.on_released = lambda: releases.append("released")
     child.reap()

@@ -62,6 +62,7 @@ class CodePath(NamedTuple):
                 "" if only moving the code helps
     is_program  whether the path decides which program is executed, and so what its sandbox shows:
                 the program, its script and interpreter, and the way to them
+    is_secret   whether the host reads the path to get a secret, which no pin covers
     """
 
     path: str
@@ -69,6 +70,7 @@ class CodePath(NamedTuple):
     reason: str
     fix: str = ""
     is_program: bool = False
+    is_secret: bool = False
 
 
 # The most symlinks in one path, as in the kernel.
@@ -170,13 +172,13 @@ class CodeReader:
     ) -> list[CodePath]:
         """Return what the host reads to get a secret: the file, or the code of the command.
         `cwd` and `variables` are those of the command."""
-        command = _Command(self, os.path.abspath(cwd), variables)  # noqa: PTH100
         if isinstance(place, str):
+            command = _Command(self, os.path.abspath(cwd), variables)  # noqa: PTH100
             command.add(place, reason, is_program=True)
-            return command.paths
-        paths = self.read_extension(place, cwd, variables)
+            return [path._replace(is_secret=True) for path in command.paths]
         return [
-            path._replace(reason=f"{path.reason} of {reason}", is_program=True) for path in paths
+            path._replace(reason=f"{path.reason} of {reason}", is_program=True, is_secret=True)
+            for path in self.read_extension(place, cwd, variables)
         ]
 
     def walk(self, path: str) -> tuple[str, list[str], str]:

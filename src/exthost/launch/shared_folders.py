@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from exthost.model.spec import Spec
 
 
-# The word in the reason of a path that the host reads to get a secret.
-_SECRET = "secret"
-
-
 class CodeCache:
     """The paths that the host and its extensions read as code, computed at the first use. It is
     right for the moment in which it was made: drop it before anything else can run."""
@@ -274,7 +270,7 @@ def _read_secrets(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) ->
         if isinstance(source, SecretSource) and source.kind in ("file", "command"):
             place = source.place
             place = os.path.expanduser(place) if isinstance(place, str) else place  # noqa: PTH111
-            yield from reader.read_secret(place, f"{_SECRET} {name}", folder, environ)
+            yield from reader.read_secret(place, f"secret {name}", folder, environ)
 
 
 def _host_code(
@@ -397,9 +393,7 @@ def _host_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
-    # A pin does not cover what the host reads to get a secret.
-    is_secret = _SECRET in exposed.code.reason.split()
-    otherwise = "move it elsewhere" if is_secret else _suggest_pin(spec)
+    otherwise = "move it elsewhere" if exposed.code.is_secret else _suggest_pin(spec)
     return Refused(
         "X0391",
         f"{_describe(exposed.code)}, in {exposed.granted}, which it may write",

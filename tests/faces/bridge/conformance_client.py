@@ -7,6 +7,7 @@ requests the page of the login, and follows its redirect.
 
 import asyncio
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,9 @@ from exthost.errors import ExthostError
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 # An argument for each type of a JSON Schema; any other type gets a text.
 ARGUMENTS = {"integer": 5, "number": 5, "boolean": True, "array": [], "object": {}}
-BROWSER = "curl --silent --location --max-time 20 %s"
+# Requests a page, and follows its redirect.
+REQUEST_PAGE = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=20).read()"
+BROWSER = shlex.join([sys.executable, "-c", REQUEST_PAGE, "%s"])
 LOGIN_SECONDS = 60
 
 

@@ -90,7 +90,7 @@ class _PageCollector:
             return SAME_PAGE
         try:
             self._bytes += len(jsontext.encode(page))
-        except UsageError:  # nested so deeply that it can be read, and not be written
+        except UsageError:  # nested too deeply to be encoded, although it was decoded
             return TOO_DEEP
         if self._bytes > MAX_LIST_BYTES:
             return TOO_LARGE

@@ -26,6 +26,9 @@ _PAGE = (
 # A browser sends a request line of a few hundred bytes, or two thousand with a long code.
 _MAX_REQUEST_LINE = 16384
 
+# A longer scope would not fit into the address of a page.
+_MAX_SCOPE = 2000
+
 
 def stored_login(url: str, tokens: TokenFile) -> OAuthClientProvider:
     """Return the authentication of an earlier login. A request raises Refused if its tokens are
@@ -33,8 +36,9 @@ def stored_login(url: str, tokens: TokenFile) -> OAuthClientProvider:
     login."""
 
     async def refuse(address: str) -> None:
-        if scope := parse_qs(urlsplit(address).query).get("scope"):
-            tokens.set_scope(scope[0])
+        scope = parse_qs(urlsplit(address).query).get("scope", [""])[0]
+        if 0 < len(scope) <= _MAX_SCOPE:
+            tokens.set_scope(scope)
         raise login_needed_error(url)
 
     async def wait() -> AuthorizationCodeResult:  # without it, `refuse` would not be called
@@ -103,7 +107,7 @@ async def browser_login(url: str, tokens: TokenFile) -> AsyncIterator[OAuthClien
 def _with_scope(address: str, scope: str) -> str:
     """Return the address of an authorization page that asks for this scope, too."""
     parts = urlsplit(address)
-    query = parse_qs(parts.query)
+    query = parse_qs(parts.query, keep_blank_values=True)
     names = dict.fromkeys([*query.get("scope", [""])[0].split(), *scope.split()])
     if not scope or not names:
         return address

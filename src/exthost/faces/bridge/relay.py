@@ -26,6 +26,7 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     RequestId,
@@ -53,8 +54,13 @@ _TIMEOUT = httpx2.Timeout(30.0, read=None)
 # end sooner sends SIGTERM.
 _LAST_ANSWERS_SECONDS = 10.0
 
+# How many of the tools that cannot be called are reported for one list.
+_MAX_REASONS = 20
+
 # A request that is answered only at the end of the session.
 _ENDLESS_METHOD = "subscriptions/listen"
+# It cancels a request, which is then not answered.
+_CANCEL_METHOD = "notifications/cancelled"
 
 # The answers of a server that has no streamable HTTP, to a POST at its URL.
 _NO_POST = frozenset({400, 404, 405})
@@ -249,13 +255,19 @@ class _Relay:
                 self._unanswered.add(message.id)
             headers = self._headers.for_request(message)
         else:
+            if isinstance(message, JSONRPCNotification) and message.method == _CANCEL_METHOD:
+                self._unanswered.discard((message.params or {}).get("requestId"))
             headers = self._headers.for_other()
         return SessionMessage(message, metadata=ClientMessageMetadata(headers=headers))
 
     async def _deliver(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCResponse):
-            for reason in self._headers.see_reply(message):
+            reasons = self._headers.see_reply(message)
+            for reason in reasons[:_MAX_REASONS]:
                 print(reason, file=sys.stderr, flush=True)
+            if len(reasons) > _MAX_REASONS:
+                more = len(reasons) - _MAX_REASONS
+                print(f"{more} more tools cannot be called", file=sys.stderr, flush=True)
         await self._write_line(
             message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         )

@@ -64,7 +64,7 @@ class RequestHeaders:
             fields = tool if isinstance(tool, dict) else {}
             name, schema = fields.get("name"), fields.get("inputSchema")
             if (error := inbound.find_invalid_x_mcp_header(schema)) is not None:
-                reasons.append(f"the tool {name!r} cannot be called: {error}")
+                reasons.append(f"the tool {str(name)[:100]!r} cannot be called: {error[:300]}")
                 continue
             usable.append(tool)
             if isinstance(name, str):
