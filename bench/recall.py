@@ -40,7 +40,7 @@ def fill(store: Store, records: int) -> float:
 
 def _fill(span: range, records: int, connection: sqlite3.Connection) -> None:
     for n in span:
-        memory.append(connection, "bench", record(n, records), FIRST_MS + n)
+        memory.insert_record(connection, "bench", record(n, records), FIRST_MS + n)
 
 
 def record(n: int, records: int) -> Remember:

@@ -132,6 +132,13 @@ async def processes(extension: Any, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
+async def replaced_processes_ended(extension: Any) -> None:
+    """Wait until the processes that a restart has replaced are gone."""
+    async with asyncio.timeout(START_S):
+        while extension._supervisor.processes.dismissed_count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 def template_modules(extension: Any) -> int:
     """Return how many modules the template has imported from which the last process of an extension
     was forked; 0 without a template."""

@@ -86,6 +86,26 @@ def template_pid(extension: Extension) -> int:
     return next(pid for pid in children_of(init) if b"exthost template" in _cmdline(pid))
 
 
+async def prepare_spare(extension: Extension) -> int:
+    """Let the template fork a spare process, and return its pid when it has copied its pages."""
+    (template,) = full_templates(extension)
+    outer = template_pid(extension)
+    before = set(children_of(outer))
+    child = extension._supervisor.processes.sessions[0].lifetime.child
+    assert isinstance(child, Child)
+    template.prepare_start(child.program_pids)
+    assert template.copied_pages
+    await wait_until(lambda: len(set(children_of(outer)) - before) == 1)
+    (spare,) = set(children_of(outer)) - before
+    await wait_until(lambda: _is_waiting(spare))
+    return spare
+
+
+def _is_waiting(pid: int) -> bool:
+    """Return whether a process sleeps. A spare process does so when it waits for its start."""
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"S"
+
+
 def _cmdline(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
@@ -141,8 +161,12 @@ async def test_a_program_sees_the_same_in_both_ways_to_start(
         assert templates(extension).last.method == "template"
         await restart_from_full_template(extension)
         second = await extension.call("look")
+        await prepare_spare(extension)
+        await extension.restart()
+        third = await extension.call("look")
     assert first == expected
     assert second == expected
+    assert third == expected
 
 
 async def test_processes_of_a_template_have_their_own_random_numbers() -> None:
@@ -352,6 +376,65 @@ async def test_a_stopped_template_delays_a_start_and_does_not_prevent_it() -> No
         assert await extension.call("echo", {"a": 1}) == {"a": 1}
 
 
+async def test_a_start_uses_the_spare_process() -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        spare = await prepare_spare(extension)
+        await extension.restart()
+        assert start_method(extension)["last"] == "template"
+        await wait_until(lambda: spare not in children_of(template_pid(extension)))
+        await extension.restart()  # without a spare process
+        assert start_method(extension)["last"] == "template"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_start_whose_spare_process_was_killed_is_forked_as_usual(
+    number: signal.Signals,
+) -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        spare = await prepare_spare(extension)
+        os.kill(spare, number)
+        await wait_until(lambda: spare not in children_of(template_pid(extension)))
+        await extension.restart()
+        assert start_method(extension)["last"] == "template"
+
+
+async def test_a_new_spare_process_replaces_an_unused_one() -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        first = await prepare_spare(extension)
+        (template,) = full_templates(extension)
+        template.prepare_start(())
+        await wait_until(lambda: first not in children_of(template_pid(extension)))
+        await extension.restart()
+        assert start_method(extension)["last"] == "template"
+
+
+async def test_the_next_process_is_forked_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exthost.extension.templates._LEARN_SECONDS", 0.01)
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        outer = template_pid(extension)
+        await wait_until(lambda: len(children_of(outer)) == 1)
+        assert full_templates(extension)[0].copied_pages
+        await extension.restart()
+        await wait_until(lambda: len(children_of(outer)) == 1)
+
+
+async def test_the_memory_of_an_ended_process_is_not_looked_at() -> None:
+    """Its pid may belong to another process by then."""
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        (template,) = full_templates(extension)
+        child = extension._supervisor.processes.sessions[0].lifetime.child
+        assert isinstance(child, Child)
+        child.kill()
+        await wait_until(lambda: child.poll_exit() is not None)
+        templates(extension)._prepare_next(template, child)
+        assert not template.copied_pages
+
+
 async def test_templates_end_with_their_extension() -> None:
     before = set(descendants(os.getpid()))
     async with started(sys.executable, str(LOOKS)) as extension:
@@ -456,11 +539,13 @@ if os.fork() == 0:
 async def test_a_template_that_writes_without_end_does_not_occupy_the_host(
     environment: Path, tmp_path: Path, fd: int
 ) -> None:
-    (site_packages(environment) / "flooding.py").write_text(FLOODING_MODULE.format(fd=fd))
+    # A name for each descriptor: Python reads a .pyc file again if size and second are the same.
+    module = f"flooding_{fd}"
+    (site_packages(environment) / f"{module}.py").write_text(FLOODING_MODULE.format(fd=fd))
     program = tmp_path / "program.py"
     program.write_text(
         "import json, sys\n"
-        "if len(sys.argv) > 1: import flooding\n"
+        f"if len(sys.argv) > 1: import {module}\n"
         "for line in sys.stdin:\n"
         "    print(json.dumps({'id': json.loads(line)['id'], 'result': []}), flush=True)\n"
     )
@@ -469,7 +554,7 @@ async def test_a_template_that_writes_without_end_does_not_occupy_the_host(
         await extension.call("anything")
         assert starter._learned is not None
         starter._take_recorded()
-        starter._learned.modules = (*starter._learned.modules, "flooding")
+        starter._learned.modules = (*starter._learned.modules, module)
         starter._learn(extension._starter.prepared().plan)
         await extension.restart()
         if fd == 1:  # the template may write only its report

@@ -1,5 +1,9 @@
-"""A morphir extension that reports what a program can see of its own process. Standard library
-only, with as few imports as possible: `modules` in a request are imported first."""
+"""A morphir extension that reports what a program can see of its own process.
+
+It uses only the standard library, with as few imports as possible, so that the method `modules`,
+which lists the imported modules, shows what the start of the process has imported. The modules in
+the variable LOOKS_IMPORTS are imported before the first request.
+"""
 
 # ruff: noqa: PTH109, PTH123 - pathlib would be one more module
 

@@ -12,6 +12,13 @@ from exthost.process.procfs import MemoryUse
 
 MIB = 2**20
 
+# The inode number of the file in memory that processes share. Any number will do.
+INODE = 7
+
+# A clock is the processor time of a process in nanoseconds. The mappings of a process are read
+# again when its clock has advanced enough; this is far more than enough for fake mappings.
+LONG = 1_000_000_000
+
 
 class FakeProcesses:
     """Processes with the memory and the shared mappings that a test sets, by pid."""
@@ -33,22 +40,40 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
     return FakeProcesses(monkeypatch)
 
 
+def shared_file(*, mapped: int, end: int) -> Mapping[int, tuple[int, int]]:
+    """Return the mappings of a process that has one shared file: how many bytes of the file are
+    mapped, and at which byte of the file the last mapping ends."""
+    return {INODE: (mapped, end)}
+
+
+def measure(memory: ExtensionMemory, clocks: Mapping[int, int]) -> int:
+    """Measure the processes with these clocks, by pid, of an extension without a namespace."""
+    return memory.measure(clocks, init=None)
+
+
 def test_a_shared_file_counts_once_with_its_size(processes: FakeProcesses) -> None:
-    processes.uses = {1: MemoryUse(10 * MIB, 2 * MIB), 2: MemoryUse(5 * MIB, 1 * MIB)}
-    processes.mappings = {1: {7: (64 * MIB, 64 * MIB)}, 2: {7: (64 * MIB, 64 * MIB)}}
+    processes.uses = {
+        1: MemoryUse(total=10 * MIB, shared=2 * MIB),
+        2: MemoryUse(total=5 * MIB, shared=1 * MIB),
+    }
+    both = shared_file(mapped=64 * MIB, end=64 * MIB)
+    processes.mappings = {1: both, 2: both}
     # 3 MiB of the file are resident and already counted with the processes.
-    assert ExtensionMemory(()).measure({1: 0, 2: 0}, None) == (15 + 64 - 3) * MIB
+    assert measure(ExtensionMemory(()), {1: 0, 2: 0}) == (15 + 64 - 3) * MIB
 
 
 def test_a_file_of_which_a_part_was_unmapped_counts_more(processes: FakeProcesses) -> None:
+    """The pages of an unmapped part stay allocated, and the host cannot see how large that part has
+    grown since the last sample. So the file counts with 128 MiB at least (`_HIDDEN_BYTES`): about
+    what a program can write between two samples."""
     memory = ExtensionMemory(())
     processes.uses = {1: MemoryUse()}
-    processes.mappings = {1: {7: (64 * MIB, 64 * MIB)}}
-    assert memory.measure({1: 0}, None) == 64 * MIB
-    processes.mappings = {1: {7: (4096, 4096)}}
-    assert memory.measure({1: 50_000_000}, None) == 128 * MIB
+    processes.mappings = {1: shared_file(mapped=64 * MIB, end=64 * MIB)}
+    assert measure(memory, {1: 0}) == 64 * MIB
+    processes.mappings = {1: shared_file(mapped=4096, end=4096)}
+    assert measure(memory, {1: LONG}) == extension_memory._HIDDEN_BYTES == 128 * MIB
     processes.mappings = {1: {}}
-    assert memory.measure({1: 100_000_000}, None) == 0, "the file is freed with its last mapping"
+    assert measure(memory, {1: 2 * LONG}) == 0, "the file is freed with its last mapping"
 
 
 def test_mappings_are_read_again_only_after_processor_time(processes: FakeProcesses) -> None:
@@ -56,11 +81,11 @@ def test_mappings_are_read_again_only_after_processor_time(processes: FakeProces
     processes.uses = {1: MemoryUse(MIB)}
     processes.mappings = {1: {}}
     for _ in range(5):
-        memory.measure({1: 1000}, None)
+        measure(memory, {1: 1000})
     assert processes.reads == 1
-    memory.measure({1: 1_000_000_000}, None)
+    measure(memory, {1: 1000 + LONG})
     assert processes.reads == 2
-    memory.measure({1: 500}, None)
+    measure(memory, {1: 500})
     assert processes.reads == 3, "a smaller processor time means another process with the same pid"
 
 

@@ -92,7 +92,8 @@ class ProcessStarter:
     spec             how the extension is configured: its command, variables, limits and so on
     admission        the result of the checks before the start; None until `admit` was called
     argv             the command line of the last start, or of the next one
-    tools_digest     the digest of the first offer's tools if they are pinned, else ""
+    tools_digest     the digest of the first offer's tools if they are pinned (the config has a
+                     digest that they must have), else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
     templates        starts processes from templates; None if that is not configured
     bytecode         the compiled Python files of a locked extension, which it must not run
@@ -427,7 +428,7 @@ class Start:
                 extension=starter.spec.id,
                 help="raise limits.start if it is merely slow to start",
             ) from None
-        except Exception as error:  # an exception in a dialect's code, …
+        except Exception as error:  # such as an exception in a dialect's code
             if (host_error := find_host_error(error, starter.spec)) is not None:
                 raise host_error from error
             _log.exception("%s could not be started", starter.spec.id)
@@ -456,8 +457,8 @@ class Start:
             raise
 
     async def _start_again_if_lost(self, first_id: int | None) -> Session:
-        """Start the process. If no process of a template has joined its sandbox, start it again
-        without the template."""
+        """Start the process. A template (a process that forks a process for each start) may fail to
+        provide one that joins the sandbox; then start the process again without the template."""
         try:
             return await self._spawn_and_run_handshake(first_id)
         except HandshakeFailed:
@@ -487,7 +488,7 @@ class Start:
                 or suggest_grant(launch.plan.wrapper, stderr)
                 or suggest_variable(launch.environment, stderr, launch.enforced)
                 or find_hidden_module(launch.plan, launch.environment, stderr)
-                or find_missing(stderr)
+                or find_missing(stderr, launch.plan.argv, launch.plan.cwd)
                 or self._with_assumption(
                     suggest_network(
                         launch.enforced,
@@ -566,13 +567,14 @@ class Start:
             else:
                 starter.bytecode = checked.bytecode
                 starter.judge_lock(checked.changes)
-                from exthost.launch.sealed_bytecode import BytecodeCompilation
+                if is_local and not checked.bytecode.is_small:
+                    from exthost.launch.sealed_bytecode import BytecodeCompilation
 
-                compilation = BytecodeCompilation(
-                    starter.spec, plan, starter.environ(), checked.bytecode
-                )
-                if is_local and compilation.is_needed:
-                    await self._compile(compilation)
+                    compilation = BytecodeCompilation(
+                        starter.spec, plan, starter.environ(), checked.bytecode
+                    )
+                    if compilation.is_needed:
+                        await self._compile(compilation)
         secrets = SecretReading(starter.spec, starter.environ())
         if secrets.is_needed:
             starter.check_code()  # the host itself runs the command of a secret
@@ -650,8 +652,8 @@ class Start:
             for steps in starter.on_new_process:
                 await run_initial_steps(session, steps())
             session.forget_first_output()
-            if templates is not None:
-                templates.on_ready(start, launch.plan)
+            if templates is not None and isinstance(child, Child):
+                templates.on_ready(start, launch.plan, child)
         except BaseException as error:
             if templates is not None:
                 templates.on_failed(start)

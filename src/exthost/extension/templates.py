@@ -37,6 +37,7 @@ from exthost.launch.template_plan import (
 )
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
+from exthost.process.child import Child
 from exthost.process.memory_file import memory_file
 from exthost.process.private_folders import make_folder
 from exthost.process.procfs import shared_bytes
@@ -58,6 +59,10 @@ _WAIT_SECONDS = 20.0
 # How long a program that records its modules runs before they are read. Many modules are imported
 # by the first call.
 _LEARN_SECONDS = 1.0
+
+# How long after a process is ready the next one is forked in advance, so that this does not delay
+# its first calls.
+_SPARE_SECONDS = 0.1
 
 # How often a template is made again because the first one showed what it must not import.
 _MAX_ATTEMPTS = 5
@@ -268,6 +273,7 @@ class TemplateStarter:
         self._checked_at = -math.inf  # when the files of the environment were looked at
         self._building: asyncio.Task[None] | None = None
         self._recording: asyncio.TimerHandle | None = None
+        self._preparing: asyncio.TimerHandle | None = None
         self.last = StartReport("execute", "it has not been started")
 
     def is_prepared(self) -> bool:
@@ -359,14 +365,26 @@ class TemplateStarter:
         start.on_close = lambda: self._templates.end_unused(template)
         return start
 
-    def on_ready(self, start: WarmStart | None, plan: LaunchPlan) -> None:
+    def on_ready(self, start: WarmStart | None, plan: LaunchPlan, child: Child) -> None:
         """Handle that a process is ready."""
         if start is None:
             return
+        template = start.template
         warm, reason = start.outcome()
         self._set_report(StartReport("template" if warm else "execute", reason))
         if self._recorded >= 0 and self._recording is None:
             self._recording = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
+        elif warm and template is not None and template.inputs.modules and not self._preparing:
+            # Many pages are written to by the first call.
+            seconds = _SPARE_SECONDS if template.copied_pages else _LEARN_SECONDS
+            prepare = partial(self._prepare_next, template, child)
+            self._preparing = self._loop.call_later(seconds, prepare)
+
+    def _prepare_next(self, template: Template, child: Child) -> None:
+        self._preparing = None
+        if not template.is_retired:
+            # The pid of a process that has ended may be that of another one by now.
+            template.prepare_start(child.program_pids if child.poll_exit() is None else ())
 
     def on_failed(self, start: WarmStart | None) -> None:
         """Handle that a process did not become ready. The next one is started without a template,
@@ -533,8 +551,9 @@ class TemplateStarter:
 
     async def close(self) -> None:
         """Release the templates of the extension, whose processes have ended."""
-        if self._recording is not None:
-            self._recording.cancel()
+        for timer in (self._recording, self._preparing):
+            if timer is not None:
+                timer.cancel()
         if self._building is not None:
             self._building.cancel()
             await asyncio.wait([self._building])

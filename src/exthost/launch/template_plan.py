@@ -9,6 +9,7 @@ command cannot use one.
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.command_options import UnknownOption, split_options
@@ -183,10 +184,10 @@ def plan_copy(wrapper: Wrapper, outer: int) -> SandboxCopy:
 
 
 def _variables(
-    env: Mapping[str, str], modules: Collection[str], reads: Collection[str]
+    env: Mapping[str, str], modules: tuple[str, ...], reads: Collection[str]
 ) -> set[str]:
     """Return the names of the variables that a template needs."""
-    packages = tuple({name.partition(".")[0].upper() + "_" for name in modules})
+    packages = _prefixes(modules)
     return {
         name
         for name in env
@@ -197,6 +198,12 @@ def _variables(
     }
 
 
+@lru_cache(maxsize=16)
+def _prefixes(modules: tuple[str, ...]) -> tuple[str, ...]:
+    """Return how the names of variables begin that belong to the packages of these modules."""
+    return tuple({name.partition(".")[0].upper() + "_" for name in modules})
+
+
 def find_secret_names(env: Mapping[str, str], references: Collection[str]) -> frozenset[str]:
     """Return the variables of an extension that no template gets: those whose names look like that
     of a secret, and those whose values the config only refers to (`references`)."""
@@ -204,11 +211,11 @@ def find_secret_names(env: Mapping[str, str], references: Collection[str]) -> fr
 
 
 def find_secret_readers(
-    secrets: Collection[str], modules: Collection[str], reads: Mapping[str, str]
+    secrets: Collection[str], modules: tuple[str, ...], reads: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the modules that read a variable which a template does not get although the extension
     has it, each with the reason. They are imported by the process of the extension itself."""
-    packages = tuple({name.partition(".")[0].upper() + "_" for name in modules})
+    packages = _prefixes(modules)
     readers = {}
     for name in secrets:
         if name in reads:

@@ -27,6 +27,7 @@ In reading order:
     after_fork       takes pipes and processes away from a forked copy of the host
     shutdown         runs a dialect's shutdown steps; SIGKILL is the last
     template         a Python process from which processes of extensions are forked
+    copied_pages     which pages of its template's memory a process has copied
     template_program the program of a template, which the interpreter of an extension runs
     watchdog         enforces limits for all processes of an extension together, by sampling
     resource_limits  limits of the kernel for each process, and for all together (pure)

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from exthost.errors import escape_controls
 from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process.child import Child
+from exthost.process.copied_pages import find_copied_pages
 from exthost.process.init_channel import SandboxCopy, TemplateEnds
 from exthost.process.memory_file import memory_file
 from exthost.process.procfs import max_pid
@@ -126,6 +127,7 @@ class Template:
         self.users: set[str] = set()
         self.starts = 0  # processes that were forked from it and have not ended
         self.is_retired = False
+        self.copied_pages = b""
         self._output = b""
         self._init = self._outer = -1
         bootstrap = _BOOTSTRAP.format(len(source))
@@ -211,8 +213,25 @@ class Template:
         return WarmStart(self, fields, learned, None if sandbox is None else sandbox(self._outer))
 
     def send(self, descriptors: Sequence[int]) -> None:
-        """Let the template fork a process, and pass it these descriptors. Raises OSError."""
+        """Let the template fork a process, or use the spare one, and pass it these descriptors.
+        Raises OSError."""
         socket.send_fds(self._socket, [b"s"], list(descriptors))
+
+    def prepare_start(self, pids: Sequence[int]) -> None:
+        """Let the template fork the process of the next start now: a spare one, which copies the
+        pages of memory that the first of these processes has copied. They are found once."""
+        if not self.copied_pages and pids:
+            self.copied_pages = find_copied_pages(pids[0])
+        try:
+            pages = memory_file("exthost-pages", self.copied_pages)
+        except OSError:
+            return
+        try:
+            socket.send_fds(self._socket, [b"p"], [pages])
+        except OSError:
+            pass  # the template has ended, or has not read the last messages
+        finally:
+            os.close(pages)
 
     @property
     def namespace(self) -> int:

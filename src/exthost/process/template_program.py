@@ -3,7 +3,8 @@ each start of an extension.
 
 The interpreter of the extension runs this file, so it uses only the standard library, and works
 with Python 3.8. It imports nothing of exthost. `template` sends the text of this file, the names
-of the modules, and a message for each start.
+of the modules, and a message for each start. Between two starts it can ask for a spare process: one
+that is forked in advance and copies the memory that the program is going to write to.
 
 The template reads no variables or arguments of an extension: these are in a file that only the
 forked process reads. That process joins the namespaces of the start (`init.c`), gives up the
@@ -45,6 +46,10 @@ _PR_SET_MM_MAP = 14
 _SECCOMP_FILTER = 2
 _AMBIENT_CLEAR_ALL = 4
 _LAST_CAPABILITY = 63
+_MADV_POPULATE_WRITE = 23
+
+# The modules and packages that the template has imported, without those of its own program.
+_imported = set()
 
 # The names of the folders in which packages are installed.
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages", "lib-dynload")
@@ -245,22 +250,70 @@ def _read_file(fd):
 
 
 def _serve(sock):
-    """Fork a process for each message. Return in that process, when it is the program."""
+    """Fork a process for each start. Return in that process, when it is the program."""
+    spare = None
+    while True:
+        kind, descriptors = _receive(sock)
+        if kind == b"p":
+            if spare is not None:
+                spare.close()  # it ends unused
+            ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM, 0)
+            if _fork():
+                ours.close()  # a spare whose template has ended reads the end
+                _copy_pages(*descriptors)
+                return _join(_receive(theirs)[1])
+            theirs.close()
+            spare = ours
+        elif spare is not None and _pass_on(spare, descriptors):
+            spare = None
+        elif _fork():
+            return _join(descriptors)
+        for fd in descriptors:
+            os.close(fd)
+
+
+def _fork():
+    """Return True in a new process."""
+    if os.fork():
+        return False
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    return True
+
+
+def _receive(sock):
+    """Return the kind of the next message, and its descriptors."""
     while True:
         try:
-            message, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(16 * 4))
+            kind, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(16 * 4))
         except InterruptedError:
             continue
-        if not message:
+        if not kind:
             os._exit(0)  # the host has closed its end, or has ended
         descriptors = []
         for _, _, data in ancillary:
             descriptors += struct.unpack("%di" % (len(data) // 4), data[: len(data) // 4 * 4])
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            return _join(descriptors)
-        for fd in descriptors:
-            os.close(fd)
+        return kind, descriptors
+
+
+def _pass_on(spare, descriptors):
+    """Let the spare process make a start. Return False if it has ended."""
+    rights = struct.pack("%di" % len(descriptors), *descriptors)
+    try:
+        spare.sendmsg([b"s"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+    except OSError:
+        return False
+    finally:
+        spare.close()
+    return True
+
+
+def _copy_pages(fd):
+    """Write to ranges of memory that are still shared with the template, which copies them. The
+    kernel ignores ranges that are not there; before Linux 5.14 it ignores all."""
+    for address, size in struct.iter_unpack("=QQ", _read_file(fd)):
+        start, length = ctypes.c_void_p(address), ctypes.c_size_t(size)
+        _libc.madvise(start, length, _MADV_POPULATE_WRITE)
+    os.close(fd)
 
 
 def _join(descriptors):
@@ -376,8 +429,7 @@ def _adjust(start):
     start.folder = _first_folder(start)
     if start.folder is not None:
         hidden = _importable_names(start.folder)
-        imported = {name.partition(".")[0] for name in sys.modules if name not in _KNOWN_BEFORE}
-        if common := sorted(hidden & imported):
+        if common := sorted(hidden & _imported):
             raise _Cold("its folder %s has a module %s of its own" % (start.folder, common[0]))
 
 
@@ -597,6 +649,8 @@ def _main():
         "reads": preload.reads,
         "files": {**environment, **preload.files},
     }
+    # Here and not in each process, which would copy the memory of all these names to read them.
+    _imported.update(name.partition(".")[0] for name in sys.modules if name not in _KNOWN_BEFORE)
     gc.collect()
     if hasattr(gc, "freeze"):
         gc.freeze()  # the collector of a forked process would copy the pages of these objects
