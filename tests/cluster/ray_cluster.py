@@ -2,7 +2,8 @@
 
     python ray_cluster.py FOLDER
 
-It prints a line of JSON at the start, with the address and the pids of the head's processes, and
+It prints a line of JSON at the start, with the address, the address for Ray's client ("" if that is
+not installed) and the pids of the head's processes, and
 one line for each command that it reads: `add` starts a node and prints its id and pids, `remove ID`
 ends a node, `drain ID` drains a node, and `groups` prints the number of placement groups.
 `kill_gcs` kills the process of the head that manages the cluster, and `start_gcs` starts it again,
@@ -10,8 +11,10 @@ which needs a Redis with the data of the cluster (RAY_REDIS_ADDRESS). The cluste
 stdin.
 """
 
+import importlib.util
 import json
 import os
+import socket
 import sys
 import threading
 from typing import Any
@@ -20,6 +23,9 @@ from typing import Any
 os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112 - Ray's own spelling
 # Each actor is a new process, so the workers that Ray starts in advance are not needed.
 os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
+
+# With it, the server of Ray's client sometimes crashes when it starts a process for a client.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 # The smallest values that Ray accepts.
 MINIMAL_NODE: dict[str, Any] = {
@@ -40,8 +46,14 @@ class Nodes:
 
         self._cluster = Cluster()
         self._nodes: dict[str, Any] = {}
+        port = find_free_port() if importlib.util.find_spec("grpc") is not None else None
+        self.client_address = f"ray://127.0.0.1:{port}" if port is not None else ""
         head = self._cluster.add_node(
-            num_cpus=0, include_dashboard=False, temp_dir=folder, **MINIMAL_NODE
+            num_cpus=0,
+            include_dashboard=False,
+            temp_dir=folder,
+            ray_client_server_port=port,
+            **MINIMAL_NODE,
         )
         self._head = head
         self.head = pids_of(head)
@@ -97,6 +109,13 @@ class Nodes:
         self._cluster.shutdown()
 
 
+def find_free_port() -> int:
+    """Return a port that no process of this machine uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
 def pids_of(node: Any) -> dict[str, int]:
     """Return the pids of a node's own processes by their kinds."""
     return {
@@ -110,7 +129,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # output of Ray goes to stderr
     nodes = Nodes(sys.argv[1])
-    print(json.dumps({"address": nodes.address, "head": nodes.head}), file=answers)
+    first = {"address": nodes.address, "client": nodes.client_address, "head": nodes.head}
+    print(json.dumps(first), file=answers)
     for line in sys.stdin:
         verb, *args = line.split()
         print(json.dumps(getattr(nodes, verb)(*args)), file=answers)

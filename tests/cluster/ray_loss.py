@@ -53,15 +53,16 @@ class RayCluster:
     """A cluster of several nodes. `nodes` has the pids of the processes of each node by its id.
 
     The processes of Ray belong to no test, so they do not have the variable MARK. `redis` is the
-    address of a Redis in which the head keeps the state of the cluster; "" for none. `programs`
-    is a folder that comes first in the PATH of Ray.
+    address of a Redis in which the head keeps the state of the cluster; "" for none. `variables`
+    are settings of Ray. `programs` is a folder that comes first in the PATH of Ray.
+    `client_address` is the address for Ray's client, "" if that is not installed.
     """
 
-    def __init__(self, count: int = NODES, redis: str = "") -> None:
+    def __init__(self, count: int = NODES, redis: str = "", **variables: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="xr")  # short: paths of sockets are limited
         self.mark = Path(self._folder).name
         environ = {name: value for name, value in os.environ.items() if name != MARK}
-        environ[CLUSTER_MARK] = self.mark
+        environ |= {CLUSTER_MARK: self.mark, **variables}
         if redis:
             environ["RAY_REDIS_ADDRESS"] = redis
         self.programs = Path(self._folder, "programs")
@@ -79,6 +80,7 @@ class RayCluster:
         try:
             first = self._read()
             self.address: str = first["address"]
+            self.client_address: str = first["client"]
             self._head: dict[str, int] = first["head"]
             for _ in range(count):
                 self.add()
@@ -134,14 +136,25 @@ class RayCluster:
         """Return the number of placement groups that Ray has not removed."""
         return int(self._send_command("groups")["count"])
 
+    def kill_client_servers(self) -> int:
+        """Kill the processes of the head that serve Ray's clients, and return their number."""
+        pids = self._find_processes("--mode=specific-server")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return len(pids)
+
     def agents(self) -> list[int]:
         """Return the pids of the agents on the nodes."""
+        return self._find_processes("exthost.cluster.agent")
+
+    def _find_processes(self, argument: str) -> list[int]:
+        """Return the pids of the processes of this cluster that have this text in their command."""
         mark = f"{CLUSTER_MARK}={self.mark}".encode()
         return [
             pid
             for pid in all_pids()
             if (process := read_process(pid)) is not None
-            and "exthost.cluster.agent" in process.command
+            and argument in process.command
             and mark in environment_of(pid)
         ]
 
@@ -192,10 +205,14 @@ class OnRay:
 
 @asynccontextmanager
 async def on_ray(
-    ray: RayCluster, cluster_settings: ClusterSettings = CLUSTER_SETTINGS, **settings: Any
+    ray: RayCluster,
+    cluster_settings: ClusterSettings = CLUSTER_SETTINGS,
+    address: str = "",
+    **settings: Any,
 ) -> AsyncIterator[OnRay]:
     """Start a pool with one process for each node. At the end, check that every call ended once and
-    that no process remains on any node."""
+    that no process remains on any node. `address` is an address of the cluster other than
+    `ray.address`."""
     program, *args = hostile_command()
     pool = {"engine": "ray", "resources": {"CPU": 1}, **settings.pop("pool", {})}
     size = pool["min"] = pool["max"] = pool.get("max", len(ray.nodes))
@@ -213,7 +230,7 @@ async def on_ray(
     placers: list[RayNodes] = []
 
     def make_placer() -> Placer:
-        placers.append(RayNodes(ray.address))
+        placers.append(RayNodes(address or ray.address))
         return placers[-1]
 
     cluster = Cluster(cluster_settings, make_placer)

@@ -23,7 +23,7 @@ from exthost.config.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
 from tests.cluster.remote import remote
 from tests.extensions.harness import error_of, wait_until
-from tests.extensions.proc import is_running
+from tests.extensions.proc import is_running, our_descriptors
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,26 @@ async def test_calls_stderr_and_the_exit_status_are_sent_over_tls(
         os.kill(pid, signal.SIGKILL)
         await wait_until(lambda: not is_running(child) and extension.stats.pid != child)
         assert await extension.call("echo", 3) == 3
+
+
+async def count_host_descriptors(cluster: ClusterSettings, processes: int) -> int:
+    """Return how many file descriptors the host needs for this many processes on one node."""
+    pool = {"engine": "local", "min": processes, "max": processes}
+    before = len(our_descriptors())
+    async with remote(nodes=1, cluster=cluster, pool=pool) as r:
+        await r.extension.start()
+        await wait_until(lambda: r.extension.stats.processes == processes)
+        return len(our_descriptors()) - before
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("is_encrypted", [False, True])
+async def test_the_host_needs_no_more_descriptors_for_more_processes_on_a_node(
+    encrypted: ClusterSettings, is_encrypted: bool
+) -> None:
+    cluster = encrypted if is_encrypted else ClusterSettings(silence=60.0)
+    for_one = await count_host_descriptors(cluster, 1)
+    assert await count_host_descriptors(cluster, 6) == for_one
 
 
 @pytest.mark.more

@@ -1,5 +1,6 @@
 """The preparation of an order on a node: folders, pins, sandbox paths, and refused orders."""
 
+import fcntl
 import hashlib
 import io
 import os
@@ -156,6 +157,78 @@ def test_copies_that_a_killed_agent_has_left_are_deleted(
     assert not left.exists()
 
 
+def test_an_unfinished_copy_that_a_killed_agent_has_left_is_deleted(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    unfinished = state / "folders" / f"{'f' * 64}-4711"  # the name ends with the pid of the agent
+    unfinished.mkdir(parents=True)
+    unfinished.with_name(f"{'f' * 64}.lock").touch()
+    store.acquire(sent_folder, archive_of(folder), "x")
+    assert not unfinished.exists()
+
+
+def test_a_copy_is_not_deleted_whose_lock_file_was_deleted_as_it_was_locked(
+    folder: Path,
+    state: Path,
+    store: FolderStore,
+    sent_folder: SentFolder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One agent deletes a copy, with its lock file, after another agent has opened that file and
+    before the other agent has locked it."""
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    store.release(copy)
+    other_store = FolderStore(state / "folders")
+    flock = fcntl.flock
+
+    def delete_before_first_lock(lock: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        store.close()
+        assert not copy.exists()
+        flock(lock, operation)
+
+    monkeypatch.setattr(fcntl, "flock", delete_before_first_lock)
+    assert other_store.acquire(sent_folder, archive_of(folder), "x") == copy
+    third_store = FolderStore(state / "folders")
+    assert third_store.acquire(sent_folder, refuse_fetch, "x") == copy
+    third_store.release(copy)
+    third_store.close()
+    assert copy.exists(), "the other agent still uses it"
+    other_store.release(copy)
+    other_store.close()
+    assert not copy.exists()
+
+
+def test_a_copy_that_another_agent_has_repaired_is_not_deleted_while_it_is_used(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    (copy / "lib" / "data.txt").write_text("changed")
+    other_store = FolderStore(state / "folders")
+    assert other_store.acquire(sent_folder, archive_of(folder), "x") == Path(f"{copy}.1")
+    (copy / "lib" / "data.txt").write_text("data")
+    assert other_store.acquire(sent_folder, refuse_fetch, "x") == copy
+    store.release(copy)
+    store.close()
+    assert copy.exists(), "the other agent uses it"
+    for used in (copy, Path(f"{copy}.1")):
+        other_store.release(used)
+    other_store.close()
+    assert list((state / "folders").iterdir()) == []
+
+
+def test_an_agent_that_ends_during_a_start_leaves_the_copy_to_the_next_agent(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    def end_during_fetch() -> io.BytesIO:
+        store.close()
+        return archive_of(folder)()
+
+    copy = store.acquire(sent_folder, end_during_fetch, "x")
+    assert copy.with_name(f"{copy.name}.lock").exists()
+    assert store.acquire(sent_folder, refuse_fetch, "x") == copy
+
+
 def test_a_folder_that_changed_after_its_digest_was_computed_is_not_used(
     folder: Path, store: FolderStore, sent_folder: SentFolder
 ) -> None:
@@ -204,8 +277,9 @@ def test_links_out_of_a_folder_are_not_sent(folder: Path) -> None:
     with pytest.raises(Refused) as caught:
         read_folder(str(folder), "x")
     assert caught.value.code == "X0395" and str(folder / "out") in caught.value.message
-    with pytest.raises(Refused, match="set cwd"):
+    with pytest.raises(Refused, match="no folder of its own") as caught:
         read_folder("", "x")
+    assert "set its cwd" in (caught.value.help or "")
 
 
 @pytest.mark.parametrize("pin", ["program", "package", "manifest"])

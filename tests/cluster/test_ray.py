@@ -63,7 +63,9 @@ async def test_calls_and_crashes_of_a_pool_on_ray() -> None:
         assert sum(extension.stats.nodes.values()) == 2
         error = await error_of(extension.call("leave", {"code": 3}))
         assert error.evidence.exit == "exited with 3"
-        os.kill(extension.stats.pid or 0, signal.SIGKILL)
+        pid = extension.stats.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
         await wait_until(lambda: extension.stats.crashes == 2)
         assert await extension.call("echo", 2) == 2
 
@@ -71,42 +73,58 @@ async def test_calls_and_crashes_of_a_pool_on_ray() -> None:
 async def test_a_pool_on_three_ray_nodes_behaves_like_a_local_pool(
     ray: RayCluster, tmp_path: Path
 ) -> None:
+    """The steps share one pool, because starting it on Ray takes most of the time."""
     make_certificates(tmp_path / "cluster")
     encrypted = replace(CLUSTER_SETTINGS, certificates=str(tmp_path / "cluster"), is_encrypted=True)
-    async with on_ray(ray, encrypted, env={"API_TOKEN": SECRET}) as r:
-        extension = r.extension
-        assert r.nodes == set(ray.nodes) and sum(extension.stats.nodes.values()) == NODES
+    async with on_ray(ray, encrypted, env={"API_TOKEN": SECRET}) as on_cluster:
+        extension = on_cluster.extension
+        assert on_cluster.nodes == set(ray.nodes)
+        assert sum(extension.stats.nodes.values()) == NODES
         assert await extension.call("echo", {"x": 1}) == {"x": 1}
-        for pid in ray.agents():  # agents use the package that was sent to Ray
-            variables = dict(
-                variable.decode().partition("=")[::2] for variable in environment_of(pid)
-            )
-            assert ray.has_file(variables["PYTHONPATH"])
-
-        call = asyncio.create_task(extension.call("keep", 1))
-        await wait_until(lambda: extension.stats.in_flight == 1)
-        call.cancel()
-        await asyncio.wait([call])
-        assert call.cancelled() and extension.stats.cancelled == 1
-
-        assert await stream_on(r, {"events": 3}) == [0, 1, 2]
-
-        before = extension.stats.pid
-        async with under_load(extension) as load:
-            await extension.restart()
-            assert extension.stats.pid != before
-            await wait_until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
-            drained_node = sorted(r.nodes)[0]
-            assert await asyncio.to_thread(ray.drain, drained_node)
-            await wait_until(lambda: drained_node not in r.nodes, PLACE_SECONDS)
-            await asyncio.to_thread(ray.replace, drained_node)
-        assert set(load.ends) == {"result"}, load.ends
-
-        last_call = asyncio.create_task(extension.call("echo", 5))
-        await asyncio.sleep(0)
-        await extension.drain()
-        assert await last_call == 5
+        check_agents_use_the_sent_package(ray)
+        await check_that_a_call_can_be_cancelled(extension)
+        assert await stream_on(on_cluster, {"events": 3}) == [0, 1, 2]
+        await check_that_no_call_fails_in_a_restart_and_a_drain(ray, on_cluster)
+        await check_that_a_drain_finishes_calls(extension)
         assert SECRET.encode() not in await asyncio.to_thread(ray.logs)
+
+
+def check_agents_use_the_sent_package(ray: RayCluster) -> None:
+    for pid in ray.agents():
+        variables = dict(variable.decode().partition("=")[::2] for variable in environment_of(pid))
+        assert ray.has_file(variables["PYTHONPATH"])
+
+
+async def check_that_a_call_can_be_cancelled(extension: Extension) -> None:
+    call = asyncio.create_task(extension.call("keep", 1))
+    await wait_until(lambda: extension.stats.in_flight == 1)
+    call.cancel()
+    await asyncio.wait([call])
+    assert call.cancelled() and extension.stats.cancelled == 1
+
+
+async def check_that_no_call_fails_in_a_restart_and_a_drain(
+    ray: RayCluster, on_cluster: OnRay
+) -> None:
+    """Restart the extension, and drain a node, while calls are made without a pause."""
+    extension = on_cluster.extension
+    old_pid = extension.stats.pid
+    async with under_load(extension) as load:
+        await extension.restart()
+        assert extension.stats.pid != old_pid
+        await wait_until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
+        drained_node = min(on_cluster.nodes)
+        assert await asyncio.to_thread(ray.drain, drained_node)
+        await wait_until(lambda: drained_node not in on_cluster.nodes, PLACE_SECONDS)
+        await asyncio.to_thread(ray.replace, drained_node)
+    assert set(load.ends) == {"result"}, load.ends
+
+
+async def check_that_a_drain_finishes_calls(extension: Extension) -> None:
+    last_call = asyncio.create_task(extension.call("echo", 5))
+    await asyncio.sleep(0)
+    await extension.drain()
+    assert await last_call == 5
 
 
 async def stream_on(on_cluster: OnRay, params: object) -> list[object]:
@@ -125,38 +143,61 @@ async def stream_on(on_cluster: OnRay, params: object) -> list[object]:
         spawn=on_cluster.cluster.spawner(spec),
     )
     async with closed_at_end(extension), extension.stream("run", params) as stream:
-        return [event async for event in stream]
+        events = [event async for event in stream]
+        # It asks for no resources. Nevertheless it is not on the head, which has no processors.
+        assert OnRay(extension, on_cluster.cluster, on_cluster.ray, []).nodes
+        return events
 
 
 @pytest.mark.parametrize("part", KILLS)
 async def test_every_call_ends_once_when_any_part_of_a_ray_cluster_is_killed(
     ray: RayCluster, part: str
 ) -> None:
-    async with on_ray(ray) as r:
-        load = await kill_on(r, part, 1)
-        stats = r.extension.stats
+    async with on_ray(ray) as on_cluster:
+        load = await kill_on(on_cluster, part, 1)
+        stats = on_cluster.extension.stats
         assert stats.calls == load.made and stats.result == load.ends["result"]
         assert stats.gone == load.ends["ExtensionGone"]
         assert set(load.ends) <= {"result", "ExtensionGone"}, load.ends
 
 
 def test_a_killed_program_leaves_no_process_on_any_node(ray: RayCluster) -> None:
-    kill_host(ray)
+    kill_host(ray)  # fails if processes remain
 
 
-async def test_calls_work_without_the_head_of_a_cluster_and_starts_fail(
+async def test_a_pool_ends_with_the_true_cause_after_the_head_and_starts_on_the_next_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 5.0)
+    monkeypatch.setattr(ray_nodes, "_LIST_SECONDS", 1.0)
+    # After how many seconds without a head Ray ends its nodes, and its drivers; the default is 60.
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "15")
     ray = await asyncio.to_thread(RayCluster, 1)
+    next_ray: RayCluster | None = None
     try:
-        async with on_ray(ray) as r:
-            ray.kill_head()
-            error = await error_of(r.extension.restart())
-            assert error.code == "X0424", error
-            assert await r.extension.call("echo", 1) == 1
+        async with on_ray(ray) as on_cluster:
+            extension = on_cluster.extension
+            await asyncio.to_thread(ray.kill_head)
+            error = await error_of(extension.restart())
+            assert error.code == "X0424" and "its head did not answer" in error.message, error
+            assert await extension.call("echo", 1) == 1
+
+            await wait_until(lambda: extension.state != "ready", PLACE_SECONDS)
+            cause = extension.cause
+            assert cause is not None and cause.code == "X1001", cause
+            assert "the cluster's own process on the node has ended" in cause.message
+            await wait_until(
+                lambda: extension.cause is not None and extension.cause.code == "X0424",
+                PLACE_SECONDS,
+            )
+
+            await asyncio.to_thread(ray.close)
+            port = ray.address.rpartition(":")[2]
+            next_ray = await asyncio.to_thread(RayCluster, 1, RAY_GCS_SERVER_PORT=port)
+            assert next_ray.address == ray.address
+            await wait_until(lambda: extension.stats.processes == 1, PLACE_SECONDS)
+            assert await extension.call("echo", 2) == 2
     finally:
-        await asyncio.to_thread(ray.close)
+        await asyncio.to_thread((next_ray or ray).close)
 
 
 @pytest.fixture
@@ -168,29 +209,29 @@ def redis() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]  # free, and closed again before Redis starts
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert any("Ready to accept connections" in line for line in process.stdout)
-    # Its log is not read any more; it is far shorter than the buffer of the pipe.
-    yield f"127.0.0.1:{port}"
-    process.terminate()
-    process.wait()
-    process.stdout.close()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert any("Ready to accept connections" in line for line in process.stdout)
+            # Its log is not read any more; it is far shorter than the buffer of the pipe.
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.terminate()
 
 
 async def test_a_pool_continues_while_a_head_with_redis_is_restarted(redis: str) -> None:
     ray = await asyncio.to_thread(RayCluster, 1, redis)
     try:
-        async with on_ray(ray) as r:
-            before = r.extension.stats.pid
-            async with under_load(r.extension) as load:
+        async with on_ray(ray) as on_cluster:
+            before = on_cluster.extension.stats.pid
+            async with under_load(on_cluster.extension) as load:
                 await asyncio.to_thread(ray.kill_head)
                 calls_at_kill = load.made
                 await wait_until(lambda: load.ends["result"] > calls_at_kill + CALLS_PER_SECOND)
                 await asyncio.to_thread(ray.restart_head)
-                assert r.extension.stats.pid == before
-                await r.extension.restart()  # Ray holds the resources of the new process
-                assert r.extension.stats.pid != before
+                assert on_cluster.extension.stats.pid == before
+                await on_cluster.extension.restart()  # Ray holds the resources of the new process
+                assert on_cluster.extension.stats.pid != before
             assert set(load.ends) == {"result"}, load.ends
     finally:
         await asyncio.to_thread(ray.close)

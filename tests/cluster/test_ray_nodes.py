@@ -120,7 +120,7 @@ async def test_errors_of_ray_are_reported_with_their_reason(
 async def test_a_request_without_an_answer_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(ray_nodes, "_LIST_SECONDS", 0.05)
     nodes = make_nodes(tmp_path, monkeypatch, SILENT_DRIVER)
     try:
         error = await error_of(nodes.nodes())
@@ -187,6 +187,37 @@ def test_the_reason_why_ray_cannot_be_used_is_reported(
     with pytest.raises(SpawnFailed) as caught:
         RayNodes("here:1")
     assert caught.value.code == "X0424" and message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("address", "reason", "next_step"),
+    [
+        ("10.0.0.5:6379", "no node of Ray runs on this machine", "ray://HEAD:10001"),
+        ("ray://10.0.0.5:10001", "Ray's client is not installed", "pip install 'ray[client]'"),
+        ("auto", "Starting Ray client server failed", "GRPC_ENABLE_FORK_SUPPORT=0"),
+    ],
+)
+def test_a_machine_that_cannot_use_an_address_is_reported_with_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, reason: str, next_step: str
+) -> None:
+    # A Ray without its client, on a machine without a node, for which the driver does not wait. If
+    # it is used nevertheless, it fails as the server of Ray's client sometimes does.
+    services = tmp_path / "ray" / "_private" / "services.py"
+    services.parent.mkdir(parents=True)
+    services.write_text("def find_node_ids(): return set()\n")
+    (tmp_path / "ray" / "__init__.py").write_text(
+        "import sys\n"
+        "sys.modules['grpc'] = None\n"
+        "sys.modules['__main__']._NODE_SECONDS = 0\n"
+        "class exceptions: RuntimeEnvSetupError = KeyError\n"
+        "def init(**_): raise ConnectionAbortedError('Starting Ray client server failed.')\n"
+    )
+    path = f"{tmp_path}:{package_root()}"
+    monkeypatch.setattr(ray_nodes, "package_root", lambda: path)
+    with pytest.raises(SpawnFailed) as caught:
+        RayNodes(address)
+    assert caught.value.code == "X0424" and reason in caught.value.message
+    assert next_step in (caught.value.help or "")
 
 
 async def test_a_forked_copy_gives_up_the_pipes_of_the_driver(

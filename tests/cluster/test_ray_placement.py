@@ -9,10 +9,12 @@ import pytest
 
 import exthost
 from exthost.cluster import cluster
+from exthost.config import spec_from_mapping
+from exthost.extension.extension import Extension
 from tests.cluster.load import under_load
-from tests.cluster.ray_loss import NODES, PLACE_SECONDS, RayCluster, on_ray
+from tests.cluster.ray_loss import NODES, PLACE_SECONDS, OnRay, RayCluster, on_ray
 from tests.cluster.test_placement import entry
-from tests.extensions.harness import wait_until
+from tests.extensions.harness import SHORT_SHUTDOWN, closed_at_end, wait_until
 
 pytestmark = [
     pytest.mark.more,
@@ -42,9 +44,28 @@ async def test_six_extensions_are_spread_over_three_ray_nodes_of_two_processors(
     await asyncio.to_thread(asyncio.run, wait_until(ray.is_empty))
 
 
+async def start_another(on_cluster: OnRay) -> set[str]:
+    """Start another extension on the same cluster, end it, and return the ids of its nodes."""
+    spec = spec_from_mapping(
+        {**entry(pool={"engine": "ray", "resources": {"CPU": 1}}), "name": "b"}
+    )
+    extension = Extension(spec, SHORT_SHUTDOWN, spawn=on_cluster.cluster.spawner(spec))
+    async with closed_at_end(extension):
+        await extension.start()
+        return OnRay(extension, on_cluster.cluster, on_cluster.ray, []).nodes
+
+
+async def wait_until_held(ray: RayCluster, count: int) -> None:
+    """Wait until Ray holds, or is to hold, the resources of this many processes."""
+    async with asyncio.timeout(PLACE_SECONDS):
+        while await asyncio.to_thread(ray.count_held) != count:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.1)
+
+
 async def test_a_pool_that_fills_a_ray_cluster_restarts_and_moves_without_losing_a_call(
     ray: RayCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A start of another extension waits meanwhile, and goes to the node that joins.
     monkeypatch.setattr(cluster, "_MOVE_SECONDS", 0.0)
     size = NODES * PER_NODE
     async with on_ray(ray, pool={"max": size}) as r:
@@ -55,7 +76,12 @@ async def test_a_pool_that_fills_a_ray_cluster_restarts_and_moves_without_losing
             await wait_until(lambda: extension.stats.processes == size, PLACE_SECONDS)
             assert not before & set(extension._supervisor.processes.workers)
 
+            waiting = asyncio.create_task(start_another(r))
+            # Ray holds the resources of the pool, and has the request of the other extension.
+            await wait_until_held(ray, size + 1)
+            assert not waiting.done()
             new_node = await asyncio.to_thread(ray.add)
+            assert await waiting == {new_node}
             await wait_until(lambda: new_node in r.nodes, PLACE_SECONDS)
             # The old processes have ended, too.
             await wait_until(lambda: sum(extension.stats.nodes.values()) == size, PLACE_SECONDS)

@@ -53,7 +53,7 @@ async def test_the_exit_of_an_ended_process_is_reported_to_a_late_watcher() -> N
     child.watch_exit(asyncio.get_running_loop(), exited.set)
     await asyncio.wait_for(exited.wait(), 30)
     status = child.poll_exit()
-    assert status is not None and status.lost == "gone"
+    assert status is not None and str(status) == "lost: gone"
 
 
 async def test_draining_is_reported_once_to_an_early_or_a_late_listener() -> None:

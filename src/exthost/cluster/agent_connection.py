@@ -19,7 +19,7 @@ from exthost.cluster.remote_child import RemoteChild
 from exthost.cluster.streams import IncomingStream, OutgoingStream
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
-from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.after_fork import disown_after_fork, replace_by_null
 
 # After this number of missed heartbeats, calls avoid the processes of the node if others are
 # free. The node may still be alive.
@@ -70,7 +70,7 @@ class AgentConnection:
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self.is_draining = False
         self._is_silent = False
-        disown_in_copies(self)
+        disown_after_fork(self)
         self._loop.add_reader(self._link.fileno(), self._on_readable)
         self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
         self._link.send_message(0, {"welcome": {"silence": silence}})

@@ -1,9 +1,13 @@
 """Copies the folder of an extension to nodes.
 
 A node keeps one copy for each content in its state folder; the name of the copy is the digest of
-the content. Caches, such as `__pycache__`, are neither counted nor sent, because programs write
-them at every start. A copy that is not used any more is deleted. Agents of several hosts may share
-a copy: each holds a lock on it while it uses it.
+the content. Caches, such as `__pycache__`, are usually neither counted nor sent, because programs
+write them at every start. A copy that is not used any more is deleted.
+
+Agents of several hosts may share a copy. Each copy has a lock file, `DIGEST.lock`. An agent has a
+shared lock on it while it uses or makes the copy, and an exclusive lock while it deletes the copy.
+The kernel releases the locks of an agent that is killed, so that another agent can delete what it
+has left.
 
 The launch plan names paths of the host's machine; paths below the folder are replaced by paths
 below the copy.
@@ -45,22 +49,26 @@ _ARCHIVE_BYTES = 64 * 1024
 def read_folder(
     root: str, extension: str, *, with_caches: bool = False
 ) -> tuple[SentFolder, PackageTree]:
-    """Return the folder and its files. Raises Refused if a file cannot be sent, such as a device or
-    a symlink that points outside."""
+    """Return the folder and its files. `with_caches` is for a package whose digest is pinned: that
+    digest covers the caches, too. Raises Refused if a file cannot be sent, such as a device or a
+    symlink that points outside."""
     try:
         if not root:
-            raise UnusableTree("", "it has no folder of its own: set cwd")
+            raise UnusableTree("", "the extension has no folder of its own")
         tree = read_tree(root) if with_caches else _without_caches(read_tree(root))
         for path, content in tree.files:
+            # The content is described as "file DIGEST", "link TARGET", or "kind NUMBER" for
+            # everything else, such as a device.
             kind, _, rest = content.partition(" ")
             if kind == "kind" or (kind == "link" and _points_outside(root, path)):
                 raise UnusableTree(f"{root}/{path}", f"it is a {kind} {rest}, which cannot be sent")
     except UnusableTree as unusable:
+        next_step = "remove the file" if root else "set its cwd to the folder of the program"
         raise Refused(
             "X0395",
             f"its folder cannot be sent to a node: {unusable.path or root or 'cwd'}: {unusable}",
             extension=extension,
-            help='remove the file, or keep the folder on every node: pool.files = "present"',
+            help=f'{next_step}, or keep the folder on every node: pool.files = "present"',
             evidence=Evidence(path=unusable.path, key="pool.files"),
         ) from None
     return SentFolder(root, tree.digest), tree
@@ -143,14 +151,17 @@ class FolderStore:
         made again if it was changed and no process uses it."""
         copy = self._copies.get(path)
         if copy is None:
-            copy = _Copy(_open_lock(path))
-            fcntl.flock(copy.lock, fcntl.LOCK_SH)
-            self._copies[path] = copy
+            copy = self._copies[path] = _Copy(_lock_shared(path))
         if path.exists():
             if _has_digest(path, digest):
                 return True
-            if copy.users or not _lock_alone(copy.lock):
-                return False  # a process uses the copy that was changed
+            if copy.users:
+                return False  # a process of this agent uses the copy that was changed
+            if not _try_lock_exclusively(copy.lock, path):  # a process of another agent uses it
+                # The attempt has also released the shared lock.
+                del self._copies[path]
+                os.close(copy.lock)
+                return False
             shutil.rmtree(path)
         _unpack(fetch, path)
         fcntl.flock(copy.lock, fcntl.LOCK_SH)
@@ -168,7 +179,7 @@ class FolderStore:
                 copy.unused_since = time.monotonic()
 
     def delete_unused(self, seconds: float = _UNUSED_SECONDS) -> None:
-        """Delete the copies that no process has used for so long."""
+        """Delete the copies that no process has used for this many seconds."""
         if not self._lock.acquire(blocking=False):
             return  # a start is using the store
         try:
@@ -180,19 +191,27 @@ class FolderStore:
             self._lock.release()
 
     def close(self) -> None:
-        """Delete all copies that no other agent uses. No process of this agent may be left."""
-        for path in list(self._copies):
-            self._delete(path)
+        """Delete all copies that no other agent uses, at the end of this agent. Call this after the
+        processes of the agent have ended. Does nothing while a start uses the store, which may wait
+        for its folder: the next agent deletes what is left."""
+        if self._lock.acquire(blocking=False):
+            try:
+                for path in list(self._copies):
+                    self._delete(path)
+            finally:
+                self._lock.release()
 
     def _delete(self, path: Path) -> None:
         copy = self._copies.pop(path)
-        if _lock_alone(copy.lock):  # else another agent uses the copy
-            shutil.rmtree(path, ignore_errors=True)
+        if _try_lock_exclusively(copy.lock, path):  # else another agent uses the copy
+            for folder in (path, *path.parent.glob(f"{path.name}-*")):  # and unfinished copies
+                shutil.rmtree(folder, ignore_errors=True)
             _lock_path(path).unlink(missing_ok=True)
         os.close(copy.lock)
 
     def _delete_abandoned(self, wanted: str) -> None:
-        """Delete what agents have left that were killed, except the copy that is wanted."""
+        """Delete the copies of agents that were killed, except the copy with the digest `wanted`,
+        which is about to be used."""
         for lock_path in self._base.glob("*.lock"):
             path = lock_path.with_suffix("")
             if path.name != wanted and path not in self._copies:
@@ -208,21 +227,45 @@ def _open_lock(path: Path) -> int:
     return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _lock_alone(lock: int) -> bool:
-    """Return whether no other agent holds this lock."""
+def _is_lock_file(lock: int, path: Path) -> bool:
+    """Return whether this descriptor is still that of the lock file. Another agent may have deleted
+    the file after it was opened; the lock of a deleted file protects nothing."""
+    try:
+        return os.path.samestat(os.fstat(lock), _lock_path(path).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _lock_shared(path: Path) -> int:
+    """Take the shared lock of a copy, and return its descriptor. Waits while another agent makes
+    the copy again or deletes it."""
+    while True:
+        lock = _open_lock(path)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if _is_lock_file(lock, path):
+            return lock
+        os.close(lock)
+
+
+def _try_lock_exclusively(lock: int, path: Path) -> bool:
+    """Take the exclusive lock of a copy, and return True. If another agent uses the copy, release
+    the lock of this agent and return False."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
-    return True
+    return _is_lock_file(lock, path)
 
 
 def _has_digest(path: Path, digest: str) -> bool:
+    """Return whether the content has this digest. Whether the sender has counted the caches is not
+    known (see `read_folder`), so both digests are accepted."""
     tree = read_tree(str(path))
     return digest in (_without_caches(tree).digest, tree.digest)
 
 
 def _unpack(fetch: Callable[[], IO[bytes]], copy: Path) -> None:
+    """Make a copy from the archive that `fetch` opens. The copy appears when it is complete."""
     unfinished = copy.with_name(f"{copy.name}-{os.getpid()}")
     try:
         with fetch() as file, tarfile.open(fileobj=file, mode="r|") as archive:

@@ -1,8 +1,8 @@
-"""Nodes that are simulated on this machine, so that a host can use a cluster without one.
+"""Nodes that are simulated on this machine, so that a host can be used as on a cluster.
 
-`LocalNodes` is a `Placer` (see `exthost.cluster.placer`). The agent of each node, which runs the
-processes of the node, is a child process of the host. It is for tests, and to try an extension in
-the way in which it would run on a cluster.
+`LocalNodes` is a `Placer` (see `exthost.cluster.placer`): it chooses the nodes for processes and
+starts an agent on each node, which runs the processes there. The agent of a simulated node is a
+child process of the host. This is for tests, and to try an extension as it would run on a cluster.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
-from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.after_fork import disown_after_fork, replace_by_null
 
 # How long an agent may take to end before it is killed.
 _END_SECONDS = 4.0
@@ -34,7 +34,7 @@ def package_root() -> str:
 class LocalNodes:
     """A placer with `count` simulated nodes. Each has the resources `resources`, or an unlimited
     amount if None. `Placer` documents the methods without a docstring; `join`, `drain` and `leave`
-    change the nodes in a test."""
+    change the nodes in a test. All agents run without an image, so `image` is not used."""
 
     has_ended = False
     can_grow = False
@@ -42,12 +42,13 @@ class LocalNodes:
     def __init__(self, count: int = 3, resources: Mapping[str, float] | None = None) -> None:
         self._resources = resources
         self._nodes: dict[str, Node] = {}
+        # The places that are taken, by the id of the request: the id of the node, the resources.
         self._held: dict[int, tuple[str, Mapping[str, float]]] = {}
         self._changed = asyncio.Event()
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         for number in range(1, count + 1):
             self.join(f"local-{number}")
-        disown_in_copies(self)
+        disown_after_fork(self)
 
     def join(self, name: str) -> None:
         """Add a node."""
@@ -72,8 +73,8 @@ class LocalNodes:
         if node.resources is None:
             return node
         free = dict(node.resources)
-        for holder, amounts in self._held.values():
-            if holder == node.id:
+        for node_id, amounts in self._held.values():
+            if node_id == node.id:
                 for name, amount in amounts.items():
                     free[name] = free.get(name, 0) - amount
         return replace(node, free=free)
@@ -109,6 +110,7 @@ class LocalNodes:
             loop.remove_reader(pidfd)
             os.close(pidfd)
         assert process.stderr is not None
+        # The agent has ended, so all of its output is in the pipe, and one read is enough.
         return os.read(process.stderr.fileno(), _MAX_OUTPUT_BYTES).decode(errors="replace").strip()
 
     async def stop_agent(self, node: Node, image: str) -> None:

@@ -20,7 +20,7 @@ from exthost.cluster.tls import HostCertificates, default_folder
 from exthost.config.cluster import ClusterSettings, is_loopback
 from exthost.errors import ConfigError
 from exthost.model.connection_limit import ConnectionLimit, peer_of
-from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.after_fork import disown_after_fork, replace_by_null
 
 _log = logging.getLogger("exthost.cluster")
 
@@ -55,7 +55,7 @@ class NodeListener:
         self.last_refusal = ""  # why the last connection was closed that did not authenticate
         self.accept_error: OSError | None = None  # why the last connection was not accepted
         self.address = ""
-        disown_in_copies(self)
+        disown_after_fork(self)
 
     async def open(self) -> None:
         """Start to listen. Raises ConfigError if the address cannot be used."""

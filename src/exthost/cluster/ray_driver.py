@@ -14,13 +14,18 @@ twice, and an autoscaler sees what is waited for. The node that the host prefers
 **Agents.** A task on the node starts the agent as a process of its own and ends, so that no worker
 of Ray is kept for it. The agent ends with the raylet, Ray's process on the node. If the agent runs
 in a container, the task lasts as long as the agent, because the container ends with its worker.
+
+**Ray's client.** With an address `ray://HOST:PORT` this machine need not be a node of the cluster:
+Ray runs the requests in a process on the head. What Ray's client does not offer is read by a task.
 """
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -48,6 +53,16 @@ _MAX_REASON = 500
 
 # How long Ray may take to start a worker for a short task.
 _TASK_SECONDS = 60.0
+
+# How long the node of Ray on this machine may take to start, if it starts together with the host.
+_NODE_SECONDS = 10.0
+
+# Reasons why this machine cannot use the cluster at an address. `RayNodes` adds the next step.
+NOT_A_NODE = "no node of Ray runs on this machine"
+NO_CLIENT = "Ray's client is not installed"
+
+# The beginning of an address for Ray's client.
+CLIENT_SCHEME = "ray://"
 
 
 def main() -> int:
@@ -98,6 +113,8 @@ def main() -> int:
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
             send(number=request["number"], error=reason)
+            if not driver.is_connected():
+                os._exit(1)  # the next start makes another driver
 
     for line in iter(lines.get, ""):
         # In a thread of its own, because it may wait for resources.
@@ -122,6 +139,8 @@ class Driver:
     def __init__(self, address: str, runtime_env: dict[str, Any]) -> None:
         import ray
 
+        self._is_client = address.startswith(CLIENT_SCHEME)
+        _check_machine(address)
         modules = [str(Path(__file__).parents[1]), *runtime_env.get("py_modules", ())]
         try:
             ray.init(
@@ -129,7 +148,7 @@ class Driver:
                 runtime_env={**runtime_env, "py_modules": modules},
                 log_to_driver=False,
                 logging_level="ERROR",
-                **({} if address.startswith("ray://") else {"include_dashboard": False}),
+                **({} if self._is_client else {"include_dashboard": False}),
             )
         except (TypeError, ValueError, ray.exceptions.RuntimeEnvSetupError) as error:
             if not runtime_env:
@@ -138,7 +157,14 @@ class Driver:
         self._ray = ray
         self._start_agent_task = ray.remote(num_cpus=0, max_retries=0)(start_agent)
         self._read_devices_task = ray.remote(num_cpus=0, max_retries=0)(read_devices)
+        self._read_nodes_task = ray.remote(num_cpus=0)(read_nodes)
         self._groups: dict[int, Any] = {}  # by the id of the request
+
+    def is_connected(self) -> bool:
+        """Return whether Ray can be used. Ray's client does not connect again after a while."""
+        from ray.util.client import ray as client
+
+        return not self._is_client or bool(client.is_connected())
 
     def serve(self, request: dict[str, Any]) -> Any:
         """Return the answer to one request. Raises TimeoutError if the resources were not free in
@@ -155,25 +181,11 @@ class Driver:
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _nodes(self) -> list[dict[str, Any]]:
-        from ray._private import state
-
-        alive = [node for node in self._ray.nodes() if node["Alive"]]
-        hosts = [node["NodeManagerHostname"] for node in alive]
-        try:
-            free, draining = state.available_resources_per_node(), state.state.get_draining_nodes()
-        except Exception:  # not part of Ray's public interface, nor of Ray's client
-            free, draining = {}, {}
-        return [
-            {
-                "id": node["NodeID"],
-                "name": host if hosts.count(host) == 1 else f"{host}/{node['NodeID'][:6]}",
-                "labels": node.get("Labels", {}),
-                "resources": node["Resources"],
-                "free": free.get(node["NodeID"]),
-                "is_draining": node["NodeID"] in draining,
-            }
-            for node, host in zip(alive, hosts, strict=True)
-        ]
+        if not self._is_client:
+            return read_nodes()
+        nodes: list[dict[str, Any]]
+        nodes = self._ray.get(self._read_nodes_task.remote(), timeout=_TASK_SECONDS)
+        return nodes
 
     def _hold(self, request: dict[str, Any]) -> dict[str, Any]:
         from ray.util.placement_group import placement_group, placement_group_table
@@ -243,6 +255,50 @@ class Driver:
         for id in list(self._groups):
             self._release(id)
         self._ray.shutdown()
+
+
+def _check_machine(address: str) -> None:
+    """Raise ConnectionError if this machine cannot use the cluster at this address. Ray itself
+    would try for a minute without a reason in its error."""
+    if address.startswith(CLIENT_SCHEME):
+        if importlib.util.find_spec("grpc") is None:
+            raise ConnectionError(NO_CLIENT)
+        return
+    if address in ("auto", "local"):
+        return
+    try:
+        from ray._private.services import find_node_ids
+    except ImportError:  # not part of Ray's public interface; older versions do not have it
+        return
+    give_up_at = time.monotonic() + _NODE_SECONDS
+    while not find_node_ids():
+        if time.monotonic() > give_up_at:
+            raise ConnectionError(NOT_A_NODE)
+        time.sleep(0.5)
+
+
+def read_nodes() -> list[dict[str, Any]]:
+    """Return the fields of the `Node`s that are alive."""
+    import ray
+    from ray._private import state
+
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    hosts = [node["NodeManagerHostname"] for node in alive]
+    try:
+        free, draining = state.available_resources_per_node(), state.state.get_draining_nodes()
+    except Exception:  # not part of Ray's public interface
+        free, draining = {}, {}
+    return [
+        {
+            "id": node["NodeID"],
+            "name": host if hosts.count(host) == 1 else f"{host}/{node['NodeID'][:6]}",
+            "labels": node.get("Labels", {}),
+            "resources": node["Resources"],
+            "free": free.get(node["NodeID"]),
+            "is_draining": node["NodeID"] in draining,
+        }
+        for node, host in zip(alive, hosts, strict=True)
+    ]
 
 
 def start_agent(address: str, nonce: str, certificates: str, is_in_container: bool) -> str:

@@ -22,15 +22,21 @@ from typing import Any
 from exthost.cluster.local_nodes import package_root
 from exthost.cluster.placement_errors import runtime_env_refused
 from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
+from exthost.cluster.ray_driver import CLIENT_SCHEME, NO_CLIENT, NOT_A_NODE
 from exthost.errors import PlacementFailed, SpawnFailed
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.after_fork import disown_after_fork, replace_by_null
 
 # How long Ray may take to connect to its cluster, or to start one.
 _INIT_SECONDS = 120.0
 
 # How long Ray may take to answer any other request.
 _ANSWER_SECONDS = 30.0
+
+# How long Ray may take to list the nodes. If it takes longer, its head is gone or overloaded. Ray's
+# client needs a worker for it, which may have to start.
+_LIST_SECONDS = 10.0
+_CLIENT_LIST_SECONDS = 60.0
 
 # How long the task that starts an agent may wait for a worker of Ray.
 _AGENT_SECONDS = 600.0
@@ -71,13 +77,16 @@ class RayNodes:
             env=_driver_environ(),
             start_new_session=True,
         )
+        self._list_seconds = (
+            _CLIENT_LIST_SECONDS if address.startswith(CLIENT_SCHEME) else _LIST_SECONDS
+        )
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[Any]] = {}
         # The starts of agents, by the ids of their nodes and their images.
         self._agents: dict[tuple[str, str], asyncio.Future[Any]] = {}
         self._write_lock = threading.Lock()
         self._last_lines: list[str] = []
-        disown_in_copies(self)
+        disown_after_fork(self)
         self._threads = [
             threading.Thread(target=work, name=f"exthost-ray-{work.__name__}", daemon=True)
             for work in (self._read_answers, self._read_stderr)
@@ -114,7 +123,7 @@ class RayNodes:
     can_grow = True
 
     async def nodes(self) -> list[Node]:
-        return [Node(**node) for node in await self._ask({"do": "nodes"})]
+        return [Node(**node) for node in await self._ask({"do": "nodes"}, self._list_seconds)]
 
     async def hold(self, request: PlaceRequest) -> HeldPlace:
         nodes = {node.id: node for node in await self.nodes()}
@@ -205,7 +214,8 @@ class RayNodes:
             async with asyncio.timeout(limit):
                 reply = await asyncio.wrap_future(answer)
         except TimeoutError:  # a class of OSError, so it comes first
-            raise self._ray_error(f"Ray did not answer within {limit:g} s") from None
+            who = "its head" if request["do"] == "nodes" else "Ray"
+            raise self._ray_error(f"{who} did not answer within {limit:g} s") from None
         except SpawnFailed:  # the answer; a class of OSError, too
             raise
         except (OSError, ValueError):
@@ -248,6 +258,9 @@ class RayNodes:
     def _ray_error(self, reason: str) -> PlacementFailed:
         last = "; ".join(self._last_lines)
         help = f"its last output: {last}" if last else "check the cluster with `ray status`"
+        for known_reason, next_step in _NEXT_STEPS.items():
+            if known_reason in reason:
+                help = next_step
         if "InvalidAuthToken" in last:
             help = f"the cluster needs a token: start the host with RAY_AUTH_MODE=token; {help}"
         return PlacementFailed("X0424", _UNUSABLE + reason, help=help)
@@ -275,6 +288,17 @@ class RayNodes:
         self._process.stdout.close()
         self._process.stderr.close()
 
+
+# The help for reasons that are known.
+_NEXT_STEPS = {
+    NOT_A_NODE: "start one with `ray start --address HEAD:6379`, or use Ray's client: set "
+    'cluster.address to "ray://HEAD:10001"',
+    NO_CLIENT: "pip install 'ray[client]', here and on the head before `ray start --head`",
+    "Starting Ray client server failed": "try again; if it fails again, start the head with "
+    "GRPC_ENABLE_FORK_SUPPORT=0",
+    "ray client connection timeout": "check the address, and that port 10001 of the head can be "
+    "reached; before `ray start --head`, the head needs `pip install 'ray[client]'`",
+}
 
 # The beginning of every error of Ray.
 _UNUSABLE = "Ray cannot be used: "

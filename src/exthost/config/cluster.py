@@ -25,7 +25,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class ClusterSettings:
     """The settings of `[cluster]`.
 
-    address      the Ray cluster: "auto", "local" or HOST:PORT
+    address      the Ray cluster: "auto", "local", HOST:PORT or ray://HOST:PORT
     host, port   where the host listens for agents; port 0 is any free port
     advertise    the address that agents connect to, "" for that where the host listens
     certificates the folder with the certificates, "" for that in the state folder of each machine
@@ -56,7 +56,8 @@ DEFAULT_CLUSTER_SETTINGS = ClusterSettings()
 CLUSTER_KEYS: Mapping[str, Key] = {
     "address": Key(
         TEXT,
-        'The Ray cluster: "auto" for that of this machine, "local" for a new one, or its address.',
+        'The Ray cluster: "auto" for that of this machine, "local" for a new one, or its address: '
+        "HOST:PORT, or ray://HOST:PORT for Ray's client.",
         '"10.0.0.1:6379"',
         '"auto"',
     ),

@@ -1,0 +1,13 @@
+"""Which extensions run on a cluster."""
+
+from exthost.cluster.engines import Engines
+from exthost.config import config_from_mapping, spec_from_mapping
+
+
+def test_only_an_extension_with_an_engine_runs_on_a_cluster() -> None:
+    source = {"type": "process", "command": "true"}
+    engines = Engines(config_from_mapping({}).cluster)
+    local = spec_from_mapping({"name": "a", "source": source, "pool": {"min": 2, "max": 2}})
+    on_nodes = spec_from_mapping({"name": "b", "source": source, "pool": {"engine": "local"}})
+    assert engines.spawner(local) is None
+    assert engines.spawner(on_nodes) is not None
