@@ -284,10 +284,9 @@ def test_an_entry_of_extensions_can_name_a_manifest(tmp_path: Path) -> None:
     (spec,) = find_extensions(read_config(write_config(tmp_path, entry))).specs
     assert spec.wire_id == "demo" and spec.argv == ("run",)
     entry_of_morphir = entry.replace("roder", "morphir")
-    discover_manifest = find_extensions(read_config(write_config(tmp_path, entry_of_morphir)))
-    assert not discover_manifest.specs and [
-        diagnostic.code for diagnostic in discover_manifest.diagnostics
-    ] == ["X0248"]
+    outcome = find_extensions(read_config(write_config(tmp_path, entry_of_morphir)))
+    assert not outcome.specs
+    assert [diagnostic.code for diagnostic in outcome.diagnostics] == ["X0248"]
 
 
 @pytest.mark.parametrize(
@@ -369,6 +368,8 @@ def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
 def test_an_unknown_key_that_may_belong_to_exthost_is_a_mistake(
     tmp_path: Path, name: str, text: str, key: str
 ) -> None:
+    """Unknown keys are warnings only in a config of roder: a config.toml that has entries of roder
+    and no key of exthost. A key that resembles one of exthost is a mistake there, too."""
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError) as caught:
         read_config(tmp_path / name)

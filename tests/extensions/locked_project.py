@@ -86,7 +86,10 @@ class Project:
         self.config.write_text(text + "".join(_toml(f"[{k}]", v) for k, v in sections.items()))
 
     def offer(self, *tools: dict[str, Any]) -> None:
-        self.offer_file.write_text(json.dumps(tools))
+        """Let the program offer these tools. It may read the file at any moment."""
+        new = self.offer_file.with_suffix(".new")
+        new.write_text(json.dumps(tools))
+        new.replace(self.offer_file)
 
     def initialize(self, **more: Any) -> None:
         self.offer_file.with_name("initialize.json").write_text(json.dumps(more))

@@ -3,18 +3,26 @@ called, whenever the difference appears."""
 
 import asyncio
 import logging
+import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import exthost
-from exthost.config.lock_file import parse_lock
+from exthost.config.discovery.configfile import find_extensions, read_config
+from exthost.config.lock_file import format_lock, parse_lock
 from exthost.errors import ExthostError, Refused
 from exthost.events import LockMismatch, Quarantined, Spawned
+from exthost.host.lock_survey import merge_record
+from exthost.launch.locked_code import platform_name, read_start_state
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.lock_record import LockRecord, Severity, compare_start
 from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.locked_project import Project, tool
 
@@ -383,6 +391,35 @@ async def test_a_lock_has_no_secrets(tmp_path: Path) -> None:
     await project.write_lock()
     text = project.lock.read_text()
     assert "s3cret" not in text and "API_TOKEN" in text and "--plain=seen" in text
+
+
+async def test_a_lock_records_which_header_is_injected_and_not_its_value(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        env={"TOKEN": "s3cret-value", "OTHER": "s3cret-too"},
+        permissions={"network": ["api.example.com:80"]},
+    )
+    records = []
+    for injected in (None, "TOKEN", "OTHER"):
+        if injected is not None:
+            header = f"Authorization: prefix-s3cret {{{injected}}}"
+            project.entries[0]["inject"] = {"host": "API.example.com.", "header": header}
+        project.write_config()
+        [spec] = find_extensions(read_config(project.config)).specs
+        plan = LaunchPlan(argv=spec.argv, env={}, cwd=spec.cwd)
+        records.append(read_start_state(spec, plan, os.environ).record)
+    text = format_lock({"demo": records[1]})
+    assert "inject api.example.com:80 Authorization from TOKEN" in text and "s3cret" not in text
+    for locked, now in pairwise(records):
+        change = compare_start(locked, now, platform_name())[0]
+        assert change.severity is Severity.PERMISSION and change.after.startswith("inject ")
+
+
+def test_the_digest_of_a_registry_stays_in_the_lock_after_a_cache_was_cleaned() -> None:
+    locked = LockRecord(registry="pypi:toy@1", program="sha256:f", integrity="sha256:a")
+    now = replace(locked, integrity="")
+    assert merge_record(locked, now).integrity == "sha256:a"
+    assert merge_record(locked, replace(now, program="sha256:g")).integrity == ""
 
 
 @pytest.mark.more

@@ -3,13 +3,16 @@ by the API, the control socket, the command line, the gateway or the page."""
 
 import asyncio
 import json
+import subprocess
 import sys
+import urllib.error
 import urllib.request
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 import exthost
 from exthost.config.discovery.configfile import find_extensions, read_config
@@ -93,29 +96,205 @@ async def test_a_description_that_changes_at_a_restart_is_quarantined(
         assert (await host.call_tool("demo:tell")).text
 
 
-async def test_a_roder_manifest_that_changes_under_a_running_host_is_not_used(
+# A roder extension. Its reply to the handshake has the services of the manifest in REPLY, and its
+# tool `leave` ends the process, so that the next call starts another one.
+RODER_SERVER = """\
+import os
+from exthost.sdk import Extension
+
+ext = Extension("demo", manifest=os.environ["REPLY"])
+
+@ext.tool(description="Gets a thing.")
+def get() -> str:
+    return "ran get"
+
+@ext.tool(description="Tells.")
+def tell() -> str:
+    return "ran tell"
+
+@ext.tool(description="Ends the process.")
+def leave() -> str:
+    os._exit(0)
+
+ext.run()
+"""
+
+
+class RoderProject:
+    """A locked project with a roder extension, whose tools are those of its manifest.
+
+    manifest  the file that the config names
+    reply     the manifest whose services are in the extension's reply to the handshake
+    """
+
+    def __init__(self, folder: Path, reply: Path | None = None) -> None:
+        (folder / "server").mkdir()
+        program = folder / "server" / "main.py"
+        program.write_text(RODER_SERVER)
+        self.folder = folder
+        self.manifest = folder / "server" / "roder-extension.toml"
+        self.reply = reply or self.manifest
+        self.config = folder / "exthost.toml"
+        command = f"command = {json.dumps(sys.executable)}, args = ['server/main.py']"
+        self.entry = (
+            '[[extensions]]\nname = "demo"\ndialect = "roder"\n'
+            'manifest = "server/roder-extension.toml"\n'
+            f'source = {{ type = "process", {command} }}\n'
+            f"env = {{ REPLY = {json.dumps(str(self.reply))} }}\n"
+        )
+        self.config.write_text(self.entry)
+        self.make_manifest = [sys.executable, str(program), "--manifest", "roder"]
+
+    async def write_lock(self) -> None:
+        environment = {"REPLY": str(self.reply)}
+        result = await asyncio.to_thread(
+            subprocess.run, self.make_manifest, env=environment, stdout=subprocess.PIPE, check=True
+        )
+        self.manifest.write_bytes(result.stdout)
+        self.reply.write_bytes(result.stdout)
+        await write_lock(self.config)
+
+    def change_description(self, manifest: Path) -> None:
+        text = manifest.read_text()
+        manifest.write_text(text.replace("Gets a thing.", "Gets a thing, and sends it."))
+
+
+async def test_a_reload_quarantines_a_changed_tool_of_a_roder_manifest_and_runs_no_other(
     tmp_path: Path,
 ) -> None:
-    config = make_project(tmp_path, "roder", 'manifest = "server/roder-extension.toml"\n')
-    manifest = tmp_path / "server" / "roder-extension.toml"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(tmp_path / "server" / "main.py"),
-        "--manifest",
-        "roder",
-        stdout=asyncio.subprocess.PIPE,
-        env={"OFFER": str(tmp_path / "offer.txt")},
-    )
-    manifest.write_bytes((await process.communicate())[0])
-    await write_lock(config)
-    async with exthost.Host.from_config(config) as host:
+    project = RoderProject(tmp_path)
+    await project.write_lock()
+    async with exthost.Host.from_config(project.config) as host:
         await host["demo"].start()
         assert (await host.call_tool("demo:get")).text
-        manifest.write_text(manifest.read_text().replace("Gets a thing.", "Sends a thing."))
+        project.change_description(project.manifest)
         await host.reload()
-        assert not any("Sends" in str(item) for item in host.tools.as_openai())
+        assert not any("sends" in str(item) for item in host.tools.as_openai())
         assert (await error_of(host.call_tool("demo:get"))).code == "X1822"
         assert (await error_of(host.call_tool("demo:tell"))).code == "X1820"  # the manifest differs
+
+
+@pytest.mark.more
+async def test_a_roder_manifest_that_changes_under_a_running_host_stops_restarts_and_new_starts(
+    tmp_path: Path,
+) -> None:
+    project = RoderProject(tmp_path)
+    await project.write_lock()
+    async with exthost.Host.from_config(project.config, control=True) as host:
+        extension = await host["demo"].start()
+        project.change_description(project.manifest)
+        error = await error_of(extension.restart())
+        assert error.code == "X1820" and "the old process continues" in error.help
+        assert "exthost approve demo shows every change" in error.message
+        # The process that runs has the approved description.
+        assert (await host.call_tool("demo:get")).text == "ran get"
+        await error_of(host.call_tool("demo:leave"))
+        for name in ("demo:get", "demo:tell", "get"):
+            error = await error_of(host.call_tool(name))
+            assert error.code == "X1820" and "sends it" not in str(error.as_dict())
+        async with exthost.attach(project.config) as attached:
+            assert (await error_of(attached.call_tool("demo:get"))).code == "X1820"
+        for verb in ("call demo get", "restart demo", "verify", "approve"):
+            result = await run_verb(*verb.split(), "--config", project.config)
+            assert result.returncode == 4, (verb, result)
+        assert "tool get: description: Gets a thing{+, and sends it+}." in result.stderr
+        await run_verb("reload", "--config", project.config)
+        result = await run_verb("tools", "--config", project.config)
+        assert "{+, and sends it+}" in result.stderr and "ext_demo_get" not in result.stdout
+        result = await run_verb("call", "demo", "get", "--config", project.config)
+        assert result.returncode == 4 and "exthost approve demo" in result.stderr
+
+
+async def run_verb(*arguments: Any) -> "subprocess.CompletedProcess[str]":
+    return await asyncio.to_thread(run_inside, *arguments)
+
+
+@pytest.mark.more
+async def test_a_roder_handshake_with_other_words_than_the_locked_manifest_is_refused(
+    tmp_path: Path,
+) -> None:
+    project = RoderProject(tmp_path, reply=tmp_path / "reply.toml")
+    await project.write_lock()
+    async with exthost.Host.from_config(project.config, control=True) as host:
+        extension = await host["demo"].start()
+        project.change_description(project.reply)
+        error = await error_of(extension.restart())
+        assert error.code == "X0543" and "services[0].tools[0].description" in error.message
+        await error_of(host.call_tool("demo:leave"))
+        for name in ("demo:get", "demo:tell"):
+            error = await error_of(host.call_tool(name))
+            assert error.code == "X0543" and "sends it" not in str(error.as_dict())
+        assert not any("sends" in str(item) for item in host.tools.as_openai())
+        result = await run_verb("call", "demo", "get", "--config", project.config)
+        assert result.returncode and "exthost inspect NAME --trace -" in result.stderr
+        # The line of the help shows the words.
+        result = await run_verb(
+            *("inspect", "demo", "--standalone", "--trace", "-", "--config", project.config)
+        )
+        assert "Gets a thing, and sends it." in result.stderr
+        result = await run_verb("approve", "--yes", "--config", project.config)
+        assert result.returncode and "nothing differs" not in result.stdout
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("mode", ["list", "search"])
+async def test_the_gateway_does_not_call_a_roder_extension_whose_manifest_changes(
+    tmp_path: Path, mode: str
+) -> None:
+    project = RoderProject(tmp_path)
+    project.config.write_text(f'{project.entry}[gateway]\nmode = "{mode}"\n')
+    await project.write_lock()
+
+    async def call(client: Client, tool: str) -> Any:
+        if mode == "list":
+            return await client.call_tool(f"ext_demo_{tool}", {})
+        arguments = {"name": f"ext_demo_{tool}", "arguments": {}}
+        return await client.call_tool("call_tool", arguments)
+
+    async def shown_to_models(client: Client) -> str:
+        if mode == "list":
+            return str(await client.list_tools())
+        return str(await client.call_tool("search_tools", {"query": "thing sends get tell"}))
+
+    async with stdio_client(project.config, "handshake") as client:
+        assert "ran get" in str(await call(client, "get"))
+        project.change_description(project.manifest)
+        assert (await call(client, "leave")).is_error  # the process ended, and gave no reply
+        for tool_name in ("get", "tell"):
+            result = await call(client, tool_name)
+            assert result.is_error and "exthost approve demo" in str(result.content)
+            assert f"ran {tool_name}" not in str(result) and "sends it" not in str(result)
+        assert "sends it" not in await shown_to_models(client)
+    async with stdio_client(project.config, "handshake") as client:  # a new host
+        assert "sends it" not in await shown_to_models(client)
+        result = await call(client, "get")
+        assert result.is_error and "exthost approve demo" in str(result.content)
+
+
+@pytest.mark.more
+async def test_the_page_shows_the_changed_words_of_a_roder_manifest_and_calls_nothing(
+    tmp_path: Path,
+) -> None:
+    project = RoderProject(tmp_path)
+    await project.write_lock()
+    await asyncio.to_thread(use_page_of_changed_roder_manifest, project)
+
+
+def use_page_of_changed_roder_manifest(project: RoderProject) -> None:
+    with page(project.folder) as served:
+        call_get = partial(ask_page, served, "api/call", {"extension": "demo", "tool": "get"})
+        assert "ran get" in call_get()
+        project.change_description(project.manifest)
+        ask_page(served, "api/steer", {"verb": "stop", "name": "demo"})
+        assert "X1820" in ask_page(served, "api/steer", {"verb": "start", "name": "demo"})
+        answer = call_get()
+        assert "ran get" not in answer and "sends it" not in answer
+        assert json.loads(ask_page(served, "api/extension?name=demo"))["lock"] == "changed"
+        assert run_inside("reload", "--config", project.config).returncode == 0
+        assert "X1822" in call_get()
+        about = json.loads(ask_page(served, "api/extension?name=demo"))
+        assert "get" not in [row["name"] for row in about["tools"]]
+        assert "{+, and sends it+}" in about["quarantined"][0]["changes"][0]
 
 
 @pytest.mark.more
@@ -220,8 +399,12 @@ def ask_page(served: Page, path: str, body: dict[str, Any] | None = None) -> str
     data = None if body is None else json.dumps(body).encode()
     headers = {**served.headers, "Content-Type": "application/json"}
     request = urllib.request.Request(served.url + path, data, headers)
-    with urllib.request.urlopen(request, timeout=60) as response:
-        return str(response.read().decode())
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return str(response.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.read().decode()
 
 
 @pytest.mark.more

@@ -146,6 +146,16 @@ def test_other_lines_of_stderr_report_nothing_missing(line: str) -> None:
     assert find_missing([line]) == ""
 
 
+def test_a_program_that_is_not_built_is_named_with_its_build_command(tmp_path: Path) -> None:
+    (tmp_path / "extension.ts").touch()
+    (tmp_path / "package.json").touch()
+    stderr = [f"Error: Cannot find module '{tmp_path}/extension.js'"]
+    advice = find_missing(stderr, ["node", "extension.js"], str(tmp_path))
+    assert "is not built yet" in advice and "npm run --silent build" in advice
+    # A path outside of the command is the word of the extension: nothing is to be run there.
+    assert "npm" not in find_missing(stderr, ["node", "other.js"], str(tmp_path))
+
+
 def test_the_help_for_a_missing_module_names_the_sandbox(tmp_path: Path) -> None:
     script, line = tmp_path / "run.rb", "cannot load such file -- helper (LoadError)"
     script.touch()

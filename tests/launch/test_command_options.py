@@ -1,7 +1,5 @@
 """Options of known programs are separated from the other arguments."""
 
-from dataclasses import replace
-
 import pytest
 
 from exthost.launch.command_options import UnknownOption, split_options
@@ -60,7 +58,7 @@ def test_an_option_that_cannot_be_read_is_an_error(arguments: str, message: str)
 
 
 def test_a_program_without_joined_letters_has_options_of_several_letters() -> None:
-    syntax = replace(SYNTAX, joined=False)
+    syntax = SYNTAX._replace(joined=False)
     assert split_options(["-Xmx1g", "x"], syntax, "java") == ([("-X", "mx1g")], ["x"])
     with pytest.raises(UnknownOption, match="the option -ab of java is not known"):
         split_options(["-ab"], syntax, "java")

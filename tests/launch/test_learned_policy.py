@@ -167,6 +167,16 @@ def test_these_are_never_granted_and_always_reported(path: str, use: FileUse, re
     assert reason in proposal.withheld[0].reason
 
 
+def test_a_file_of_its_own_may_be_hidden_and_a_file_of_a_person_may_not() -> None:
+    file = f"{HOME}/notes/out/.index"
+    proposal = learn({file: "create"}, f"{HOME}/notes/out", created=frozenset({file}))
+    assert proposal.filesystem == (f"{HOME}/notes/out:rw",) and not proposal.withheld
+    proposal = learn({file: ("write", "create")}, f"{HOME}/notes/out")
+    assert proposal.filesystem == () and proposal.withheld
+    key = f"{HOME}/notes/out/.ssh/id"
+    assert learn({key: "create"}, created=frozenset({key})).filesystem == ()
+
+
 def test_a_secret_is_not_granted_even_if_a_person_named_it() -> None:
     proposal = learn({f"{HOME}/.ssh/id": "read"}, f"{HOME}/.ssh", named=(f"{HOME}/.ssh",))
     assert proposal.filesystem == ()

@@ -56,6 +56,14 @@ def test_a_secret_of_several_lines_keeps_them(tmp_path: Path) -> None:
     assert read(write(tmp_path / "key", b"-----\nabc\n-----\n")) == "-----\nabc\n-----"
 
 
+def test_a_command_may_print_as_much_as_the_limit() -> None:
+    program = f"print('a' * {secret_sources._MAX_BYTES}, end='')"
+    command = [sys.executable, "-S", "-E", "-c", program]
+    assert read({"command": command}) == "a" * secret_sources._MAX_BYTES
+    command[-1] += "; raise SystemExit(3)"
+    assert "3" in refusal({"command": command}).message
+
+
 @pytest.mark.parametrize("data", [b"", b"\n", b"a\0b", b"a" * 70_000])
 def test_a_secret_that_cannot_be_a_variable_is_refused(tmp_path: Path, data: bytes) -> None:
     assert refusal(write(tmp_path / "token", data)).code == "X1862"

@@ -10,6 +10,7 @@ import pytest
 
 from exthost.launch import portable_tree, tree_snapshot
 from exthost.launch.portable_tree import read_portable
+from exthost.launch.tree_snapshot import TreeSnapshot
 
 
 class Reader:
@@ -143,3 +144,15 @@ def test_a_snapshot_with_other_values_is_not_used(reader: Reader) -> None:
     snapshot.write_text(json.dumps(document | {"value": {"digest": first.digest}}))
     again, count = reader.read()
     assert again == first and count == 3
+
+
+@pytest.mark.parametrize(("since_nanoseconds", "is_stored"), [(0, True), (-1, False)])
+def test_a_folder_must_not_have_changed_for_a_while_before_it_is_read(
+    tmp_path: Path, since_nanoseconds: int, is_stored: bool
+) -> None:
+    file = tmp_path / "main.py"
+    file.write_text("x = 1")
+    snapshot = TreeSnapshot(str(tmp_path / "cache" / "snapshot"), "key")
+    settled_at = file.stat().st_ctime_ns + tree_snapshot._SETTLED_NS
+    snapshot.store([str(file)], [], "value", read_since_ns=settled_at + since_nanoseconds)
+    assert snapshot.load() == ("value" if is_stored else None)

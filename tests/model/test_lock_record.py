@@ -37,6 +37,20 @@ def test_each_value_is_compared_before_a_start(
     assert compare_start(locked, locked, "linux") == []
 
 
+@pytest.mark.parametrize(("before", "after"), [("", "sha256:b"), ("sha256:a", "")])
+def test_a_digest_of_the_registry_may_be_unknown_if_the_files_are_the_same(
+    before: str, after: str
+) -> None:
+    package = LockRecord(registry="pypi:toy@1", program="sha256:f")
+    locked, now = replace(package, integrity=before), replace(package, integrity=after)
+    assert compare_start(locked, now, "linux") == []
+    both_known = replace(package, integrity="sha256:c")
+    assert compare_start(replace(package, integrity="sha256:a"), both_known, "linux")
+    other_files = replace(now, program="sha256:g")
+    keys = [change.key for change in compare_start(locked, other_files, "linux")]
+    assert set(keys) == {"program", "integrity"}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kind"), [("a", "b", "changed"), ("", "b", "new"), ("a", "", "gone")]
 )

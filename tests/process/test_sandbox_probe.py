@@ -1,5 +1,9 @@
-"""The probe runs each kind of sandbox on this machine, and reports the reason and a fix if it
-fails."""
+"""The probe of the sandboxes: it runs a small program in each kind of sandbox on this machine, and
+reports the reason and a fix if that fails.
+
+`SandboxSupport` describes a machine: its programs, such as bubblewrap, and its architecture. A
+`ProbeResult` without a reason means that the sandbox works.
+"""
 
 import os
 import resource
@@ -17,39 +21,39 @@ THIS_MACHINE = sandbox_probe.find_sandbox_support()
 
 def test_an_architecture_without_an_init_program_is_reported() -> None:
     other_machine = SandboxSupport(bwrap=THIS_MACHINE.bwrap, machine="riscv64")
-    tree_result, wrapper = sandbox_probe.probe_pid_namespace(other_machine)
+    namespace_result, wrapper = sandbox_probe.probe_pid_namespace(other_machine)
     assert not wrapper
-    for result in (tree_result, sandbox_probe.probe_strict(other_machine)):
+    for result in (namespace_result, sandbox_probe.probe_strict(other_machine)):
         assert not result.works and "riscv64" in result.reason and "x86_64" in result.fix
 
 
 def test_a_pid_namespace_does_not_need_bubblewrap() -> None:
-    assert sandbox_probe.probe_pid_namespace(THIS_MACHINE) == (ProbeResult(keeps_pid=True), "")
-    assert sandbox_probe.probe_pid_namespace(
-        SandboxSupport(bwrap="/nowhere/bwrap", machine=THIS_MACHINE.machine)
-    )[0].works
+    no_wrapper = ""
+    assert sandbox_probe.probe_pid_namespace(THIS_MACHINE) == (
+        ProbeResult(keeps_pid=True),
+        no_wrapper,
+    )
+    without_bwrap = SandboxSupport(bwrap="/nowhere/bwrap", machine=THIS_MACHINE.machine)
+    result, _ = sandbox_probe.probe_pid_namespace(without_bwrap)
+    assert result.works
 
 
 def test_bubblewrap_is_used_if_only_it_can_make_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     real_run_trial = sandbox_probe._run_trial
 
+    failure = ProbeResult("forbidden", "allow it")
+
     def fail_without_bubblewrap(plan: LaunchPlan) -> ProbeResult:
         assert plan.wrapper is not None
-        return (
-            real_run_trial(plan) if plan.wrapper.options else ProbeResult("forbidden", "allow it")
-        )
+        is_bubblewrap = bool(plan.wrapper.options)  # the other wrapper needs no options
+        return real_run_trial(plan) if is_bubblewrap else failure
 
     monkeypatch.setattr(sandbox_probe, "_run_trial", fail_without_bubblewrap)
     # Another setpriv, because the results for this machine are cached.
-    with_bwrap, without_bwrap = (
-        THIS_MACHINE._replace(setpriv="/else"),
-        THIS_MACHINE._replace(bwrap="", setpriv="/else"),
-    )
+    with_bwrap = THIS_MACHINE._replace(setpriv="/else")
+    without_bwrap = THIS_MACHINE._replace(bwrap="", setpriv="/else")
     assert sandbox_probe.probe_pid_namespace(with_bwrap) == (ProbeResult(), THIS_MACHINE.bwrap)
-    assert sandbox_probe.probe_pid_namespace(without_bwrap) == (
-        ProbeResult("forbidden", "allow it"),
-        "",
-    )
+    assert sandbox_probe.probe_pid_namespace(without_bwrap) == (failure, "")
 
 
 def test_a_missing_bubblewrap_is_reported_with_the_way_to_install_it() -> None:
@@ -57,17 +61,19 @@ def test_a_missing_bubblewrap_is_reported_with_the_way_to_install_it() -> None:
     assert "not installed" in result.reason and "apt install bubblewrap" in result.fix
 
 
-def test_the_message_of_a_wrapper_that_fails_is_reported(
-    tmp_path: Path,
-) -> None:
-    script = tmp_path / "bwrap"
-    script.write_text(
-        "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
+def write_bubblewrap(folder: Path, script: str) -> SandboxSupport:
+    """Return this machine with a shell script in place of bubblewrap."""
+    path = folder / "bwrap"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return SandboxSupport(bwrap=str(path), machine=THIS_MACHINE.machine)
+
+
+def test_the_message_of_a_wrapper_that_fails_is_reported(tmp_path: Path) -> None:
+    machine = write_bubblewrap(
+        tmp_path, "echo 'bwrap: setting up uid map: Permission denied' >&2\nexit 1"
     )
-    script.chmod(0o755)
-    result = sandbox_probe.probe_strict(
-        SandboxSupport(bwrap=str(script), machine=THIS_MACHINE.machine)
-    )
+    result = sandbox_probe.probe_strict(machine)
     assert "setting up uid map" in result.reason and "user namespaces" in result.fix
 
 
@@ -75,12 +81,7 @@ def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox_probe, "_PROBE_SECONDS", 0.3)
-    script = tmp_path / "bwrap"
-    script.write_text("#!/bin/sh\nexec sleep 30\n")
-    script.chmod(0o755)
-    result = sandbox_probe.probe_strict(
-        SandboxSupport(bwrap=str(script), machine=THIS_MACHINE.machine)
-    )
+    result = sandbox_probe.probe_strict(write_bubblewrap(tmp_path, "exec sleep 30"))
     assert "had not ended" in result.reason
 
 
@@ -88,10 +89,8 @@ def test_the_variable_has_precedence_over_the_installed_bubblewrap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EXTHOST_BWRAP", "/opt/bwrap")
-    assert (
-        sandbox_probe.find_sandbox_support().bwrap == "/opt/bwrap"
-        and sandbox_probe.find_sandbox_support().uid == os.geteuid()
-    )
+    support = sandbox_probe.find_sandbox_support()
+    assert support.bwrap == "/opt/bwrap" and support.uid == os.geteuid()
 
 
 def test_a_probe_works_in_a_program_with_thousands_of_descriptors() -> None:

@@ -478,3 +478,46 @@ for path in paths:
         assert len(texts) > 1 and not any(secret in text for text in texts)
     finally:
         del os.environ["EXTHOST_TEST_INJECTED"]
+
+
+@trial
+async def a_redirect_carries_no_injected_secret_to_another_server() -> None:
+    secret = f"secret-{uuid.uuid4().hex}"
+    os.environ["EXTHOST_TEST_INJECTED"] = secret
+    try:
+        with allowed_server() as server, allowed_server() as other:
+            target, elsewhere = (f"localhost:{port_of(item)}" for item in (server, other))
+            settings: dict[str, Any] = {
+                "permissions": {"network": [target, elsewhere]},
+                "env": {"TOKEN": {"from": "EXTHOST_TEST_INJECTED"}},
+                "inject": {"host": target.upper(), "header": "Authorization: Bearer {TOKEN}"},
+            }
+            # urllib uses the variables of the proxy, and repeats the headers of a request after a
+            # redirect.
+            code = """
+import urllib.request
+with urllib.request.urlopen(f"http://{facts['target']}/", timeout=20) as response:
+    result = response.read().decode()
+"""
+            async with started_explorer(**settings) as ext:
+                asking = asyncio.create_task(run(ext, code, target=target))
+                redirect = f"302 Found\r\nLocation: http://{elsewhere}/there"
+                first = await asyncio.to_thread(answer, server, redirect)
+                second = await asyncio.to_thread(answer, other, "200 OK")
+                assert await asyncio.wait_for(asking, WAIT_SECONDS) == "body"
+        assert secret.encode() in first, first
+        assert second.startswith(b"GET /there ") and secret.encode() not in second, second
+    finally:
+        del os.environ["EXTHOST_TEST_INJECTED"]
+
+
+def answer(server: socket.socket, status: str) -> bytes:
+    """Answer the next request with this status. Return the head of the request."""
+    connection = server.accept()[0]
+    with connection:
+        connection.settimeout(WAIT_SECONDS)
+        head = b""
+        while b"\r\n\r\n" not in head and (data := connection.recv(65536)):
+            head += data
+        connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\nbody".encode())
+        return head

@@ -164,3 +164,19 @@ def test_the_reply_of_another_proxy_has_a_status() -> None:
     assert parse_status(b"HTTP/1.1 200") is None
     with pytest.raises(BadRequest):
         parse_status(b"SSH-2.0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        (b"https://a.example/", "https goes through a proxy by CONNECT"),
+        (b"HTTPS://a.example/", "https goes through a proxy by CONNECT"),
+        (b"/path", "names the whole URL"),
+        (b"ftp://a.example/", "names the whole URL"),
+    ],
+)
+def test_a_request_without_a_url_of_http_is_refused_with_its_reason(
+    target: bytes, reason: str
+) -> None:
+    with pytest.raises(BadRequest, match=reason):
+        parse_http(b"GET " + target + b" HTTP/1.1\r\n\r\n")

@@ -22,6 +22,7 @@ from exthost.model.lock_record import (
     LockRecord,
     compare_records,
     compare_start,
+    has_same_code,
     with_offer,
 )
 from exthost.model.spec import Spec
@@ -121,12 +122,14 @@ def _read_state(spec: Spec, environ: Mapping[str, str]) -> StartState:
 
 
 def merge_record(locked: LockRecord | None, now: LockRecord) -> LockRecord:
-    """Return the present state as it is written to the lock: the digests of the compiled files of
-    other platforms stay if nothing else of the code has changed."""
+    """Return the present state as it is written to the lock. If nothing of the code has changed,
+    the digests of the compiled files of other platforms stay, and so does the digest of the
+    registry if it is no longer known."""
     if locked is None or (locked.program, locked.package) != (now.program, now.package):
         return now
     others = {name: text for name, text in locked.compiled.items() if name != platform_name()}
-    return replace(now, compiled={**others, **now.compiled})
+    integrity = now.integrity or (locked.integrity if has_same_code(locked, now) else "")
+    return replace(now, compiled={**others, **now.compiled}, integrity=integrity)
 
 
 def find_flags(

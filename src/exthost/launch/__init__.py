@@ -12,6 +12,7 @@ This package starts no processes. In reading order:
     python_modules finds the file or folder of a module as `python -m` does
     package_runners finds the installed package that npx or uvx runs
     command_code   `find_code`, which code a command runs, and how certain that is
+    registry_package  the package of a registry that a command runs, and its digest there
     program_files  the paths of a program: the executable, its script, the folder of its modules
     package_tree   one digest of all files of a package, and which files differ from a pinned state
     integrity      compares program, package, manifest and tools with digests from the config

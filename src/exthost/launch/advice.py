@@ -4,8 +4,11 @@ to provide it: an environment variable, a permission, a file, a module, the netw
 The patterns below match the usual error messages of interpreters, shells and libraries.
 """
 
+import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
@@ -13,6 +16,7 @@ from exthost.launch.managers import find_runner
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan, Wrapper
 from exthost.model.network_rules import BadHost, NetworkRules, parse_host
+from exthost.process.build_command import find_build_command
 from exthost.process.environment import Environment
 
 # The verbs that have the option -e. The user may have run another verb, or none.
@@ -194,14 +198,20 @@ def suggest_memory(max_memory: int | None, stderr: Iterable[str]) -> str:
     )
 
 
-def find_missing(stderr: Iterable[str]) -> str:
+def find_missing(stderr: Iterable[str], argv: Sequence[str] = (), cwd: str | None = None) -> str:
     """Return which file, module or program is missing according to stderr, and what to do; "" if an
-    interpreter or a shell reports none."""
+    interpreter or a shell reports none. `argv` is the command, and `cwd` its working folder."""
     text = "\n".join(stderr)
     if (match := _NO_FILE.search(text)) is not None:
         name = next(filter(None, match.groups()))
         if "~" in name.split("/"):
             return f"there is no file {name}: ~ is replaced by a shell only; write the whole path"
+        # Only a file of the command is suggested to be built: the extension wrote the message.
+        if any(os.path.realpath(Path(cwd or ".", word)) == os.path.realpath(name) for word in argv):
+            build = find_build_command(Path(name))
+            if build is not None:
+                folder = shlex.quote(str(build.folder))
+                return f"{name} is not built yet: cd {folder} && {build.text}"
         return f"there is no file {name}: correct its path, or the working folder"
     if name := _missing_module(text):
         package, dot, _ = name.partition(".")

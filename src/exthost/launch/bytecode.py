@@ -26,13 +26,12 @@ from dataclasses import replace
 from exthost.errors import Refused
 from exthost.launch.command_code import find_interpreter_command
 from exthost.launch.known_programs import program_name
-from exthost.launch.sandbox.strict import hide_folders, with_folder
-from exthost.launch.sealed_bytecode import bytecode_root, find_sealed, is_small
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode
 from exthost.model.spec import Spec
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder
+from exthost.process.state_dirs import bytecode_root
 from exthost.process.user_ids import find_inaccessible_folder
 
 _PREFIX = "PYTHONPYCACHEPREFIX"
@@ -59,11 +58,16 @@ def hide_bytecode(
     needs_variables = bool(bytecode.caches)
     wrapper = plan.wrapper
     if wrapper is not None and wrapper.is_strict:
-        needs_variables = not is_small(bytecode)
+        # Imported lazily, as is `sealed_bytecode`: only sandboxed extensions need them.
+        from exthost.launch.sandbox.strict import hide_folders, with_folder
+
+        needs_variables = not bytecode.is_small
         settings = {_NO_WRITING: "1"}
-        if is_small(bytecode):
+        if bytecode.is_small:
             plan = replace(plan, wrapper=hide_folders(wrapper, bytecode.caches))
         elif bytecode.caches:
+            from exthost.launch.sealed_bytecode import find_sealed
+
             sealed = find_sealed(spec, plan, environ, bytecode, uid)
             settings[_PREFIX] = _NOWHERE if sealed is None else str(sealed)
             if sealed is not None:
@@ -115,7 +119,7 @@ def _find_flag(words: Sequence[str]) -> str:
 def _make_folder(spec: Spec, environ: Mapping[str, str], digest: str) -> str:
     """Return the folder for the compiled files of an extension, and delete those of other digests.
     If it cannot be made, return a path at which there is nothing."""
-    parent = bytecode_root(spec, environ)
+    parent = bytecode_root(environ, spec.id)
     folder = parent / digest
     try:
         if not folder.is_dir():

@@ -13,9 +13,9 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePath
+from typing import NamedTuple
 
 from exthost.launch import wasm_runner
 from exthost.launch.command_options import UnknownOption, split_options
@@ -53,8 +53,7 @@ class Certainty(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramCode:
+class ProgramCode(NamedTuple):
     """The code that a command runs.
 
     kind         in which form the command names the code
@@ -85,8 +84,7 @@ class ProgramCode:
         return self.certainty in (Certainty.NAMED, Certainty.SEARCHED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerCommand:
+class InnerCommand(NamedTuple):
     """A command inside its wrappers.
 
     argv      the command
@@ -133,8 +131,8 @@ def find_code(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> P
     if code.path == wasm_runner.__file__:
         # exthost's own program for WebAssembly. The module that it runs is the argument after it.
         module = command.argv[command.argv.index(code.path) + 1]
-        code = replace(code, name=module, path=module)
-    return replace(code, wrappers=command.wrappers)
+        code = code._replace(name=module, path=module)
+    return code._replace(wrappers=command.wrappers)
 
 
 def find_interpreter_command(
@@ -195,7 +193,7 @@ def _unwrap_once(command: InnerCommand, name: str) -> InnerCommand:
     if name == "env":
         rest = _apply_env(options, rest, env)
         if rest and rest[0].startswith("-"):  # the string of -S has options of its own
-            return replace(command, argv=(command.argv[0], *rest), cwd=cwd, env=env)
+            return command._replace(argv=(command.argv[0], *rest), cwd=cwd, env=env)
     for operand in rest[: wrapper.operands]:
         if not re.fullmatch(wrapper.operand, operand):
             raise _UnknownCode(f"the argument {operand} of {name} is not known to exthost")
@@ -329,7 +327,7 @@ def _first_line_command(program: str, command: InnerCommand) -> InnerCommand | N
         return None
     # The kernel passes the rest of the line as one argument, and then the path of the script.
     options = (" ".join(words[1:]),) if words[1:] else ()
-    return _unwrap(replace(command, argv=(words[0], *options, program, *command.argv[1:])))
+    return _unwrap(command._replace(argv=(words[0], *options, program, *command.argv[1:])))
 
 
 def _with_first_line(code: ProgramCode, command: InnerCommand) -> ProgramCode:
@@ -339,7 +337,7 @@ def _with_first_line(code: ProgramCode, command: InnerCommand) -> ProgramCode:
         inner = _first_line_command(code.path, command)
         if inner is None:
             return code
-        code = replace(code, interpreter=os.path.realpath(_find_program(inner)))
+        code = code._replace(interpreter=os.path.realpath(_find_program(inner)))
         if (name := _known_name(inner)) not in known_programs().interpreters:
             return code
         target = _code_of_interpreter(known_programs().interpreters[name], name, inner)
@@ -364,7 +362,7 @@ def _code_of_interpreter(interpreter: Interpreter, name: str, command: InnerComm
         options = [*split_options(words, interpreter.options, variable)[0], *options]
     for option, value in options:
         if option in interpreter.chdir:
-            command = replace(command, cwd=command.path_of(value))
+            command = command._replace(cwd=command.path_of(value))
     _refuse_other_code(interpreter, name, options, command)
     modules = [value for option, value in options if option in interpreter.module]
     if modules:
@@ -374,7 +372,7 @@ def _code_of_interpreter(interpreter: Interpreter, name: str, command: InnerComm
             rest = _java_entry(options, rest)
         scripts = [value for option, value in options if option in interpreter.script]
         code = _code_of_script(interpreter, name, (*scripts, *rest, "")[0], command)
-    return replace(code, interpreter=_interpreter_path(command))
+    return code._replace(interpreter=_interpreter_path(command))
 
 
 def _refuse_other_code(
@@ -492,14 +490,14 @@ def _code_of_uv(program: str, command: InnerCommand) -> ProgramCode:
     known = known_programs()
     options, rest = split_options(command.argv[1:], known.runner_options["uv"], "uv")
     if rest[:2] == ["tool", "run"] and not options:
-        inner = replace(command, argv=("uvx", *rest[2:]))
+        inner = command._replace(argv=("uvx", *rest[2:]))
         return _code_of_package("uvx", program, inner)
     if rest[:1] != ["run"]:
         raise _UnknownCode(f"uv {' '.join(rest[:1])} does not name the code that it runs")
     more_options, rest = split_options(rest[1:], known.runner_options["uv run"], "uv run")
     for option, value in (*options, *more_options):
         if option == "--directory":
-            command = replace(command, cwd=command.path_of(value))
+            command = command._replace(cwd=command.path_of(value))
     if not rest:
         raise _text_error("uv run is given no script")
     python = known.interpreters["python"]

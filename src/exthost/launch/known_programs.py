@@ -7,17 +7,16 @@ its program makes the code unknown, because it may take the next argument as its
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from functools import cache
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeVar
 
-from exthost.model.package_tables import read_tables
+from exthost.model.package_tables import read_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionSyntax:
+class OptionSyntax(NamedTuple):
     """The options of a program.
 
     flags     options without a value; "--name" also stands for "--name=value"
@@ -34,8 +33,7 @@ class OptionSyntax:
     joined: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandWrapper:
+class CommandWrapper(NamedTuple):
     """A program that executes the command in its arguments.
 
     operands  how many arguments are before the command, such as the duration of timeout
@@ -45,7 +43,7 @@ class CommandWrapper:
     text      options that make the program execute something else than the arguments
     """
 
-    options: OptionSyntax
+    options: OptionSyntax = OptionSyntax()
     operands: int = 0
     operand: str = ".+"
     numbers: bool = False
@@ -53,8 +51,7 @@ class CommandWrapper:
     text: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
+class Interpreter(NamedTuple):
     """A program that runs code from a file, a folder, a module or a text.
 
     text       options that make it run a text among its arguments, or its stdin
@@ -71,7 +68,7 @@ class Interpreter:
     folders    whether the script can be a folder
     """
 
-    options: OptionSyntax
+    options: OptionSyntax = OptionSyntax()
     text: frozenset[str] = frozenset()
     module: frozenset[str] = frozenset()
     preload: frozenset[str] = frozenset()
@@ -110,50 +107,75 @@ _OTHER_NAMES = {
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 
 
-class KnownPrograms(NamedTuple):
-    """The tables, by the names of the programs.
+_Row = TypeVar("_Row", OptionSyntax, CommandWrapper, Interpreter)
 
-    runners                program, or program and subcommand → what to do instead of pinning it
-    runner_options         the options of the runners whose code can be found
-    modules_that_run_code  modules for `python -m` that run code which their own arguments name
+
+class _Programs(Mapping[str, _Row]):
+    """Programs of one kind, by their names. `texts` are their tables in TOML. Each is parsed at its
+    first use, because parsing all of them takes longer than the other checks before a start."""
+
+    def __init__(self, kind: type[_Row], texts: Mapping[str, str]) -> None:
+        self._kind: type[_Row] = kind
+        self._texts = texts
+        self._rows: dict[str, _Row] = {}
+
+    def __getitem__(self, name: str) -> _Row:
+        if name not in self._rows:
+            self._rows[name] = _read_row(self._kind, tomllib.loads(self._texts[name]))
+        return self._rows[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+# The header of a table with the names of its programs, such as [wrappers.env].
+_HEADER = r"^\[(\w+)\.(.+)\]$"
+
+
+class KnownPrograms:
+    """The tables in `text`, by the names of the programs.
+
+    runner_options  the options of the runners whose code can be found
     """
 
-    wrappers: Mapping[str, CommandWrapper]
-    interpreters: Mapping[str, Interpreter]
-    runners: Mapping[str, str]
-    runner_options: Mapping[str, OptionSyntax]
-    modules_that_run_code: frozenset[str]
+    def __init__(self, text: str) -> None:
+        self._head, *parts = re.split(_HEADER, text, flags=re.MULTILINE)
+        tables = dict[str, dict[str, str]]()
+        for table, names, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            # The table of the runner `uv run` is of one program; the others have names in one word.
+            programs = [names.strip('"')] if table == "runner_options" else names.strip('"').split()
+            tables.setdefault(table, {}).update(dict.fromkeys(programs, body))
+        self.wrappers = _Programs(CommandWrapper, tables["wrappers"])
+        self.interpreters = _Programs(Interpreter, tables["interpreters"])
+        self.runner_options = _Programs(OptionSyntax, tables["runner_options"])
+
+    @cached_property
+    def runners(self) -> Mapping[str, str]:
+        """Program, or program and subcommand → what to do instead of pinning it."""
+        rows = tomllib.loads(self._head)["runners"]
+        return {name: row["advice"] for row in rows for name in row["programs"]}
+
+    @cached_property
+    def modules_that_run_code(self) -> frozenset[str]:
+        """Modules for `python -m` that run code which their own arguments name."""
+        return frozenset(tomllib.loads(self._head)["modules_that_run_code"].split())
 
 
 @cache
 def known_programs() -> KnownPrograms:
     """Return the tables of `known_programs.toml`, which the first call reads."""
-    tables = read_tables("exthost.launch", "known_programs.toml")
-    return KnownPrograms(
-        wrappers=_read_programs(CommandWrapper, tables["wrappers"]),
-        interpreters=_read_programs(Interpreter, tables["interpreters"]),
-        runners={name: row["advice"] for row in tables["runners"] for name in row["programs"]},
-        runner_options={
-            name: _read_row(OptionSyntax, row) for name, row in tables["runner_options"].items()
-        },
-        modules_that_run_code=frozenset(tables["modules_that_run_code"].split()),
-    )
+    return KnownPrograms(read_text("exthost.launch", "known_programs.toml"))
 
-
-_Row = TypeVar("_Row", OptionSyntax, CommandWrapper, Interpreter)
 
 _FIELD_TYPES: Mapping[type, Mapping[str, object]] = {
-    kind: {field.name: field.type for field in fields(kind)}
-    for kind in (OptionSyntax, CommandWrapper, Interpreter)
+    kind: kind.__annotations__ for kind in (OptionSyntax, CommandWrapper, Interpreter)
 }
-
-
-def _read_programs(kind: type[_Row], rows: Iterable[dict[str, Any]]) -> dict[str, _Row]:
-    programs = dict[str, _Row]()
-    for row in rows:
-        names = row.pop("programs").split()
-        programs |= dict.fromkeys(names, _read_row(kind, {"options": {}, **row}))
-    return programs
 
 
 def _read_row(kind: type[_Row], row: Mapping[str, Any]) -> _Row:

@@ -343,13 +343,16 @@ class _Sorter:
         ):
             return
         target, reason = real_path, "it wrote it"
+        # A file that the program itself made is not a secret of a person, even if it is hidden or
+        # only its owner can read it. Its folder may be.
+        find_problem = self._facts.secret if path in self._created else self._problem
         if "create" in uses or self._is_new(path):
             path = self._topmost_new(path)
             target = self._facts.real_path(path)
             reason = f"it created, renamed or deleted {posixpath.basename(target)}"
             if not (path in self._created and self._facts.is_folder(target)):
                 target = posixpath.dirname(target)
-        problem = self._problem(target) or self._problem(real_path)
+        problem = self._problem(target) or find_problem(real_path)
         if problem := problem or self._facts.unwritable(target):
             self._withhold(real_path, f"{problem}; {reason}")
         else:

@@ -12,13 +12,13 @@ The listing of a folder is stored in the host's state folder, so that the error 
 difference can name the file that differs (see `package_tree`).
 """
 
-import json
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import NamedTuple
 
@@ -35,18 +35,15 @@ from exthost.process.environment import looks_secret
 from exthost.process.small_files import read_start
 from exthost.process.state_root import state_root
 
-# How much of a package-lock.json is read.
-_LOCKFILE_BYTES = 32 * 1024 * 1024
-
-_VERSION_FOLDER = re.compile(r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?")
-_VERSIONED_NAME = re.compile(r"([a-z]+)-?([0-9]+\.[0-9]+).*")
-_NODE_VERSION = re.compile(rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)")
+_VERSION_FOLDER = r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?"
+_VERSIONED_NAME = r"([a-z]+)-?([0-9]+\.[0-9]+).*"
+_NODE_VERSION = rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)"
 
 # In place of the value of an argument that looks like a secret.
 _SECRET = "{secret}"
 
-_USER_OF_URL = re.compile(r"(?<=://)[^/?#\s]*@")
-_QUERY_VALUE = re.compile(r"([?&]([\w.-]+)=)[^&#\s]+")
+_USER_OF_URL = r"(?<=://)[^/?#\s]*@"
+_QUERY_VALUE = r"([?&]([\w.-]+)=)[^&#\s]+"
 
 
 @cache
@@ -75,7 +72,7 @@ def read_start_state(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -
     """Return an extension as it would be started now. Reads all files of the package: call it in a
     thread. Raises Refused if a file cannot be read."""
     code = _read_code(spec, plan, environ)
-    return StartState(_make_record(spec, code, environ), code, _state(environ))
+    return StartState(_make_record(spec, plan, code, environ), code, _state(environ))
 
 
 def _state(environ: Mapping[str, str]) -> str:
@@ -92,9 +89,11 @@ def mismatch_error(spec: Spec, changes: Sequence[LockChange]) -> Refused:
     where = f"line {line} of {os.path.basename(lock.path)}" if line else lock.path  # noqa: PTH119
     return Refused(
         "X1820",
-        f"it differs from {where}: {change}{more}",
+        # A client of the gateway gets the message without the help.
+        f"it differs from {where}: {change}{more}; "
+        f"exthost approve {shlex.quote(spec.id)} shows every change and asks",
         extension=spec.id,
-        help=f"exthost approve {spec.id} shows every change and asks; or put back what was locked",
+        help="read what has changed and approve it, or put back what was locked",
         evidence=Evidence(
             path=lock.path, line=line, key=change.key, details=tuple(map(str, changes[1:]))
         ),
@@ -173,12 +172,18 @@ def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Cod
     return result
 
 
-def _make_record(spec: Spec, code: _Code, environ: Mapping[str, str]) -> LockRecord:
+def _make_record(
+    spec: Spec, plan: LaunchPlan, code: _Code, environ: Mapping[str, str]
+) -> LockRecord:
     marks = _folders(spec, environ)
     compiled = PackageTree(
         tuple(sorted(file for tree in code.trees for file in tree.compiled.files))
     )
-    registry, integrity = _registry(code.code)
+    registry = integrity = ""
+    if code.code.kind is CodeKind.PACKAGE:
+        from exthost.launch.registry_package import find_registry_package  # few need it
+
+        registry, integrity = find_registry_package(code.code, plan.cwd, plan.env)
     return LockRecord(
         dialect=spec.dialect,
         source="" if spec.source == "process" else spec.source,
@@ -216,26 +221,30 @@ def _mark(digest: str) -> str:
     return f"sha256:{digest}" if digest else ""
 
 
-@dataclass(frozen=True, slots=True)
-class StartState:
-    """An extension as it would be started now: `record` has no offer."""
+class StartState(NamedTuple):
+    """An extension as it would be started now.
+
+    record    its record, without an offer
+    code      its files
+    listings  the folder with stored listings of packages
+    """
 
     record: LockRecord
-    _code: _Code
-    _listings: str
+    code: _Code
+    listings: str
 
     @property
     def folder(self) -> str:
         """The real path of the folder that the lock covers; "" if it covers the program alone."""
-        return self._code.folder
+        return self.code.folder
 
     def list_package(self) -> list[str]:
         """Return the relative paths of the files in that folder, without compiled ones. Raises
         OSError if a file cannot be read."""
-        if self._code.package is None:
+        if self.code.package is None:
             return []
         try:
-            return [path for path, _ in self._code.package.read_files().files]
+            return [path for path, _ in self.code.package.read_files().files]
         except UnusableTree as unusable:
             raise OSError(0, str(unusable)) from None
 
@@ -243,7 +252,7 @@ class StartState:
     def bytecode(self) -> Bytecode:
         """The compiled Python files beside its code."""
         return Bytecode(
-            self.folder, tuple(path for tree in self._code.trees for path in tree.caches)
+            self.folder, tuple(path for tree in self.code.trees for path in tree.caches)
         )
 
     def explain(self, changes: Sequence[LockChange]) -> list[LockChange]:
@@ -252,13 +261,13 @@ class StartState:
         return [self._with_file(change) for change in changes]
 
     def _with_file(self, change: LockChange) -> LockChange:
-        trees = {"program": self._code.program, "package": self._code.package}
+        trees = {"program": self.code.program, "package": self.code.package}
         tree = trees.get(change.key)
         if tree is None or change.kind != "changed":
             return change
         digest = change.before.removeprefix("sha256:")
         try:
-            difference = first_difference(digest, tree.read_files(), self._listings)
+            difference = first_difference(digest, tree.read_files(), self.listings)
         except UnusableTree:  # it has changed once more
             return change
         return change if difference is None else change._replace(detail=" ".join(difference))
@@ -329,8 +338,9 @@ def mask_url_secrets(text: str) -> str:
     """Return a text in which the user and the secret parameters of a URL are replaced by a mark."""
     if "://" not in text:
         return text
-    text = _USER_OF_URL.sub(f"{_SECRET}@", text)
-    return _QUERY_VALUE.sub(
+    text = re.sub(_USER_OF_URL, f"{_SECRET}@", text)
+    return re.sub(
+        _QUERY_VALUE,
         # With a prefix, so that a parameter `key` looks as secret as `api_key`.
         lambda match: (
             match[1] + _SECRET if looks_secret(f"_{match[2].replace('-', '_')}") else match[0]
@@ -344,6 +354,10 @@ def _describe_permissions(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple
     if permissions is None:
         return ("unrestricted",)
     texts = ["unrestricted"] if spec.sandbox == "off" else []
+    texts += [
+        f"inject {injection.target} {injection.name} from {' '.join(injection.variables)}"
+        for injection in spec.inject or ()
+    ]
     for item in fields(Permissions):
         value = getattr(permissions, item.name)
         if item.name == "filesystem":
@@ -364,7 +378,7 @@ def _interpreter_name(path: str) -> str:
         return ""
     real = os.path.realpath(path)
     name = os.path.basename(real)  # noqa: PTH119
-    if match := _VERSIONED_NAME.fullmatch(name):
+    if match := re.fullmatch(_VERSIONED_NAME, name):
         return f"{match[1]}{match[2]}"
     name = re.sub("[0-9.]+$", "", name)
     return f"{name}{_installed_version(real, name)}"
@@ -375,34 +389,15 @@ def _installed_version(path: str, name: str) -> str:
     if name == "node":
         try:
             header = read_start(f"{prefix}/include/node/node_version.h", 64 * 1024)
-            numbers = dict(_NODE_VERSION.findall(header))
+            numbers = dict(re.findall(_NODE_VERSION, header))
             return f"{int(numbers[b'MAJOR'])}.{int(numbers[b'MINOR'])}"
         except (OSError, KeyError):
             pass
     for folder in reversed(path.split("/")):
-        if match := _VERSION_FOLDER.fullmatch(folder):
+        if match := re.fullmatch(_VERSION_FOLDER, folder):
             return match[1]
     try:
         libraries = [n for n in os.listdir(f"{prefix}/lib") if n.startswith(f"{name}3.")]  # noqa: PTH208
     except OSError:
         return ""
     return libraries[0].removeprefix(name) if len(libraries) == 1 else ""
-
-
-def _registry(code: ProgramCode) -> tuple[str, str]:
-    """Return the package of a registry that a command runs, and its digest in the registry, as the
-    package manager wrote it when it installed the package."""
-    if code.kind is not CodeKind.PACKAGE:
-        return "", ""
-    modules = f"{code.path}/node_modules"
-    if not os.path.isdir(modules):  # noqa: PTH112
-        return f"pypi:{code.name}@{code.version}", ""
-    for file in (f"{modules}/.package-lock.json", f"{code.path}/package-lock.json"):
-        try:
-            packages = json.loads(read_start(file, _LOCKFILE_BYTES))["packages"]
-            return f"npm:{code.name}@{code.version}", str(
-                packages[f"node_modules/{code.name}"]["integrity"]
-            )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            continue
-    return f"npm:{code.name}@{code.version}", ""

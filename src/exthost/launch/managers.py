@@ -410,8 +410,10 @@ def pnpm_packages(shim: str) -> Iterator[str]:
     """Yield the folders of packages that a program of pnpm needs: the one that its script names,
     and those that symlinks in it lead to. pnpm keeps each version of a package by itself, beside
     the packages of other programs."""
-    target = ""
-    for line in _read(Path(shim), _SHIM_BYTES).splitlines():
+    target, script = "", _read(Path(shim), _SHIM_BYTES)
+    if not script.startswith("#!"):
+        return
+    for line in script.splitlines():
         if match := re.match(r"# cmd-shim-target=(/.+)$", line):
             target = match[1]
         elif match := re.match(r"\s*exec node\s+\"\$basedir(?:_abs)?\"?/'?([^'\"]+)['\"]", line):

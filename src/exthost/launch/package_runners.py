@@ -24,10 +24,8 @@ from exthost.process.small_files import read_start
 _SETTINGS_BYTES = 1024 * 1024
 
 _NAME = r"(?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*"
-_NPM_SPEC = re.compile(rf"({_NAME})@([0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?)")
-_PYPI_SPEC = re.compile(
-    r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:(?:==|@)([0-9][0-9A-Za-z.+!_-]*))?"
-)
+_NPM_SPEC = rf"({_NAME})@([0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?)"
+_PYPI_SPEC = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:(?:==|@)([0-9][0-9A-Za-z.+!_-]*))?"
 
 # npm settings that change which program is run, or where npm searches for it.
 _NPM_SETTINGS = frozenset(
@@ -84,7 +82,7 @@ def find_npx_package(
         raise UnknownPackage("npx runs a shell command, or no package is named", _INSTALL_NPM)
     has_package_option = bool(specs)
     specs = specs or [rest[0]]
-    matches = [_NPM_SPEC.fullmatch(spec) for spec in specs]
+    matches = [re.fullmatch(_NPM_SPEC, spec) for spec in specs]
     if not all(matches):
         raise UnknownPackage(
             f"npx looks up the version of {' '.join(specs)} at each start",
@@ -192,7 +190,7 @@ def find_uvx_package(
             "uvx is given no package, or several --from options", "name the package"
         )
     spec = sources[0] if sources else rest[0]
-    match = _PYPI_SPEC.fullmatch(spec)
+    match = re.fullmatch(_PYPI_SPEC, spec)
     install = f"install it with `uv tool install {spec}`, run the installed program, and pin that"
     if match is None:
         raise UnknownPackage(f"uvx resolves {spec} at each start", install)

@@ -18,7 +18,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -45,8 +44,7 @@ class UnusableTree(Exception):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class PackageTree:
+class PackageTree(NamedTuple):
     """The files of a folder: relative path → a text that describes the content (`_content`)."""
 
     files: tuple[tuple[str, str], ...]

@@ -1,9 +1,9 @@
 """Plans the start of an extension: program, environment variables, working folder, sandbox.
 
 `admit` runs the checks that come before the first start, and before a restart that somebody
-requests. `prepare` returns what one start executes.
-Settings of the config take precedence over defaults of the dialect. The module starts nothing, and
-creates nothing but the state folder (`make_state_folder`).
+requests. `prepare` returns the command of one start, with everything around it. Settings of the
+config take precedence over defaults of the dialect. The module starts nothing, and creates nothing
+but the state folder (`make_state_folder`).
 """
 
 from __future__ import annotations

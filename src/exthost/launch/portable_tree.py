@@ -31,12 +31,13 @@ from exthost.launch.tree_snapshot import TreeSnapshot
 _CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 _IGNORED_FILES = frozenset((".DS_Store", "Thumbs.db"))
 
-_COMPILED_NAME = re.compile(r".*\.(?:pyc|pyo|pyd|so|so\.[0-9.]+|dylib|dll|node|o|a|exe)")
+# These patterns are compiled at their first use: a start whose files have a snapshot needs none.
+_COMPILED_NAME = r".*\.(?:pyc|pyo|pyd|so|so\.[0-9.]+|dylib|dll|node|o|a|exe)"
 _COMPILED_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
 
-_VENV_NOTES = re.compile(rb"^(?:version|version_info|command|prompt|uv) *=.*\n?", re.MULTILINE)
+_VENV_NOTES = rb"(?m)^(?:version|version_info|command|prompt|uv) *=.*\n?"
 
-_PYTHON = re.compile(r"python[0-9.]*")
+_PYTHON = r"python[0-9.]*"
 
 # A larger file is data, and does not name folders of this machine.
 _MAX_MARKED_BYTES = 1 << 20
@@ -97,13 +98,13 @@ def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
             data = file.read()
             start, is_marked = data[:4], False
             if path.endswith("/pyvenv.cfg"):
-                data = _VENV_NOTES.sub(b"", data)
+                data = re.sub(_VENV_NOTES, b"", data)
             for folder, mark in marks:
                 if (encoded := os.fsencode(folder)) in data:
                     data, is_marked = data.replace(encoded, f"\0{mark}\0".encode()), True
             digest = hashlib.sha256(data).hexdigest() + ("*" if is_marked else "")
     name = os.path.basename(path)  # noqa: PTH119
-    is_compiled = start.startswith(_COMPILED_MAGIC) or bool(_COMPILED_NAME.fullmatch(name))
+    is_compiled = start.startswith(_COMPILED_MAGIC) or bool(re.fullmatch(_COMPILED_NAME, name))
     is_compiled = is_compiled or name == "pyvenv.cfg"  # it names the interpreter of this machine
     return _File(digest, is_compiled)
 
@@ -240,7 +241,7 @@ class _Tree:
         self.links.append(path)
         target, real = os.readlink(path), os.path.realpath(path)  # noqa: PTH115
         name = os.path.basename(real)  # noqa: PTH119
-        if _PYTHON.fullmatch(os.path.basename(path)) and _PYTHON.fullmatch(name):  # noqa: PTH119
+        if re.fullmatch(_PYTHON, os.path.basename(path)) and re.fullmatch(_PYTHON, name):  # noqa: PTH119
             # The interpreter of a virtual environment. A record has its name and version.
             is_inside = real.startswith(f"{self.base}/")
             return (f"link {target}" if is_inside else "link to an interpreter"), False, 0

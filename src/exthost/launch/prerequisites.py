@@ -3,6 +3,7 @@
     find_missing_requirements  which required programs are not on PATH, and which required
                                environment variables are not set
     find_name_conflict         whether another extension already has a name that must be unique
+    NameOwners                 the same for many extensions, one after the other
     resolve_config             the config for the handshake, with a value for each declared setting
 
 The functions do no I/O themselves: the program lookup and the environment are arguments. Therefore
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import Evidence, Refused
-from exthost.model.spec import DeclaredSetting, Requires, Spec
+from exthost.model.spec import DeclaredSetting, Requires, Spec, UniqueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,27 +81,40 @@ def find_missing_requirements(
     )
 
 
+class NameOwners:
+    """The names of extensions that must be unique, and the id of the extension that has each."""
+
+    def __init__(self, specs: Iterable[Spec] = ()) -> None:
+        self._ids: dict[UniqueName, str] = {}
+        for spec in specs:
+            self.add(spec)
+
+    def add(self, spec: Spec) -> None:
+        """Add the names of an extension."""
+        self._ids |= dict.fromkeys(spec.unique_names, spec.id)
+
+    def find_conflict(self, spec: Spec) -> Refused | None:
+        """Return the error if another extension has a name of this one; None if there is no
+        conflict."""
+        for unique_name in spec.unique_names:
+            owner = self._ids.get(unique_name, spec.id)
+            if owner != spec.id:
+                return Refused(
+                    "X0340",
+                    f"the {unique_name.kind} {unique_name.name!r} already belongs to {owner!r}",
+                    extension=spec.id,
+                    help="only one of the two can run here: disable the other, or change a "
+                    "manifest",
+                )
+        return None
+
+
 def find_name_conflict(spec: Spec, earlier: Iterable[Spec]) -> Refused | None:
     """Return the error if one of the earlier extensions already has a name of this extension that
     must be unique; None if there is no conflict."""
     if not spec.unique_names:
         return None
-    owners = {
-        unique_name: other.id
-        for other in earlier
-        if other.id != spec.id
-        for unique_name in other.unique_names
-    }
-    for unique_name in spec.unique_names:
-        if unique_name in owners:
-            return Refused(
-                "X0340",
-                f"the {unique_name.kind} {unique_name.name!r} already belongs to "
-                f"{owners[unique_name]!r}",
-                extension=spec.id,
-                help="only one of the two can run here: disable the other, or change a manifest",
-            )
-    return None
+    return NameOwners(other for other in earlier if other.id != spec.id).find_conflict(spec)
 
 
 def resolve_config(spec: Spec, environ: Mapping[str, str]) -> Any:

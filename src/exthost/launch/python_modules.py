@@ -10,7 +10,7 @@ Pythons than CPython.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from exthost.process.small_files import first_words, read_start
 
@@ -28,13 +28,12 @@ class UnknownModule(Exception):
     """It is not known where Python finds a module. The message is the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Found(NamedTuple):
     """The result of the search for a name: a file or a regular package (`path`), or the folders
     that together are a namespace package (`portions`)."""
 
     path: str = ""
-    portions: tuple[str, ...] = field(default=())
+    portions: tuple[str, ...] = ()
 
 
 def find_module(
@@ -101,8 +100,7 @@ def _module_files(folder: str, name: str) -> Iterator[str]:
 # -- the search path -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Installation:
+class _Installation(NamedTuple):
     """A Python: its virtual environment or "", the prefix of its standard library, the folder of
     libraries below that prefix (`lib` or `lib64`), and its version, such as 3.12."""
 

@@ -35,8 +35,7 @@ from exthost.model.spec import Spec
 from exthost.process.child import Child
 from exthost.process.private_folders import make_shared_root
 from exthost.process.private_mounts import can_open_folders
-from exthost.process.state_dirs import state_folder
-from exthost.process.state_root import state_root
+from exthost.process.state_dirs import bytecode_root
 from exthost.process.user_ids import can_read, find_inaccessible_path
 
 _log = logging.getLogger("exthost.launch")
@@ -44,25 +43,11 @@ _log = logging.getLogger("exthost.launch")
 # Thousands of modules take this long on a busy machine.
 _COMPILE_SECONDS = 300.0
 
-# How many folders are hidden one by one. Each takes a fraction of a millisecond of a start.
-_MAX_HIDDEN_FOLDERS = 8
-
 # How many results are kept of each extension.
 _MAX_RESULTS = 3
 
 # More than the compiled modules of any package.
 _MAX_BYTES = 512 * 1024 * 1024
-
-
-def is_small(bytecode: Bytecode) -> bool:
-    """Return whether there are so few compiled files that each start may compile them."""
-    return len(bytecode.caches) <= _MAX_HIDDEN_FOLDERS
-
-
-def bytecode_root(spec: Spec, environ: Mapping[str, str]) -> Path:
-    """Return the folder with all compiled modules of an extension."""
-    name = os.path.basename(state_folder(environ, spec.id))  # noqa: PTH119
-    return Path(state_root(environ), "bytecode", name).absolute()
 
 
 def find_sealed(
@@ -95,7 +80,7 @@ def _sealed_folder(
     is_strict = plan.wrapper is not None and plan.wrapper.is_strict
     if lock is None or lock.mode == "warn" or not lock.record.package:
         return None
-    if is_small(bytecode) or not bytecode.folder or not is_strict:
+    if bytecode.is_small or not bytecode.folder or not is_strict:
         return None
     if not (interpreter := _interpreter(plan)):
         return None
@@ -103,7 +88,7 @@ def _sealed_folder(
         [bytecode.folder, lock.record.package, interpreter, os.path.realpath(interpreter)]
     )
     name = hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:32]
-    return bytecode_root(spec, environ) / f"sealed-{name}"
+    return bytecode_root(environ, spec.id) / f"sealed-{name}"
 
 
 class BytecodeCompilation:

@@ -54,7 +54,11 @@ _RESOLVER_THREADS = 8
 # How many bytes are copied at a time. A direction that fills the buffer gets a pipe, through which
 # the kernel moves data without copying it.
 _COPY_BYTES = 64 * 1024
-_PIPE_BYTES = 1024 * 1024
+_PIPE_BYTES = 256 * 1024
+
+# The send buffer of the connection to the client, which is on this machine. With more data on the
+# way, the data would leave the cache of the processor before the client reads it.
+_CLIENT_BUFFER_BYTES = 256 * 1024
 
 # How often the deadlines of connections are compared with the clock.
 _EXPIRE_SECONDS = 0.25
@@ -754,6 +758,7 @@ class ProxyServer:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CLIENT_BUFFER_BYTES)
         connection = ProxyConnection(self, client)
         self._connections.add(connection)
         self._waiting[connection] = None

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -189,17 +188,16 @@ def test_a_remote_server_cannot_be_observed(tmp_path: Path) -> None:
 # -- servers of others -----------------------------------------------------------------------------
 
 
-def _reaches(host: str) -> bool:
-    try:
-        socket.create_connection((host, 443), timeout=5).close()
-    except OSError:
+def _finds_package(*command: str) -> bool:
+    """Return whether a program is installed and finds a package in its registry."""
+    if shutil.which(command[0]) is None:
         return False
-    return True
+    return subprocess.run(command, capture_output=True, timeout=120, cwd="/").returncode == 0
 
 
 @pytest.fixture(scope="module")
 def npm_servers() -> Iterator[Path]:
-    if shutil.which("npm") is None or not _reaches("registry.npmjs.org"):
+    if not _finds_package("npm", "view", "@modelcontextprotocol/server-memory", "version"):
         pytest.skip("npm or its registry is missing")
     names = ("filesystem", "memory", "everything", "sequential-thinking")
     packages = [f"@modelcontextprotocol/server-{name}" for name in names]
@@ -218,6 +216,28 @@ def go_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
     env = os.environ | {"CGO_ENABLED": "0"}
     subprocess.run(["go", "build", "-o", program, source], check=True, timeout=240, env=env)
     return program
+
+
+# Public MCP servers in Go, by the names of their programs: of the official SDK, and one of mcp-go.
+GO_SERVERS = {
+    "everything": "github.com/mark3labs/mcp-go/examples/everything@v1.2.1",
+    **{
+        name: f"github.com/modelcontextprotocol/go-sdk/examples/server/{name}@v1.8.0"
+        for name in ("hello", "memory", "sequentialthinking")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def go_servers() -> Iterator[Path]:
+    """A folder with the programs of GO_SERVERS. Go keeps what it has fetched and built."""
+    if not _finds_package("go", "list", "-m", "github.com/mark3labs/mcp-go@v1.2.1"):
+        pytest.skip("go or its registry is missing")
+    with shared_folder() as folder:
+        env = os.environ | {"CGO_ENABLED": "0", "GOBIN": str(folder), "GOFLAGS": "-modcacherw"}
+        for package in GO_SERVERS.values():
+            subprocess.run(["go", "install", package], check=True, timeout=400, env=env)
+        yield folder
 
 
 # Five things that none of these servers needs. Each must fail under a learnt policy.
@@ -331,4 +351,22 @@ def test_a_server_in_go_works_under_its_learnt_policy(place: Path, go_server: Pa
     permissions = _check_learnt(
         place, "--dialect", "morphir", "--call=shout text=hi", "--", go_server
     )
+    assert permissions["filesystem"] == []
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("everything", "echo message=hi"),
+        ("hello", "greet name=Ada"),
+        ("memory", f"create_entities {json.dumps({'entities': [ENTITY]})}"),
+        ("sequentialthinking", "start_thinking problem=none"),
+    ],
+)
+def test_a_public_server_in_go_works_under_its_learnt_policy(
+    place: Path, go_servers: Path, name: str, call: str
+) -> None:
+    options = ("--dialect", "mcp", f"--call={call}")
+    permissions = _check_learnt(place, *options, "--", go_servers / name)
     assert permissions["filesystem"] == []

@@ -35,7 +35,10 @@ def check_reply(manifest: RoderManifest, reply: Any, protocol: str) -> None:
     declared = [dict(service) for service in manifest.services]
     if place := find_difference(services, declared, "services"):
         message = f"the services are not those of its manifest, at {place}"
-        expected = "the services of its manifest, in the same order, with the same tools"
+        expected = (
+            "the services of its manifest, in the same order, with the same tools; "
+            "exthost inspect NAME --trace - shows its reply"
+        )
         raise _mismatch_error("X0543", message, expected)
     checksum = reply.get("manifestChecksum")
     if checksum != manifest.checksum:

@@ -170,7 +170,8 @@ def _report(
             }
         )
     elif not differing:
-        show_result("nothing differs from the lock")
+        if not errors:
+            show_result("nothing differs from the lock")
     elif is_approved:
         show_result(f"{path}: written; approved: {', '.join(item.id for item in differing)}")
         suggest_reload(args)
