@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import exthost_sdk
+import jsonschema_rs
 import pytest
 from exthost_sdk.scaffold import create
 
@@ -20,6 +21,12 @@ from exthost.model.offer import Tool
 
 SDK = Path(exthost_sdk.__file__).parent
 TOOLS = (Tool("shout", "Upper case"),)
+
+# The published schemas of the MCP registry (Apache-2.0) and of MCP bundles (MIT), in the versions
+# that are written.
+DATA = Path(__file__).parents[1] / "data"
+SERVER_SCHEMA = json.loads((DATA / "mcp_registry_server_2025-12-11.schema.json").read_text())
+MANIFEST_SCHEMA = json.loads((DATA / "mcp_bundle_manifest_0.3.schema.json").read_text())
 
 
 def names_in(bundle: bytes) -> list[str]:
@@ -65,6 +72,27 @@ def test_the_entry_for_a_registry_names_the_package_or_the_bundle(tmp_path: Path
     entry = make_server_json(project, "0.1.0", "io.github.me", url="https://a/b", sha256="ab")
     assert entry["packages"][0]["identifier"] == "https://a/b"
     assert entry["packages"][0]["fileSha256"] == "ab"
+
+
+@pytest.mark.parametrize("language", ["python", "typescript", "go", "rust"])
+def test_the_files_are_valid_by_the_published_schemas(language: str, tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    create(str(folder), "mcp", language=language)
+    program = {"go": "fresh", "rust": "target/release/fresh"}.get(language, "extension.js")
+    (folder / program).parent.mkdir(parents=True, exist_ok=True)
+    (folder / program).write_bytes(b"")
+    if language == "typescript":
+        package = json.loads((folder / "package.json").read_text())
+        package |= {"name": "@scope/fresh", "description": "It describes itself at length. " * 9}
+        (folder / "package.json").write_text(json.dumps(package))
+    command = ["python3", "extension.py"] if language == "python" else [str(folder / program)]
+    project = read_project(folder, command)
+    manifest = make_manifest(project, "0.1.0", TOOLS)
+    jsonschema_rs.validate(MANIFEST_SCHEMA, manifest)
+    url, digest = "https://github.com/me/fresh/releases/fresh.mcpb", "ab" * 32
+    entry = make_server_json(project, "0.1.0", "io.github.me", url=url, sha256=digest)
+    jsonschema_rs.validate(SERVER_SCHEMA, entry)
+    assert entry["$schema"] == SERVER_SCHEMA["$id"] and entry["name"] == "io.github.me/fresh"
 
 
 def test_a_program_outside_of_the_folder_or_not_built_is_refused(tmp_path: Path) -> None:

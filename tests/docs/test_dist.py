@@ -49,6 +49,22 @@ def test_both_packages_have_the_same_version() -> None:
     assert f"exthost-sdk=={exthost.__version__}" in dependencies
 
 
+def test_the_readme_has_a_row_for_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = (ROOT / "README.md").read_text().partition("| extra | for |")[2].partition("\n\n")[0]
+    first_cells = [row.split("|")[1] for row in table.splitlines() if "`" in row]
+    extras = re.findall(r"`([\w-]+)`", " ".join(first_cells))
+    assert sorted(extras) == sorted(project["optional-dependencies"])
+
+
+def test_the_classifiers_name_every_tested_python() -> None:
+    [versions] = re.findall(r"^PYTHONS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for file in (ROOT / "pyproject.toml", ROOT / "sdk" / "pyproject.toml"):
+        classifiers = tomllib.loads(file.read_text())["project"]["classifiers"]
+        for version in versions.split():
+            assert f"Programming Language :: Python :: {version}" in classifiers
+
+
 def test_the_constraints_pin_every_dependency_and_name_no_index() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     requirements = [*project["project"]["dependencies"]]

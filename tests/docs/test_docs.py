@@ -200,6 +200,14 @@ def test_every_link_to_another_page_has_a_target() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_text_of_the_readme_names_the_file_of_each_program() -> None:
+    text = (ROOT / "README.md").read_text()
+    for match in FENCE.finditer(text):
+        if title := match[2]:  # most renderers of Markdown do not show it
+            before = text[: match.start()].rpartition("```")[2]
+            assert f"`{title}`" in before, title
+
+
 def test_the_readme_lists_every_exit_code() -> None:
     text = (ROOT / "README.md").read_text()
     rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in EXIT_CODES.items())

@@ -28,7 +28,7 @@ async def assert_passes(spec: Spec) -> None:
 
 async def test_the_first_program_of_the_readme_passes_every_check(tmp_path: Path) -> None:
     write_files(read_blocks("README.md"), tmp_path)
-    await assert_passes(connection_spec([sys.executable, str(tmp_path / "ext.py")], "morphir", {}))
+    await assert_passes(connection_spec([sys.executable, str(tmp_path / "text.py")], "morphir", {}))
 
 
 @pytest.mark.more  # each takes a second, and the programs rarely change

@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from exthost_sdk.dialects import built_in_names
+
 import exthost
 import exthost.sdk
 from exthost.dialects import find
@@ -100,3 +102,17 @@ def test_the_members_of_blocking_classes_include_forwarded_methods() -> None:
 
 def test_the_schema_is_json() -> None:
     assert json.loads(pages()["exthost.schema.json"])["title"] == "exthost.toml"
+
+
+def test_make_check_runs_the_tests_of_this_module() -> None:
+    makefile = (DOCS.parent / "Makefile").read_text()
+    pure_tests = makefile.partition("\nPURE := ")[2].split()
+    assert pure_tests[0] == "tests/docs/test_reference.py"
+    assert "\ncheck: static pure-tests\n" in makefile
+
+
+def test_the_page_about_the_life_cycle_names_the_dialects_with_a_breaker() -> None:
+    with_breaker = {name for name in built_in_names() if find.find_dialect(name).traits.breaker}
+    text = (DOCS / "lifecycle.md").read_text()
+    [sentence] = re.findall(r"^(.+) have a breaker by default", text, re.MULTILINE)
+    assert set(re.split(", | and ", sentence)) == with_breaker

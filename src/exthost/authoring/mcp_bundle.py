@@ -21,6 +21,9 @@ from exthost.model.offer import Tool
 MANIFEST_VERSION = "0.3"
 _SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 
+# The registry refuses a longer description, in characters.
+_MAX_DESCRIPTION = 100
+
 # Files for people that a bundle contains, by the beginnings of their names.
 _DOCUMENTS = ("README", "LICENSE", "LICENCE", "NOTICE", "CHANGELOG")
 
@@ -190,10 +193,11 @@ def make_server_json(
         package |= {"registryType": project.registry, "identifier": project.name}
     else:
         package |= {"registryType": "mcpb", "identifier": url, "fileSha256": sha256}
+    short_name = project.name.rpartition("/")[2]  # of a package `@scope/name` of npm
     return {
         "$schema": _SCHEMA,
-        "name": f"{namespace}/{project.name}",
-        "description": project.description or project.name,
+        "name": f"{namespace}/{short_name}",
+        "description": (project.description or short_name)[:_MAX_DESCRIPTION],
         "version": version,
         "packages": [package],
     }

@@ -16,57 +16,88 @@ from exthost.authoring.replay.generated_ids import GeneratedIds
 from exthost.session.trace.record import Kind, TraceRecord
 from exthost.session.trace.secrets import HIDDEN
 
-UUIDS = [f"{number}1234567-89ab-cdef-0123-456789abcdef" for number in range(3)]
+# Ids that extensions have generated. The tests below have met the third in the recording, where the
+# second was in the actual message.
+OLD_ID, NEW_ID, KNOWN_OLD_ID = (
+    f"{number}1234567-89ab-cdef-0123-456789abcdef" for number in range(3)
+)
+
+# The id of the extension in the recording, and the name of a field that is not compared.
+OWN_ID = "own"
+IGNORED_FIELD = "ignored"
 
 
 def make_record(kind: Kind, method: str = "", data: Any = None, id: Any = None) -> TraceRecord:
     return TraceRecord(0.0, "a", kind, method=method, data=data, id=id)
 
 
+def make_comparer() -> MessageComparer:
+    ids = GeneratedIds()
+    ids.remember(KNOWN_OLD_ID, NEW_ID)
+    return MessageComparer(ids, [IGNORED_FIELD], own_id=OWN_ID)
+
+
+# Each row is: a recorded value, an actual value, and the first difference between them, or None.
+SIMPLE_VALUES = [
+    (1, 1, None),
+    (1, 2, ValueDifference("", 1, 2)),
+    (1, True, ValueDifference("", 1, True)),
+    ("a", "a", None),
+    ("a", "b", ValueDifference("", "a", "b")),
+    ("a", 1, ValueDifference("", "a", 1)),
+]
+LISTS_AND_OBJECTS = [
+    ([1], (1,), None),
+    ([1, 2], [1, 3], ValueDifference("[1]", 2, 3)),
+    ([1, 2], [1], ValueDifference("[1]", 2, None, "actual")),
+    ([1], [1, 2], ValueDifference("[1]", None, 2, "recorded")),
+    ({"a": {"b": 1}}, {"a": {"b": 2}}, ValueDifference("a.b", 1, 2)),
+    ({"a": 1}, {}, ValueDifference("a", 1, None, "actual")),
+    ({}, {"a": 1}, ValueDifference("a", None, 1, "recorded")),
+    ({"a": 1}, [1], ValueDifference("", {"a": 1}, [1])),
+]
+# Some fields differ in each run, such as ids of requests, or on each host, such as folders.
+FIELDS_THAT_MAY_DIFFER = [
+    ({IGNORED_FIELD: 1}, {IGNORED_FIELD: 2}, None),
+    ({IGNORED_FIELD: 1}, {}, None),
+    ({"requestId": 1}, {"requestId": 2}, None),
+    ({"requestId": 1}, {}, ValueDifference("requestId", 1, None, "actual")),
+    ({"plugin_id": OWN_ID}, {"plugin_id": "new"}, None),
+    ({"plugin_id": "x"}, {"plugin_id": "y"}, ValueDifference("plugin_id", "x", "y")),
+    ({"plugin_id": OWN_ID}, {"plugin_id": 1}, ValueDifference("plugin_id", OWN_ID, 1)),
+    ({"plugin_root": "/a"}, {"plugin_root": "/b"}, None),
+    ({"plugin_root": 1}, {"plugin_root": "/b"}, ValueDifference("plugin_root", 1, "/b")),
+    ({"name": OWN_ID}, {"name": "new"}, ValueDifference("name", OWN_ID, "new")),
+]
+HIDDEN_SECRETS = [
+    (f"a {HIDDEN} b", "a secret\n b", None),
+    (f"a {HIDDEN} b", "a secret c", ValueDifference("", f"a {HIDDEN} b", "a secret c")),
+]
+# A generated id corresponds to one id of the recording, always the same.
+GENERATED_IDS = [
+    (OLD_ID, NEW_ID, None),
+    (KNOWN_OLD_ID, OLD_ID, ValueDifference("", KNOWN_OLD_ID, OLD_ID)),
+    (OLD_ID, "text", ValueDifference("", OLD_ID, "text")),
+]
+
+
 @pytest.mark.parametrize(
     ("recorded", "actual", "difference"),
     [
-        (1, 1, None),
-        (1, 2, ValueDifference("", 1, 2)),
-        (1, True, ValueDifference("", 1, True)),
-        ("a", "a", None),
-        ("a", "b", ValueDifference("", "a", "b")),
-        ("a", 1, ValueDifference("", "a", 1)),
-        ([1], (1,), None),
-        ([1, 2], [1, 3], ValueDifference("[1]", 2, 3)),
-        ([1, 2], [1], ValueDifference("[1]", 2, None, "actual")),
-        ([1], [1, 2], ValueDifference("[1]", None, 2, "recorded")),
-        ({"a": {"b": 1}}, {"a": {"b": 2}}, ValueDifference("a.b", 1, 2)),
-        ({"a": 1}, {}, ValueDifference("a", 1, None, "actual")),
-        ({}, {"a": 1}, ValueDifference("a", None, 1, "recorded")),
-        ({"a": 1}, [1], ValueDifference("", {"a": 1}, [1])),
-        ({"ignored": 1}, {"ignored": 2}, None),
-        ({"ignored": 1}, {}, None),
-        ({"requestId": 1}, {"requestId": 2}, None),
-        ({"requestId": 1}, {}, ValueDifference("requestId", 1, None, "actual")),
-        ({"plugin_id": "own"}, {"plugin_id": "new"}, None),
-        ({"plugin_id": "x"}, {"plugin_id": "y"}, ValueDifference("plugin_id", "x", "y")),
-        ({"plugin_id": "own"}, {"plugin_id": 1}, ValueDifference("plugin_id", "own", 1)),
-        ({"plugin_root": "/a"}, {"plugin_root": "/b"}, None),
-        ({"plugin_root": 1}, {"plugin_root": "/b"}, ValueDifference("plugin_root", 1, "/b")),
-        ({"name": "own"}, {"name": "new"}, ValueDifference("name", "own", "new")),
-        (f"a {HIDDEN} b", "a secret\n b", None),
-        (f"a {HIDDEN} b", "a secret c", ValueDifference("", f"a {HIDDEN} b", "a secret c")),
-        (UUIDS[0], UUIDS[1], None),
-        (UUIDS[2], UUIDS[0], ValueDifference("", UUIDS[2], UUIDS[0])),
-        (UUIDS[0], "text", ValueDifference("", UUIDS[0], "text")),
+        *SIMPLE_VALUES,
+        *LISTS_AND_OBJECTS,
+        *FIELDS_THAT_MAY_DIFFER,
+        *HIDDEN_SECRETS,
+        *GENERATED_IDS,
     ],
 )
 def test_the_first_difference_of_two_values_is_found(
     recorded: Any, actual: Any, difference: ValueDifference | None
 ) -> None:
-    ids = GeneratedIds()
-    ids.remember(UUIDS[2], UUIDS[1])
-    comparer = MessageComparer(ids, ["ignored"], own_id="own")
-    assert comparer.compare_values(recorded, actual) == difference
+    assert make_comparer().compare_values(recorded, actual) == difference
 
 
-def test_ids_of_the_extension_differ_only_between_hosts() -> None:
+def test_the_id_of_the_extension_is_compared_if_the_recorded_id_is_not_known() -> None:
     comparer = MessageComparer(GeneratedIds())
     assert comparer.compare_values({"plugin_id": "a"}, {"plugin_id": "b"}) is not None
 
@@ -102,7 +133,8 @@ def test_replies_are_matched_by_id_and_other_messages_by_method() -> None:
         (make_record("reply", "", 1), "a reply to a request: 1"),
         (make_record("failure", "a", 1), "an error reply to a: 1"),
         (make_record("request", "a", 1), "the request a: 1"),
-        (make_record("exited", "", 1), "the exited: 1"),
+        (make_record("notification", "a", 1), "the notification a: 1"),
+        (make_record("noise", "", 1), "a record of the kind noise: 1"),
     ],
 )
 def test_a_message_is_described_in_words(record: TraceRecord, text: str) -> None:

@@ -135,15 +135,15 @@ async def test_another_id_for_the_extension_is_not_a_difference(
     script = read_script(file)
     fields = {"extension_id": "other", "plugin_id": "other", "plugin_root": "/elsewhere"}
     renamed_records = [
-        record._replace(
+        item._replace(
             data={
-                **record.data,
-                **{field: fields[field] for field in fields if field in record.data},
+                **item.data,
+                **{field: fields[field] for field in fields if field in item.data},
             }
         )
-        if record.method == "initialize" and record.direction == "sent"
-        else record
-        for record in script.records
+        if item.method == "initialize" and item.direction == "sent"
+        else item
+        for item in script.records
     ]
     assert renamed_records != list(script.records)
     exchange_first_messages(dataclasses.replace(script, records=tuple(renamed_records)), script)

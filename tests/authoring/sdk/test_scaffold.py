@@ -121,50 +121,9 @@ def test_a_project_names_the_program_that_its_build_writes(language: str, dialec
     assert f'"{command}"' in manifest and "run" not in manifest.split()
     if language == "typescript":
         package = json.loads(files["package.json"])
-        assert package["bin"] == {"fresh": "extension.js"}
+        assert package["bin"] == {"fresh": "extension.js"} and '"extension.js"' in manifest
         assert files["extension.ts"].startswith("#!/usr/bin/env node\n")
-
-
-@pytest.mark.more  # builds wheels and an environment
-def test_a_built_python_package_runs_from_a_local_index(tmp_path: Path) -> None:
-    folder, index = tmp_path / "fresh", tmp_path / "index"
-    create(str(folder), "mcp", "tool")
-    build = [sys.executable, "-m", "hatchling", "build", "-d", str(index)]
-    for source in (folder, ROOT / "sdk"):
-        subprocess.run(build, cwd=source, capture_output=True, timeout=BUILD_SECONDS, check=True)
-    uvx = Path(sys.executable).with_name("uvx")
-    options = ["--quiet", "--no-index", "--find-links", str(index)]
-    call = ["call", "shout", "text=hi", "--text", "--dialect", "mcp", "--timeout", "100s"]
-    result = run_inside(*call, "--", str(uvx), *options, "fresh", cwd=tmp_path, env=ENVIRONMENT)
-    assert result.stdout.strip() == "HI", result.stderr
-
-
-@pytest.mark.more  # installs the compiler of TypeScript from npm
-def test_a_packed_typescript_package_runs_on_any_supported_node(tmp_path: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed")
-    folder, user = tmp_path / "fresh", tmp_path / "user"
-    create(str(folder), "mcp", language="typescript")
-    user.mkdir()
-    install = [npm, "install", "--silent", "--no-audit", "--no-fund"]
-    installed = subprocess.run(install, cwd=folder, timeout=BUILD_SECONDS, check=False)
-    if installed.returncode != 0:
-        pytest.skip("the registry of npm cannot be reached")
-    subprocess.run([npm, "pack", "--silent"], cwd=folder, timeout=BUILD_SECONDS, check=True)
-    subprocess.run(
-        [*install, "--offline", str(folder / "fresh-0.1.0.tgz")],
-        cwd=user,
-        timeout=BUILD_SECONDS,
-        check=True,
-    )
-    program = user / "node_modules" / ".bin" / "fresh"
-    call = ["call", "shout", "text=hi", "--text", "--dialect", "mcp"]
-    result = run_inside(*call, "--", str(program), cwd=user, env=ENVIRONMENT)
-    assert result.stdout.strip() == "HI", result.stderr
-    packed = run_inside("pack", "fresh", cwd=tmp_path, env=ENVIRONMENT)
-    assert packed.returncode == 0, packed.stderr
-    assert (folder / "dist" / "fresh-0.1.0.mcpb").is_file()
+        assert "this needs Node 20 or later" in files["extension.ts"]
 
 
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)
@@ -207,10 +166,24 @@ def test_an_existing_folder_is_not_changed(tmp_path: Path) -> None:
     assert second.returncode == 2 and "already exists" in second.stderr
 
 
-# The Node that `make node` installs.
-NODE = Path(sys.prefix, "node", "node_modules", "node", "bin", "node")
+# Where `make node` installs the compiler of TypeScript.
+NODE_MODULES = Path(sys.prefix, "node", "node_modules")
 
-NEEDS = {"typescript": "node", "go": "go", "rust": "cargo", "sh": "jq"}
+NEEDS = {"typescript": "npm", "go": "go", "rust": "cargo", "sh": "jq"}
+
+
+def provide_typescript(folder: Path) -> Path:
+    """Let the projects in a folder use the installed compiler of TypeScript. Return a folder with
+    an `npm` that downloads nothing, for PATH: its `npm install` does nothing."""
+    npm = shutil.which("npm")
+    if npm is None or not (NODE_MODULES / "typescript").exists():
+        pytest.skip("npm or TypeScript is not installed: `make node` installs TypeScript")
+    (folder / "node_modules").symlink_to(NODE_MODULES)
+    programs = folder / "offline_npm"
+    programs.mkdir()
+    (programs / "npm").write_text(f'#!/bin/sh\ntest "$1" = install || exec {npm} "$@"\n')
+    (programs / "npm").chmod(0o755)
+    return programs
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -235,13 +208,11 @@ def rust_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_project_in_another_language_passes_its_test(
     language: str, dialect: str, tmp_path: Path, rust_target: Path
 ) -> None:
-    search_path = os.environ["PATH"]
-    if language == "typescript" and NODE.exists():
-        search_path = os.pathsep.join([str(NODE.parent), search_path])
-    if shutil.which(NEEDS[language], path=search_path) is None:
+    if shutil.which(NEEDS[language]) is None:
         pytest.skip(f"{NEEDS[language]} is not installed")
-    if language == "typescript" and not _strips_types(search_path):
-        pytest.skip("this Node does not run TypeScript: `make node` installs one that does")
+    search_path = os.environ["PATH"]
+    if language == "typescript":
+        search_path = os.pathsep.join([str(provide_typescript(tmp_path)), search_path])
     create(str(tmp_path / "fresh"), dialect, language=language)
     if language == "rust":
         (tmp_path / "fresh" / "target").symlink_to(rust_target)
@@ -268,14 +239,25 @@ def test_a_project_in_another_language_passes_its_test(
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def _strips_types(search_path: str) -> bool:
-    node = shutil.which("node", path=search_path)
-    assert node is not None
+@pytest.mark.more  # compiles TypeScript
+def test_a_program_in_typescript_reports_a_node_that_is_too_old(tmp_path: Path) -> None:
+    programs = provide_typescript(tmp_path)
+    old_node = tmp_path / "old_node.cjs"
+    old_node.write_text('Object.defineProperty(process.versions, "node", { value: "18.20.0" });')
+    create(str(tmp_path / "fresh"), "mcp", language="typescript")
+    build = [str(programs / "npm"), "run", "--silent", "build"]
+    subprocess.run(build, cwd=tmp_path / "fresh", timeout=BUILD_SECONDS, check=True)
     result = subprocess.run(
-        [node, "--version"], capture_output=True, text=True, timeout=LONG_SECONDS, check=True
+        ["node", "--require", str(old_node), "extension.js"],
+        cwd=tmp_path / "fresh",
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=LONG_SECONDS,
+        check=False,
     )
-    major, minor = map(int, result.stdout.strip("v\n").split(".")[:2])
-    return (major, minor) >= (22, 18)
+    assert result.returncode == 1
+    assert "this needs Node 20 or later, and Node 18.20.0 runs it" in result.stderr
 
 
 def test_a_language_has_the_default_template_of_the_dialect(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""The linters of other languages find nothing in a new project: eslint and tsc in TypeScript, and
-clippy in Rust. gofmt and rustfmt are tested in `test_scaffold`."""
+"""The linters of other languages find nothing in a new project: eslint in TypeScript, and clippy in
+Rust. gofmt, rustfmt and `tsc --strict`, which builds a project in TypeScript, are tested in
+`test_scaffold`."""
 
 import os
 import shutil
@@ -40,15 +41,13 @@ def run(*command: str, cwd: Path, **variables: str) -> "subprocess.CompletedProc
 
 
 @pytest.mark.more
-def test_eslint_and_tsc_find_nothing_in_new_projects(tmp_path: Path) -> None:
+def test_eslint_finds_nothing_in_new_projects(tmp_path: Path) -> None:
     if not (NODE_MODULES / "typescript-eslint").exists():
         pytest.skip("eslint is not installed: `make node` installs it")
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     (tmp_path / "eslint.config.mjs").write_text(ESLINT_CONFIG)
     for dialect in DIALECTS:
         create(str(tmp_path / dialect), dialect, language="typescript")
-        types = run("node_modules/.bin/tsc", "--noEmit", "-p", dialect, cwd=tmp_path)
-        assert types.returncode == 0, types.stdout
     result = run("node_modules/.bin/eslint", "--max-warnings=0", *DIALECTS, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -1,4 +1,8 @@
-"""An extension that neither the config nor the lock names is not started unasked."""
+"""New extensions: found by a search, and named neither by the config nor by the lock.
+
+`[trust] new` says whether they are started. Without that setting they are started if there is no
+lock, and refused if there is one.
+"""
 
 import json
 from pathlib import Path
@@ -10,6 +14,8 @@ from exthost.faces.cli.first_use import say_lock
 from tests.extensions.nexo_tree import write_plugin
 from tests.faces.cli.cli_process import run_inside
 
+REFUSED = 4  # the exit code for an extension that is not started
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -18,11 +24,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def configure(root: Path, text: str = "") -> None:
+    """Write a config that finds the extension `weather`, with this text at its end."""
     search = '[discovery]\nsearch_paths = ["found"]\n'
     (root / "exthost.toml").write_text(search + text)
 
 
 def code_of(root: Path) -> str:
+    """Start the extension; return the code of its error, or "" if it was started."""
     result = run_inside("inspect", "weather", "--json", cwd=root)
     return "" if result.returncode == 0 else str(json.loads(result.stdout)["error"]["code"])
 
@@ -42,10 +50,16 @@ def test_with_a_lock_a_new_extension_is_refused_until_it_is_locked(root: Path) -
     assert "package = " in (root / "exthost.lock").read_text()
 
 
-@pytest.mark.parametrize("named", ["[overrides.weather]\nstart = 'lazy'\n", "allow"])
-def test_a_new_extension_that_the_config_names_is_started(root: Path, named: str) -> None:
-    text = 'allowlist = ["weather"]\n' if named == "allow" else named
-    configure(root, text + '[trust]\nnew = "refuse"\n')
+@pytest.mark.parametrize(
+    "naming",
+    [
+        "[overrides.weather]\nstart = 'lazy'\n",
+        'allowlist = ["weather"]\n',  # a key of [discovery]
+    ],
+    ids=["overrides", "allowlist"],
+)
+def test_an_extension_that_the_config_names_is_not_new(root: Path, naming: str) -> None:
+    configure(root, naming + '[trust]\nnew = "refuse"\n')
     assert code_of(root) == ""
 
 
@@ -57,38 +71,58 @@ def test_refuse_and_allow_apply_with_and_without_a_lock(root: Path) -> None:
     assert code_of(root) == ""
 
 
-def test_ask_describes_a_new_extension_and_remembers_a_yes(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+class Person:
+    """Answers the questions at the terminal. `answers` are the next answers: True is yes, None is
+    no answer. `questions` is the number of questions so far."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers: list[bool | None] = []
+        self.questions = 0
+        monkeypatch.setattr("exthost.faces.cli.first_use.ask_on_terminal", self._answer)
+
+    def _answer(self, question: str) -> bool | None:
+        self.questions += 1
+        return self.answers.pop(0)
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> Person:
+    return Person(monkeypatch)
+
+
+def test_ask_starts_a_new_extension_after_a_yes_and_remembers_it(
+    root: Path, person: Person
 ) -> None:
     configure(root, '[trust]\nnew = "ask"\n')
-    answers: list[bool | None] = [None, False, True]
-    questions: list[str] = []
-
-    def ask(question: str) -> bool | None:
-        questions.append(question)
-        return answers[len(questions) - 1]
-
-    monkeypatch.setattr("exthost.faces.cli.first_use.ask_on_terminal", ask)
-    for code in (4, 4, 0, 0):
+    for answer, exit_code in ((None, REFUSED), (False, REFUSED), (True, 0)):
+        person.answers = [answer]
         result = run_inside("inspect", "weather", cwd=root)
-        assert result.returncode == code, result.stderr
-    assert len(questions) == 3  # after a yes there is no further question
-    result = run_inside("list", cwd=root)
-    assert "refused" not in result.stdout
+        assert result.returncode == exit_code, result.stderr
+    assert person.questions == 3
+    assert run_inside("inspect", "weather", cwd=root).returncode == 0
+    assert "refused" not in run_inside("list", cwd=root).stdout
+    assert person.questions == 3, "after a yes there is no further question"
+
+
+def test_ask_describes_an_extension_and_asks_again_after_a_change(
+    root: Path, person: Person
+) -> None:
+    configure(root, '[trust]\nnew = "ask"\n')
+    person.answers = [True, False]
+    assert run_inside("inspect", "weather", cwd=root).returncode == 0
     manifest = root / "found" / "weather" / "plugin.toml"
     manifest.write_text(manifest.read_text() + "# another package\n")
-    answers.append(False)
     result = run_inside("inspect", "weather", cwd=root)
-    assert (
-        result.returncode == 4 and "plugin.toml" in result.stderr and "no sandbox" in result.stderr
-    )
-    assert "runs: " in result.stderr
+    assert result.returncode == REFUSED and person.questions == 2
+    for part in ("plugin.toml", "no sandbox", "runs: "):
+        assert part in result.stderr
 
 
 def test_without_a_terminal_ask_refuses(root: Path) -> None:
     configure(root, '[trust]\nnew = "ask"\n')
     result = run_inside("inspect", "weather", cwd=root)
-    assert result.returncode == 4 and "not a terminal" in result.stderr and "X1825" in result.stderr
+    assert result.returncode == REFUSED
+    assert "not a terminal" in result.stderr and "X1825" in result.stderr
 
 
 def test_a_host_says_at_its_start_how_the_lock_applies(

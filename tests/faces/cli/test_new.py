@@ -47,3 +47,31 @@ def test_a_name_of_an_existing_folder_is_refused(tmp_path: Path) -> None:
     result = run_inside("new", "toy", "--dialect", "mcp", cwd=tmp_path)
     assert result.returncode == 2
     assert "X1329" in result.stderr and "already exists" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("language", "build"),
+    [
+        ("go", "go build"),
+        ("rust", "cargo build --release"),
+        ("typescript", "npm install && npm run build"),
+    ],
+)
+def test_new_prints_how_a_compiled_program_is_built(
+    language: str, build: str, tmp_path: Path
+) -> None:
+    result = run_inside("new", "toy", "--dialect", "roder", "--lang", language, cwd=tmp_path)
+    first_line, last_line = result.stderr.splitlines()
+    assert first_line.startswith("build it: (cd toy && ") and build in first_line
+    assert last_line.startswith("try it: exthost inspect toy")
+
+
+@pytest.mark.parametrize("language", ["go", "rust"])
+def test_a_program_that_is_not_built_is_named_with_its_build_command(
+    language: str, tmp_path: Path
+) -> None:
+    run_inside("new", "toy", "--dialect", "roder", "--lang", language, cwd=tmp_path)
+    result = run_inside("inspect", "toy", "--json", cwd=tmp_path, env=ENVIRONMENT)
+    error = json.loads(result.stdout)["error"]
+    assert error["code"] == "X0401" and "it is not built yet" in error["message"]
+    assert error["help"].startswith("build it: cd ") and " build" in error["help"]

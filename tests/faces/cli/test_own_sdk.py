@@ -1,4 +1,4 @@
-"""`exthost inspect` and `check` lend their SDK to a program whose Python does not have it."""
+"""The verbs for authors lend their SDK to a program whose Python does not have it."""
 
 import sys
 import venv
@@ -26,12 +26,19 @@ def test_a_program_that_finds_the_sdk_or_needs_none_is_unchanged(tmp_path: Path)
 
 
 @pytest.mark.more  # makes an environment, and checks an extension
-def test_a_new_extension_passes_check_with_a_python_without_the_sdk(tmp_path: Path) -> None:
+def test_a_new_extension_works_with_a_python_without_the_sdk(tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=False)
     environ = {"PATH": f"{tmp_path / 'env' / 'bin'}:/usr/bin:/bin"}
     result = run_inside("new", "toy", "--dialect", "mcp", cwd=tmp_path, env=environ)
     assert result.returncode == 0, result.stderr
-    for verb in ("inspect", "check"):
-        result = run_inside(verb, "toy", cwd=tmp_path, env=environ)
+    call = ("shout", "text=hi")
+    for words, folder in (
+        (("inspect", "toy"), tmp_path),
+        (("check", "toy"), tmp_path),
+        (("call", "toy", *call), tmp_path),
+        (("call", "toy", *call), tmp_path / "toy"),  # toy is then a name in the config
+        (("call", *call, "--dialect", "mcp", "--", "python3", "extension.py"), tmp_path / "toy"),
+    ):
+        result = run_inside(*words, cwd=folder, env=environ)
         assert result.returncode == 0, result.stdout + result.stderr
         assert "uses that of exthost" in result.stderr

@@ -92,7 +92,8 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
         "target": ".",
         "command": command[0],
         "args": ", ".join(f'"{argument}"' for argument in command[1:]),
-        "build": f"{build}\n" if build else "",
+        # A line for each command: `set -e` ignores the failure of a command before `&&`.
+        "build": f"{build}\n".replace(" && ", "\n") if build else "",
         "build_step": f"    {build:<43} # first, and after each change\n" if build else "",
         "publish": f"    {traits.publish:<43} # publish it\n" if traits.publish else "",
         "version_file": traits.version_file or traits.program,

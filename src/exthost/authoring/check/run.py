@@ -124,7 +124,9 @@ async def _check(
             has_exited = has_ended and not isinstance(error, AnswerTimeout)
             await first.release_all()
             ledger.mark_checked("start")
-            message, fix = _explain_handshake(error, first.latest, has_exited=has_exited)
+            message, fix = _explain_handshake(
+                error, first.latest, starter.spec, has_exited=has_exited
+            )
             ledger.add_finding("handshake", message, first.latest, fix=fix)
             return "the handshake failed"
         except ExthostError as error:
@@ -183,7 +185,7 @@ async def _check(
 
 
 def _explain_handshake(
-    error: NoAnswer | ExthostError, process: CheckedProcess, *, has_exited: bool
+    error: NoAnswer | ExthostError, process: CheckedProcess, spec: Spec, *, has_exited: bool
 ) -> tuple[str, str]:
     """Return why a handshake failed, and what to do; "" for the fix that the rule suggests. A cause
     that stderr names comes first. `has_exited`: the process ended by itself."""
@@ -198,7 +200,7 @@ def _explain_handshake(
     if process.writes_at_end_only:
         return f"{reason}; it wrote only when its stdin was closed", _DOES_NOT_FLUSH
     stderr = process.pipes.stderr
-    if missing := find_missing(stderr):
+    if missing := find_missing(stderr, spec.argv, spec.cwd):
         return f"{missing}; {reason}", _RUN_BY_HAND
     if any(line.startswith("Traceback (most recent call last)") for line in stderr):
         return f"it failed with {stderr[-1]}; {reason}", _RUN_BY_HAND

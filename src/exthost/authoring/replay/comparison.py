@@ -196,8 +196,10 @@ def describe(record: TraceRecord, with_data: bool = True) -> str:
             text = f"a reply to {record.method or 'a request'}"
         case "failure":
             text = f"an error reply to {record.method or 'a request'}"
+        case "request" | "notification":
+            text = f"the {record.kind} {record.method}"
         case _:
-            text = f"the {record.kind} {record.method}".rstrip()
+            text = f"a record of the kind {record.kind}"
     return f"{text}: {_format_value(record.data)}" if with_data else text
 
 

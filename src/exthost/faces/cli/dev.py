@@ -8,8 +8,9 @@ Keys: c calls a tool (NAME k=v …), Enter repeats the last call, r restarts, t 
 q or Ctrl-C ends. --call makes a first call: --call shout, or --call 'shout {"text": "hi"}'.
 If the program fails, it is started again when a file is saved.
 --build CMD runs this command in the folder of the sources before each start. The default for a
-program of Go beside its go.mod is `go build`, for one of Rust in `target` `cargo build`. If the
-build fails, its output is shown and the old program is not called. --build "" builds nothing.
+program of Go beside its go.mod is `go build`, for one of Rust in `target` `cargo build`, for one in
+JavaScript beside its source in TypeScript `npm run build`. If the build fails, its output is shown
+and the old program is not called. --build "" builds nothing.
 """
 
 import argparse
@@ -212,7 +213,7 @@ class DevLoop:
         if self._build is None:
             return True
         argv, folder = self._build
-        say(f"building: {shlex.join(argv) if len(argv) != 3 else argv[2]}")
+        say(f"building: {self._build.text}")
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -295,7 +296,9 @@ def _find_build(args: DevArgs, spec: Spec, folder: str | None) -> BuildCommand |
     if args.build is not None:
         place = Path(folder or spec.cwd or ".")
         return BuildCommand(("sh", "-c", args.build), place) if args.build else None
-    return find_build_command(Path(spec.cwd or ".", spec.argv[0])) if spec.argv else None
+    # The program, or the script that it runs.
+    programs = [Path(spec.cwd or ".", word) for word in spec.argv[:2]]
+    return next(filter(None, map(find_build_command, programs)), None)
 
 
 def _check_pairs(pairs: Sequence[str]) -> list[str]:

@@ -8,13 +8,12 @@ SDK, and none of the other packages of that environment.
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-
-import exthost_sdk
 
 from exthost.faces.cli.common import say
 from exthost.model.spec import Spec
@@ -42,6 +41,9 @@ def lend_sdk(spec: Spec) -> Iterator[Spec]:
         "pip install exthost-sdk"
     )
     with tempfile.TemporaryDirectory(prefix="exthost-sdk-") as folder:
+        # Imported here, because a program that has an SDK needs no copy of ours.
+        import exthost_sdk
+
         shutil.copytree(Path(exthost_sdk.__file__).parent, Path(folder, _SDK))
         yield replace(spec, env={**spec.env, _PYTHONPATH: folder})
 
@@ -56,7 +58,7 @@ def _lacks_sdk(spec: Spec) -> bool:
     if not scripts or not _imports_sdk(scripts[0]):
         return False
     python = shutil.which(spec.argv[0], path=os.environ.get("PATH"))
-    if python is None:
+    if python is None or python == sys.executable:  # this Python has the SDK
         return False
     try:
         probe = subprocess.run(

@@ -1,0 +1,47 @@
+"""The end of a replay: the program may send messages until it closes its stdout."""
+
+import sys
+
+import pytest
+
+from exthost.authoring.replay import pipe_replay
+from exthost.authoring.replay.pipe_replay import play_host
+from exthost.authoring.replay.script import Script
+from exthost.session.trace.record import TraceRecord
+
+# Answers one request. At the end of stdin it writes another message, or waits, as the test says.
+PROGRAM = """
+import sys, time
+sys.stdin.readline()
+print('{"id": 0, "result": []}', flush=True)
+sys.stdin.read()
+if sys.argv[1] == "writes":
+    print('{"method": "more"}', flush=True)
+if sys.argv[1] == "waits":
+    time.sleep(600)
+"""
+
+SCRIPT = Script(
+    extension="x",
+    dialect="morphir",
+    pid=1,
+    records=(
+        TraceRecord(0.0, "x", "request", "sent", id=0, method="capabilities", data={}),
+        TraceRecord(0.1, "x", "reply", "received", id=0, method="capabilities", data=[]),
+    ),
+    has_ended=True,
+)
+
+
+@pytest.mark.parametrize(("at_end", "is_different"), [("writes", True), ("exits", False)])
+def test_a_message_after_the_last_recorded_one_is_a_difference(
+    at_end: str, is_different: bool
+) -> None:
+    outcome = play_host(SCRIPT, [sys.executable, "-SE", "-c", PROGRAM, at_end], seconds=60)
+    assert (outcome.difference is not None) == is_different, outcome.difference
+
+
+def test_a_program_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipe_replay, "_END_SECONDS", 0.1)
+    outcome = play_host(SCRIPT, [sys.executable, "-SE", "-c", PROGRAM, "waits"], seconds=60)
+    assert outcome.difference is None
