@@ -131,6 +131,27 @@ class Browser:
         self.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
         self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
 
+    def click_text(self, text: str, within: str = "body") -> None:
+        """Click with the mouse on the smallest visible element with exactly this text, scrolled
+        into view like a person would. Elements without a way to be clicked are ignored."""
+        point = self.wait_for(
+            f"(text => {{ const all = [...document.querySelector({json.dumps(within)})"
+            ".querySelectorAll('a, button, summary, summary *')].filter(each => "
+            "each.checkVisibility() && each.innerText.trim() === text); const last = all.pop(); "
+            "if (!last) return null; last.scrollIntoView({ block: 'nearest' }); "
+            "const box = last.getBoundingClientRect(); "
+            f"return [box.x + box.width / 2, box.y + box.height / 2]; }})({json.dumps(text)})"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=point[0],
+                y=point[1],
+                button="left",
+                clickCount=1,
+            )
+
     def type_into(self, selector: str, text: str) -> None:
         """Replace the text of a field, by input events."""
         self.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")

@@ -94,6 +94,16 @@ async def test_the_records_of_a_call_are_found_by_its_start_and_end() -> None:
     recorder.close()
 
 
+async def test_a_call_without_records_has_no_messages_of_its_time() -> None:
+    recorder = Recorder(Host())
+    ring = recorder.watch("x")
+    ring(TraceRecord(10.1, "x", "notification", "received", method="n"))
+    ring(TraceRecord(10.2, "x", "stderr", text="oh"))
+    records = records_of_call(ring, 10.0, 11.0, is_answered=True)
+    assert [item["kind"] for item in records] == ["stderr"]
+    recorder.close()
+
+
 async def test_the_history_of_an_extension_is_bounded() -> None:
     host = Host()
     history = History(host)

@@ -134,6 +134,59 @@ def test_a_call_with_nested_objects_by_keyboard_alone_shows_what_it_sent(desktop
     browser.evaluate("document.querySelector('#filter').dispatchEvent(new Event('input'))")
 
 
+def is_visible(selector: str) -> str:
+    """Return the expression whether the beginning of an element is in the visible part."""
+    return (
+        "(box => box && box.height > 0 && box.top >= 0 && box.top < innerHeight - 40)"
+        f"(document.querySelector({json.dumps(selector)})?.getBoundingClientRect())"
+    )
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_three_tasks_are_done_with_the_mouse_by_what_is_visible(
+    desktop: Desktop, width: int
+) -> None:
+    browser = desktop.browser
+    browser.set_screen(width=width, height=800, phone=width == 400)
+    # Why one failed: without a click.
+    browser.wait_for(is_visible("[data-failure=broken] .next"))
+    browser.wait_for_text("WEATHER_KEY is not set", "[data-failure=broken] .next")
+    # Call a tool with a nested object: two clicks, the fields, and the button.
+    browser.click_text("showcase", ".usage")
+    browser.click_text("order", "main")
+    browser.wait_for("document.activeElement.dataset.name === 'code'")
+    for field, text in (("code", "ABC-12"), ("name", "Ada"), ("sku", "pen"), ("count", "3")):
+        tab_to(browser, f"document.activeElement.dataset.name === '{field}'")
+        type_text(browser, text)
+    browser.click_text("Call", "details[data-tool=order]")
+    # The result, and what was sent: without another click, and without scrolling.
+    browser.wait_for_text("done in", "details[data-tool=order] .call-state")
+    browser.wait_for(is_visible("details[data-tool=order] .call-state"))
+    browser.wait_for(is_visible("details[data-tool=order] [data-direction=sent] pre"))
+    browser.wait_for_text("→ to the extension", "details[data-tool=order] .messages")
+
+
+def test_on_a_phone_the_overview_is_whole_above_the_list(desktop: Desktop) -> None:
+    browser = desktop.browser
+    browser.set_screen(width=400, height=800, phone=True)
+    browser.wait_for("document.querySelector('.usage tr')")
+    assert browser.evaluate(
+        "document.querySelector('.overview').getBoundingClientRect().bottom"
+        " <= document.querySelector('.list-pane').getBoundingClientRect().top"
+    )
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_the_figures_of_the_overview_fit_into_their_cards(desktop: Desktop, width: int) -> None:
+    browser = desktop.browser
+    browser.set_screen(width=width, height=800, phone=width == 400)
+    browser.wait_for_text("MiB", ".figures")
+    assert browser.evaluate(
+        "[...document.querySelectorAll('.figure')]"
+        ".every(card => card.scrollWidth <= card.clientWidth)"
+    )
+
+
 def test_bounds_formats_and_unions_are_fields(desktop: Desktop) -> None:
     browser = desktop.browser
     go_to(browser, "#/x/showcase/tools")
@@ -189,6 +242,36 @@ def test_resources_prompts_completions_and_log_levels_of_a_server(desktop: Deskt
     browser.wait_for_text("the server logs debug and above", "#main")
     go_to(browser, "#/x/notes/features")
     browser.wait_for_text("command.invoke", ".tab-body")
+
+
+def test_the_list_is_sorted_by_the_chosen_key(desktop: Desktop) -> None:
+    browser = desktop.browser
+    names = "[...document.querySelectorAll('.ext')].map((row) => row.dataset.id).join(' ')"
+    browser.wait_for(f"{names}.startsWith('broken ')")
+    for key, order in (("name", "broken fragile notes showcase"), ("trouble", "broken ")):
+        browser.evaluate(
+            f"document.querySelector('#order').value = '{key}';"
+            "document.querySelector('#order').dispatchEvent(new Event('input'))"
+        )
+        browser.wait_for(f"{names}.startsWith('{order}')")
+
+
+def test_a_failed_extension_has_one_button_and_a_message_can_be_copied(desktop: Desktop) -> None:
+    browser = desktop.browser
+    go_to(browser, "#/x/broken")
+    browser.wait_for_text("WEATHER_KEY is not set", "main")
+    visible = "[...document.querySelectorAll('.title button')].filter((each) => !each.hidden)"
+    assert browser.evaluate(f"{visible}.map((each) => each.textContent)") == ["Restart"]
+    # A window without a screen has no clipboard.
+    browser.evaluate(
+        "navigator.clipboard.writeText = async (text) => { window.copiedText = text; }; void 0"
+    )
+    go_to(browser, "#/x/showcase/tools")
+    browser.click("details[data-tool=forecast] summary")
+    browser.click("details[data-tool=forecast] button.primary")
+    browser.wait_for("document.querySelector('.messages [data-direction=sent] pre')?.textContent")
+    browser.click(".messages [data-direction=sent] button")
+    browser.wait_for("window.copiedText?.includes('forecast')")
 
 
 def test_several_are_selected_and_restarted(desktop: Desktop) -> None:

@@ -5,8 +5,9 @@ with the token in the fragment, which browsers never send to a server. The page 
 its tab, and sends it as a header of each request to the API. Therefore no other site, and no other
 server on this machine, can make a browser send the token.
 
-The response also sets a cookie. The cookie gives access only to the page itself, which contains no
-data, because browsers send a cookie to every port of a machine, so that another server may read it.
+The response also sets a cookie, so that the page can be loaded again. Browsers send a cookie to
+every port of a machine, so another server on this machine may read it. Therefore the cookie gives
+access only to the page itself, which contains no data. The API needs the token.
 """
 
 import hashlib
@@ -25,7 +26,13 @@ MAX_FORM_BYTES = 4096
 
 
 class Login:
-    """Decides who may load the page."""
+    """Decides who may load the page.
+
+    access  checks the token in the headers of a request
+    tokens  the valid tokens
+    port    the port of the page, which is part of the name of the cookie: other hosts on this
+            machine have cookies of their own
+    """
 
     def __init__(self, access: Access, tokens: Tokens, port: int) -> None:
         self._access = access
@@ -41,6 +48,7 @@ class Login:
             return False
         morsel = cookies.get(self._cookie_name)
         cookie = (morsel.value if morsel is not None else "").encode("utf-8", "replace")
+        # Compared as bytes: `compare_digest` refuses texts with characters outside of ASCII.
         valid_cookies = [_cookie_value(token).encode() for token in self._tokens.texts]
         is_valid = any(hmac.compare_digest(cookie, value) for value in valid_cookies)
         return is_valid or self._access.has_token(request.headers)

@@ -16,9 +16,9 @@ from exthost.host.host import Host
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
 
-# The recording ends this long after the last request of a page. A page renews its request every 20
-# seconds.
+# The recording ends this long after the last request of a page, which renews it more often.
 INTEREST_SECONDS = 60.0
+RENEW_SECONDS = 20.0
 
 # The sizes of the ring buffer of one extension, and of the ring buffer for all extensions ("").
 RING_RECORDS, RING_BYTES = 3_000, 4 * 2**20
@@ -96,15 +96,19 @@ async def follow_traffic(
     recorder: Recorder, name: str, search: str
 ) -> AsyncGenerator[dict[str, Any], None]:
     """Yield batches of the records that contain each word of `search`: first those in the ring
-    buffer, then new records. Runs until it is closed."""
+    buffer, then new records. Runs until it is closed.
+
+    A batch has its records, and under "dropped" the number of records that the page does not get:
+    those that the ring buffer has lost since the previous batch, and those over BATCH_RECORDS."""
     words = search.lower().split()
-    position = 0
+    position = 0  # the number of the first record that is in no batch yet; 0 before the first batch
     buffer = recorder.watch(name)
     while True:
-        if recorder.watch(name) is not buffer:  # the old ring buffer was dropped meanwhile
-            buffer, position = recorder.watch(name), 0
-        # Records that the ring buffer dropped before the page's first batch are not counted.
-        dropped = max(0, buffer.start - position) if position else 0
+        current_buffer = recorder.watch(name)  # renews the interest
+        if current_buffer is not buffer:  # the old ring buffer was dropped meanwhile
+            buffer, position = current_buffer, 0
+        # The records that the ring buffer has lost before the first batch are not counted.
+        lost = max(0, buffer.start - position) if position else 0
         start = max(position, buffer.start)
         records = [
             (number, record)
@@ -112,11 +116,11 @@ async def follow_traffic(
             if matches(record, words)
         ]
         position = buffer.end
-        dropped += max(0, len(records) - BATCH_RECORDS)
+        left_out = max(0, len(records) - BATCH_RECORDS)
         batch = [as_row(number, record) for number, record in records[-BATCH_RECORDS:]]
-        yield {"records": batch, "dropped": dropped}
+        yield {"records": batch, "dropped": lost + left_out}
         try:
-            async with asyncio.timeout(INTEREST_SECONDS / 3):
+            async with asyncio.timeout(RENEW_SECONDS):
                 await buffer.wait(position)
         except TimeoutError:
             pass  # time to renew the interest, in the next iteration
@@ -178,9 +182,10 @@ def records_of_call(
     other records of that time: requests of the extension to the host with their answers, stderr,
     exits and changes of state.
 
-    Events on the bus do not have the call numbers of the trace. So the call is chosen whose first
-    and last messages are nearest to the two times. `is_answered` is whether the last message of the
-    call is its reply; otherwise only the first message is compared.
+    The page knows the call from an event on the host's event bus, which has the times of the call
+    but not its number in the trace. So the call is chosen whose first and last messages are nearest
+    to the two times. `is_answered` is whether the last message of the call is its reply; otherwise
+    only the first message is compared.
     """
     if buffer is None:
         return []
@@ -202,11 +207,13 @@ def records_of_call(
     return [
         as_row(number, record)
         for number, record in candidates
-        if record.call == nearest_call or not record.is_message or _is_own_request(record)
+        if (record.call is not None and record.call == nearest_call)
+        or not record.is_message
+        or _is_request_to_host(record)
     ]
 
 
-def _is_own_request(record: TraceRecord) -> bool:
+def _is_request_to_host(record: TraceRecord) -> bool:
     """Return whether a record is a request of the extension to the host, or the answer to one."""
     is_request = record.kind == "request" and record.direction == "received"
     is_answer = record.kind in ("reply", "failure") and record.direction == "sent"

@@ -85,7 +85,7 @@ function showView() {
   detail.close();
   detail.name = "";
   view = new AbortController();
-  if (shown === "traffic") main.replaceChildren(el("h1", null, "Traffic of all extensions"), trafficView("", parameters, view.signal));
+  if (shown === "traffic") main.replaceChildren(el("h1", null, "Messages of all extensions"), trafficView("", parameters, view.signal));
   else if (shown === "log") main.replaceChildren(el("h1", null, "Log of all extensions"), logView("", view.signal));
   else {
     main.replaceChildren(overview.element);

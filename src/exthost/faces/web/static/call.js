@@ -49,6 +49,22 @@ function withoutShellAdvice(error) {
   return error.code === "X1301" ? { ...error, help: "Nothing was sent: correct the arguments above." } : error;
 }
 
+// A call that takes longer does not move the page at its end: the reader may be elsewhere.
+const QUICK_MS = 3000;
+
+/** Run a call of a form, and show its output below the row `actions` with the button `run`, in the visible part of the page. */
+function callFromForm(request, run, actions, output) {
+  const started = Date.now();
+  const reveal = () => { if (output.getBoundingClientRect().bottom > window.innerHeight - 40) actions.scrollIntoView({ block: "start" }); };
+  run.disabled = true;
+  const call = runCall(request, { onEnd: () => {
+    run.disabled = false;
+    if (Date.now() - started < QUICK_MS) reveal();
+  } });
+  output.replaceChildren(call.element);
+  reveal();
+}
+
 /** Start a call, and return the element with its output. `request` is the body for /api/call. */
 export function runCall(request, { onEnd = () => {} } = {}) {
   const started = Date.now() / 1000;
@@ -144,19 +160,18 @@ export async function callMethod(extension, method, params) {
 export function toolPanel(extension, tool, start) {
   const form = makeForm(tool.schema);
   const run = el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Call");
-  const timeout = el("input", { type: "number", min: "0.1", step: "any", class: "short", "aria-label": "Time limit in seconds", placeholder: "limit, s" });
+  const timeout = el("input", { type: "number", min: "0.1", step: "any", class: "short", "aria-label": "Time limit in seconds", placeholder: "time limit, s" });
   const output = el("div", { class: "call-output" });
-  const element = el("form", { class: "tool-form", "data-tool": tool.name, novalidate: true }, form.element, el("div", { class: "actions" }, run, timeout), output);
+  const actions = el("div", { class: "actions" }, run, timeout);
+  const element = el("form", { class: "tool-form", "data-tool": tool.name, novalidate: true }, form.element, actions, output);
   if (start !== undefined) form.fill(start);
   element.addEventListener("submit", (event) => {
     event.preventDefault();
     if (run.disabled) return;
     let args;
     try { args = form.read(); } catch { return; }
-    run.disabled = true;
     const limit = timeout.value === "" ? null : Number(timeout.value);
-    const call = runCall({ extension, tool: tool.name, arguments: args, timeout: limit }, { onEnd: () => { run.disabled = false; } });
-    output.replaceChildren(call.element);
+    callFromForm({ extension, tool: tool.name, arguments: args, timeout: limit }, run, actions, output);
   });
   return element;
 }
@@ -168,13 +183,14 @@ export function methodPanel(extension, methods, { method: name = "", params: sta
   const params = el("textarea", { class: "json", rows: 3, placeholder: "params as JSON", "aria-label": "Params as JSON", spellcheck: false });
   if (start !== undefined) params.value = JSON.stringify(start, null, 2);
   const run = el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Call");
+  const actions = el("div", { class: "actions" }, run);
   const output = el("div", { class: "call-output" });
   params.addEventListener("input", () => params.setCustomValidity(""));
   const element = el("form", { class: "tool-form" },
     el("datalist", { id: listId }, methods.map((each) => el("option", { value: each }))),
     el("div", { class: "field" }, method), el("div", { class: "field" }, params),
     methods.length > 0 && el("p", { class: "hint" }, `These stream events: ${methods.join(", ")}`),
-    el("div", { class: "actions" }, run), output);
+    actions, output);
   element.addEventListener("submit", (event) => {
     event.preventDefault();
     let value = null;
@@ -185,9 +201,7 @@ export function methodPanel(extension, methods, { method: name = "", params: sta
         return;
       }
     }
-    run.disabled = true;
-    const call = runCall({ extension, method: method.value, arguments: value }, { onEnd: () => { run.disabled = false; } });
-    output.replaceChildren(call.element);
+    callFromForm({ extension, method: method.value, arguments: value }, run, actions, output);
   });
   return element;
 }

@@ -32,7 +32,7 @@ function historyView({ about }) {
 const TABS = [
   ["tools", "Tools", (view) => toolsView(view.name, view.about)],
   ["calls", "Calls", (view) => callsView(view.name, view.about)],
-  ["traffic", "Traffic", (view, parameters, signal) => trafficView(view.name, parameters, signal)],
+  ["traffic", "Messages", (view, parameters, signal) => trafficView(view.name, parameters, signal)],
   ["log", "Log", (view, _, signal) => [view.row?.dialect === "mcp" && view.row.state === "ready" && logLevelChoice(view.name), logView(view.name, signal)]],
   ["resources", "Resources", (view) => resourcesView(view.name), "mcp"],
   ["prompts", "Prompts", (view) => promptsView(view.name), "mcp"],

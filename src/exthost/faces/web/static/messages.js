@@ -5,7 +5,8 @@ import { copyButton } from "./clipboard.js";
 import { el } from "./dom.js";
 import { bytes, clock } from "./format.js";
 
-const ARROWS = { sent: "→", received: "←" };
+export const ARROWS = { sent: "→", received: "←" };
+export const DIRECTIONS = "→ to the extension, ← from the extension";
 
 export function pretty(text) {
   try {
@@ -44,7 +45,7 @@ export async function recordsOfCall(extension, { from, to, outcome }) {
 export function showMessages(extension, records) {
   const shown = records.map((record) => message(extension, record, Boolean(record.direction) && records.length < 6));
   return el("section", { class: "messages", "aria-label": "Messages of this call" },
-    el("h3", null, "Messages"), shown.length ? shown : el("p", { class: "hint" }, "Nothing was recorded."));
+    el("h3", null, "Messages"), el("p", { class: "hint" }, DIRECTIONS), shown.length ? shown : el("p", { class: "hint" }, "Nothing was recorded."));
 }
 
 /** Return the tool and the arguments that a recorded request has, or null. */

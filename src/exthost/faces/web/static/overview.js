@@ -42,7 +42,7 @@ export class Overview {
     const all = [...rows.values()];
     const failed = all.filter((row) => row.state in TROUBLE).sort((a, b) => TROUBLE[a.state] - TROUBLE[b.state]);
     this.replace(this.failures, failed.map((row) => [row.id, row.state, row.last_error]), () => [
-      failed.length > 0 && el("h2", null, plural(failed.length, "extension") + (failed.length === 1 ? " needs you" : " need you")),
+      failed.length > 0 && el("h2", null, plural(failed.length, "extension") + (failed.length === 1 ? " needs attention" : " need attention")),
       failed.slice(0, MAX_FAILURES).map((row) => failure(row, this.steer)),
       failed.length > MAX_FAILURES && el("p", { class: "hint" }, `${failed.length - MAX_FAILURES} more: filter the list by their state`)]);
     this.showFigures(all, clients);

@@ -4,12 +4,11 @@ import { fetchBlob, follow, get } from "./api.js";
 import { copyButton, download } from "./clipboard.js";
 import { el, setText } from "./dom.js";
 import { bytes, clock, count } from "./format.js";
-import { wholeText } from "./messages.js";
+import { ARROWS, DIRECTIONS, wholeText } from "./messages.js";
 import { showError } from "./values.js";
 import { WindowList } from "./window_list.js";
 
 const MAX_RECORDS = 5000;
-const ARROWS = { sent: "→", received: "←" };
 
 function preview(record) {
   if (record.text) return record.text;
@@ -29,7 +28,7 @@ export function trafficView(extension, parameters, signal) {
   let dropped = 0;
   let isPaused = false;
   const isCall = parameters.has("from");
-  const search = el("input", { type: "search", placeholder: "Search frames", "aria-label": "Search frames", autocomplete: "off", spellcheck: false });
+  const search = el("input", { type: "search", placeholder: "Search messages", "aria-label": "Search messages", autocomplete: "off", spellcheck: false });
   const kind = el("select", { "aria-label": "What is shown" },
     [["", "everything"], ["message", "messages"], ["failure", "failures"], ["stderr", "stderr"]].map(([value, text]) => el("option", { value }, text)));
   const pause = el("button", { type: "button", "aria-pressed": "false" }, "Pause");
@@ -43,11 +42,11 @@ export function trafficView(extension, parameters, signal) {
     }
   });
   const state = el("span", { class: "hint", role: "status" });
-  const frame = el("div", { class: "window traffic-rows", tabindex: "0", role: "group", "aria-label": "Frames" });
+  const frame = el("div", { class: "window traffic-rows", tabindex: "0", role: "group", "aria-label": "Messages" });
   const detail = el("div", { class: "traffic-detail", hidden: true });
   const banner = el("div");
   const element = el("section", { class: "traffic" }, banner,
-    el("div", { class: "toolbar" }, search, kind, !isCall && pause, !isCall && clear, save, state), el("div", { class: "split" }, frame, detail));
+    el("div", { class: "toolbar" }, search, kind, !isCall && pause, !isCall && clear, save, state), el("p", { class: "hint" }, DIRECTIONS), el("div", { class: "split" }, frame, detail));
 
   const rows = new WindowList(frame, {
     rowHeight: 26, key: (record) => record.number,
