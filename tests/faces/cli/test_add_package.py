@@ -173,6 +173,20 @@ def test_a_named_version_is_pinned_without_a_registry(tmp_path: Path) -> None:
     assert json.loads(refused.stdout)["error"]["code"] == "X1815"
 
 
+def test_the_entry_refers_to_the_variables_that_name_another_registry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://user:password@index.example/simple")
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://npm.example")
+    result = add(tmp_path, "--from", "pypi:acme-tide==2.0")
+    assert json.loads(result.stdout)["variables"] == ["UV_DEFAULT_INDEX"]
+    assert add(tmp_path, "wave", "--from", "npm:wave@1.0.0").returncode == 0
+    tide, wave = (entry["source"]["env"] for entry in read_entries(tmp_path))
+    assert tide == {"UV_DEFAULT_INDEX": {"from": "UV_DEFAULT_INDEX"}}
+    assert wave == {"NPM_CONFIG_REGISTRY": {"from": "NPM_CONFIG_REGISTRY"}}
+    assert "password" not in (tmp_path / "exthost.toml").read_text()
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["npm:is-number", "pypi:six"])
 def test_the_newest_version_is_looked_up_and_pinned(tmp_path: Path, name: str) -> None:

@@ -516,3 +516,14 @@ def test_on_windows_every_verb_names_wsl(
     code = cli_main(["list"])
     monkeypatch.undo()
     assert code == 2 and "WSL2" in capsys.readouterr().err
+
+
+def test_the_error_for_an_unknown_tool_names_an_extension_that_failed_to_start(
+    tmp_path: Path,
+) -> None:
+    server = {"command": sys.executable, "args": ["-S", "-E", "-c", "raise SystemExit(3)"]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": server}}))
+    result = run("call", "shout", "--config", "mcp.json", "--json", cwd=tmp_path)
+    error = json.loads(result.stdout)["error"]
+    assert (result.returncode, error["code"]) == (2, "X1201")
+    assert error["help"].startswith("weather failed to start, and may have it: exthost inspect")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.faces.cli.common import show_json
+from exthost.faces.cli.common import list_names, show_json
 from tests.faces.cli.cli_process import run_inside
 
 
@@ -42,3 +42,16 @@ def test_no_verb_prints_control_characters_in_the_names_of_a_package(tmp_path: P
         output = (result.stdout + result.stderr).replace("\n", "")
         assert output.isprintable(), (arguments, ascii(output))
     assert not package.exists()
+
+
+def test_a_list_of_names_that_is_cut_has_their_number() -> None:
+    names = [f"n{number}" for number in range(12)]
+    assert list_names(names).endswith(", … (12 in all)")
+    assert list_names(names[:3]) == "n0, n1, n2"
+
+
+def test_the_error_for_an_unknown_extension_says_that_it_names_only_some(tmp_path: Path) -> None:
+    entry = '[[extensions]]\nname = "n{}"\nsource = {{type = "process", command = "true"}}\n'
+    (tmp_path / "exthost.toml").write_text("".join(entry.format(number) for number in range(12)))
+    result = run_inside("inspect", "zzzzzz", "--json", cwd=tmp_path)
+    assert "… (12 in all)" in json.loads(result.stdout)["error"]["help"]

@@ -5,7 +5,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,20 +102,30 @@ def test_a_host_that_is_started_on_a_full_disk_warns(
     assert "Traceback" not in started.stderr + status.stderr
 
 
+def read_log_until(
+    folder: Path, condition: Callable[["subprocess.CompletedProcess[str]"], bool]
+) -> "subprocess.CompletedProcess[str]":
+    """Read the log until the host has written what came by stderr: the reply to the call comes by
+    another pipe, and may be read first."""
+    deadline = time.monotonic() + 60
+    while not condition(log := run_exthost(folder, "logs", "talker")):
+        assert time.monotonic() < deadline, log
+    return log
+
+
 def test_the_log_of_a_full_disk_says_that_lines_were_lost(
     folder: Path, disk: Path, request: pytest.FixtureRequest
 ) -> None:
     assert start_host(folder, request).returncode == 0
     fill(disk)
     assert run_exthost(folder, "call", "ext_talker_talk", "lines=200").returncode == 0
-    log = run_exthost(folder, "logs", "talker")
-    assert "is full" in log.stderr and "lost" in log.stderr, log.stderr
+    log = read_log_until(folder, lambda log: "lost" in log.stderr)
+    assert "is full" in log.stderr, log.stderr
     assert "line 199" not in log.stdout
     (disk / "fill").unlink()
     assert run_exthost(folder, "call", "ext_talker_talk", "lines=1").returncode == 0
-    log = run_exthost(folder, "logs", "talker")
+    log = read_log_until(folder, lambda log: "lines before this one were lost (" in log.stdout)
     assert "is full" not in log.stderr
-    assert "lines before this one were lost (" in log.stdout
     # A line that did not fit as a whole is not there at all.
     for text in log.stdout.splitlines():
         assert " line " not in text or text.endswith("x" * 100), text

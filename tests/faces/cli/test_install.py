@@ -180,17 +180,17 @@ def test_a_folder_with_a_link_to_its_own_path_is_not_copied(tmp_path: Path, sour
 
 
 def test_a_link_that_appears_after_the_check_is_refused_by_the_copy(tmp_path: Path) -> None:
-    secret, source = tmp_path / "secret", tmp_path / "source"
+    secret, package = tmp_path / "secret", tmp_path / "source"
     secret.mkdir()
     (secret / "key").write_text("secret")
     for target in ("../secret", "../secret/key", str(secret), "here/../../secret"):
-        source.mkdir()
-        (source / "here").symlink_to(".")
-        (source / "link").symlink_to(target)
+        package.mkdir()
+        (package / "here").symlink_to(".")
+        (package / "link").symlink_to(target)
         with pytest.raises(UsageError, match="leads out"):
-            copy_folder(source, tmp_path / "copy")
+            copy_folder(package, tmp_path / "copy")
         shutil.rmtree(tmp_path / "copy")
-        shutil.rmtree(source)
+        shutil.rmtree(package)
 
 
 def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Path) -> None:

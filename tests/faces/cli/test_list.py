@@ -1,8 +1,13 @@
-"""The text of `exthost list` about the secrets that an extension asks for."""
+"""`exthost list`: the text about secrets, and what the table costs."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from exthost.faces.cli.extension_summary import describe_secrets
+from exthost.faces.cli.extension_summary import describe_sandbox, describe_secrets
+from exthost.model.spec import Spec
+from tests.faces.cli.cli_process import extension, run_inside, write_config
 
 
 @pytest.mark.parametrize(
@@ -21,3 +26,20 @@ def test_secrets_are_named_with_whether_they_are_set(
     monkeypatch.delenv("TWO", raising=False)
     monkeypatch.delenv("THREE", raising=False)
     assert describe_secrets(names) == text
+
+
+def test_the_table_needs_no_launch_plan_of_an_extension_without_permissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = []
+
+    def describe(spec: Spec) -> dict[str, Any]:
+        described.append(spec.id)
+        return describe_sandbox(spec)
+
+    monkeypatch.setattr("exthost.faces.cli.extension_summary.describe_sandbox", describe)
+    write_config(tmp_path, extension("plain"), extension("guarded", more="permissions = {}"))
+    assert run_inside("list", cwd=tmp_path).returncode == 0
+    assert described == ["guarded"], "a launch plan takes most of the time of a long list"
+    assert run_inside("list", "--json", cwd=tmp_path).returncode == 0
+    assert described == ["guarded", "plain", "guarded"]

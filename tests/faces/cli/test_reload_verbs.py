@@ -97,6 +97,17 @@ def test_an_unusable_config_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.more
+def test_status_shows_the_cause_of_the_last_failed_reload(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("one", "first-missing-program"))
+    with host_process(tmp_path):
+        assert "first-missing-program" in run_exthost(tmp_path, "status").stdout
+        write_config(tmp_path, extension("one", "second-missing-program"))
+        assert run_exthost(tmp_path, "reload").returncode == 5
+        status = run_exthost(tmp_path, "status").stdout
+        assert "second-missing-program" in status and "first-missing-program" not in status
+
+
+@pytest.mark.more
 def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applied(
     tmp_path: Path,
 ) -> None:
@@ -335,3 +346,27 @@ def test_the_wait_for_another_edit_is_bounded(
     assert caught.value.code == "X1327" and path.read_text() == before
     with config_lock.lock_config(path):  # the lock was released
         pass
+
+
+@pytest.mark.parametrize(
+    ("program", "suggests_mcp"), [("python3", False), ("npx", True), ("/usr/bin/uvx", True)]
+)
+def test_add_reports_the_dialect_that_it_assumes(
+    program: str, suggests_mcp: bool, tmp_path: Path
+) -> None:
+    result = run_inside("add", "one", "--", program, "my server", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "one: without --dialect it has the dialect morphir" in result.stderr
+    assert f"`exthost inspect -- {program} 'my server'`" in result.stderr
+    assert ("--dialect mcp" in result.stderr) is suggests_mcp
+    named = run_inside("add", "two", "--dialect", "mcp", "--", program, cwd=tmp_path)
+    assert named.returncode == 0 and "without --dialect" not in named.stderr
+
+
+@pytest.mark.parametrize("name", ["a/b", "-x", ".", "a b", "a:b"])
+def test_add_refuses_a_name_that_other_verbs_read_as_something_else(
+    name: str, tmp_path: Path
+) -> None:
+    result = run_inside("add", "--json", name, "--", "true", cwd=tmp_path)
+    assert result.returncode == 2
+    assert not (tmp_path / "exthost.toml").exists()

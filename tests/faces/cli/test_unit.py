@@ -1,6 +1,7 @@
 """`exthost unit` prints a systemd unit, and a host reports its state to the service manager."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from exthost.faces.cli.unit import unit_text
 from exthost.process.service_notify import ServiceNotifier
 from tests.extensions.proc import environment_of
 from tests.faces.cli.cli_process import (
+    EXTHOST,
     RUN_SECONDS,
     extension,
     host_process,
@@ -52,6 +55,7 @@ KNOWN_KEYS = {
         *("RestrictSUIDSGID", "LockPersonality", "RestrictRealtime", "ProtectClock"),
         *("ProtectKernelLogs", "ProtectKernelModules", "ProtectHostname", "KeyringMode"),
         *("SystemCallArchitectures", "RestrictAddressFamilies", "NoNewPrivileges"),
+        *("SystemCallFilter", "SystemCallErrorNumber", "CapabilityBoundingSet"),
     },
     "Install": {"WantedBy"},
 }
@@ -72,12 +76,71 @@ def check_unit(text: str, folder: Path, *options: str) -> None:
     file.write_text(text)
     checked = subprocess.run(
         [analyze, "verify", "--man=no", *options, str(file)],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(folder)},
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,
         check=False,
     )
     assert "exthost.service:" not in checked.stderr, checked.stderr
+    assert "Failed to initialize" not in checked.stderr, checked.stderr
+
+
+# The exposure that `systemd-analyze security` computes, from 0 (safe) to 10, and its limit. A host
+# of root keeps the capabilities with which it gives each extension a user of its own.
+@pytest.mark.more
+@pytest.mark.parametrize(("user", "limit"), [("daemon", 5.0), ("root", 7.0)])
+def test_the_exposure_of_a_unit_is_limited(user: str, limit: float, tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    write_config(tmp_path)
+    file = tmp_path / "exthost.service"
+    file.write_text(run_inside("unit", "--run-as", user, cwd=tmp_path).stdout)
+    command = [analyze, "security", "--offline=true", "--no-pager", str(file)]
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+    )
+    exposure = re.search(r"exposure level for \S+: ([\d.]+)", result.stdout)
+    assert exposure is not None, result.stdout + result.stderr
+    assert float(exposure[1]) <= limit
+
+
+@pytest.mark.more
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop capabilities")
+def test_a_sandbox_works_with_the_capabilities_of_the_unit_of_root(tmp_path: Path) -> None:
+    setpriv = shutil.which("setpriv")
+    if setpriv is None or shutil.which("bwrap") is None:
+        pytest.skip("setpriv or bubblewrap is not installed")
+    write_config(tmp_path, extension("talker", more="permissions = {}\n"))
+    unit = run_inside("unit", "--run-as", "root", cwd=tmp_path).stdout
+    [names] = re.findall(r"^CapabilityBoundingSet=~(.+)$", unit, re.MULTILINE)
+    dropped = ",".join("-" + name.removeprefix("CAP_").lower() for name in names.split())
+    command = [
+        setpriv,
+        "--no-new-privs",
+        f"--bounding-set={dropped}",
+        *EXTHOST,
+        "inspect",
+        "talker",
+    ]
+    result = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_unit_does_not_forbid_privileges_that_a_setuid_bubblewrap_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bwrap = tmp_path / "bwrap"
+    bwrap.touch(0o755)
+    bwrap.chmod(0o4755)
+    monkeypatch.setattr("shutil.which", lambda name: str(bwrap))
+    text = unit_text(["exthost", "run"], config="/a.toml", user="daemon", path="")
+    assert "bubblewrap is setuid here" in text
+    for key in ("NoNewPrivileges=", "SystemCallFilter=", "RestrictSUIDSGID=", "LockPersonality="):
+        assert f"\n{key}" not in text
 
 
 @pytest.mark.more

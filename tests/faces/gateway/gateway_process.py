@@ -29,11 +29,12 @@ from exthost.host.host import Host
 from tests.extensions.proc import MARK, all_pids, environment_of, read_process
 
 ROOT = Path(__file__).parents[3]
-# The eras of the protocol, with the mode of the client library. In mode "auto", it tries the newer
-# era first, which the gateway has.
+# The two eras of MCP, older versions with a handshake and newer versions without one, and the mode
+# of the client library for each. In mode "auto", it tries the newer era first, which the gateway
+# has.
 ERAS = {"handshake": "legacy", "stateless": "auto"}
-STATELESS = "2026-07-28"
-STOP_SECONDS = 150
+STATELESS = "2026-07-28"  # the first version of the stateless era
+STOP_SECONDS = 150  # enough for a gateway to end on a busy machine
 
 
 class RunningGateway(NamedTuple):
@@ -81,7 +82,9 @@ def extension(name: str, dialect: str, *arguments: str, **more: Any) -> dict[str
 
 @asynccontextmanager
 async def stdio_client(config: Path, era: str, **more: Any) -> AsyncIterator[Client]:
-    """Start a gateway; yield a client that is connected to its stdin and stdout."""
+    """Start a gateway; yield a client that is connected to its stdin and stdout. `more` are further
+    arguments of `Client`."""
+    # With --own, the gateway does not join a host that runs.
     program, *args = command(config, "--own")
     server = StdioServerParameters(command=program, args=args, env=environment())
     with pytest.MonkeyPatch.context() as patch:
@@ -106,8 +109,9 @@ sys.exit(main())
 def http_gateway(config: Path, *arguments: str, plain: bool = False) -> Iterator[RunningGateway]:
     """Yield a gateway on a free port; end it with SIGTERM. None of its processes may remain.
 
-    It can serve several tests, so its processes have another marker variable: the leak check of
-    conftest.py does not see them. With `plain`, it has no `climber`, and long limits for headers.
+    It can serve several tests, so its processes have another value of the marker variable, and the
+    leak check of conftest.py does not see them. With `plain`, it has no `climber`, and long limits
+    for headers. The first line that it prints is a JSON object with its url and its token.
     """
     without_climber = [sys.executable, "-c", PATIENT, "gateway", "--config", str(config)]
     program = without_climber if plain else command(config)
@@ -145,8 +149,8 @@ async def http_client(running: RunningGateway, era: str, **more: Any) -> AsyncIt
 
 
 async def tools_of(client: Client, *names: str) -> dict[str, types.Tool]:
-    """Return the tools of a gateway as soon as these are among them. On a busy machine, the first
-    list can lack tools of extensions that are not ready yet."""
+    """Return the tools of a gateway when the tools with these names are among them. On a busy
+    machine, the first list can lack tools of extensions that are not ready yet."""
     async with asyncio.timeout(STOP_SECONDS):
         while True:
             response = await client.list_tools(cache_mode="refresh")
@@ -158,7 +162,8 @@ async def tools_of(client: Client, *names: str) -> dict[str, types.Tool]:
 
 @asynccontextmanager
 async def open_gateway(document: Mapping[str, Any], **settings: Any) -> AsyncIterator[Gateway]:
-    """Yield a gateway in this process; `Client(gateway.server)` is a client of it."""
+    """Yield a gateway in this process for a host with this config; `Client(gateway.server)` is a
+    client of it. `settings` are further arguments of `Gateway`."""
     gateway = Gateway(Host.from_config(document), **settings)
     opening = gateway.open()
     try:

@@ -195,6 +195,7 @@ def test_a_stale_socket_is_named_and_replaced(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client:
         pid = host_pid(config)
+        os.kill(pid, signal.SIGSTOP)  # so that it does not end in order after its last client
         client.process.kill()  # first, so that it starts no other host
         client.process.wait()
         os.kill(pid, signal.SIGKILL)
@@ -330,8 +331,12 @@ def test_the_second_host_lists_the_tools_before_it_has_imported_mcp(tmp_path: Pa
     config = shared_config(tmp_path, {"mcp_servers": server() | server("second")})
     with joined(config) as client:
         client.ask("tools/list")
-        # On a slow machine the servers may become ready after the handshake, which changes the
-        # replies. So the replies to a second client are compared.
+        # On a slow machine the servers may become ready after the handshake. Then the replies to
+        # the first client differ, and what a server offers is not remembered before it is ready.
+        wait_until(
+            lambda: all(row["state"] == "ready" for row in status(config)["extensions"]),
+            "a server is not ready",
+        )
         with joined(config) as second:
             first = second.ask("tools/list")["result"]
         pid = host_pid(config)

@@ -257,12 +257,12 @@ class _Relay:
         else:
             if isinstance(message, JSONRPCNotification) and message.method == _CANCEL_METHOD:
                 self._unanswered.discard((message.params or {}).get("requestId"))
-            headers = self._headers.for_other()
+            headers = self._headers.negotiated_version()
         return SessionMessage(message, metadata=ClientMessageMetadata(headers=headers))
 
     async def _deliver(self, message: JSONRPCMessage) -> None:
-        if isinstance(message, JSONRPCResponse):
-            reasons = self._headers.see_reply(message)
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            reasons = self._headers.process_reply(message)
             for reason in reasons[:_MAX_REASONS]:
                 print(reason, file=sys.stderr, flush=True)
             if len(reasons) > _MAX_REASONS:

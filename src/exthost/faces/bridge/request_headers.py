@@ -1,15 +1,23 @@
 """The HTTP headers that mirror a message: its protocol version, method and name.
 
-In the era of handshakes, every message after `initialize` has the negotiated version. In the
-stateless era, each request names its version itself, and its headers repeat the version, the name,
-and the arguments that the schema of a tool marks with `x-mcp-header`. Every request has its method.
+MCP has two eras. In the older versions, the handshake era, client and server negotiate a version
+with `initialize`, and every later message has that version in a header. In the newer versions, the
+stateless era, there is no handshake: each request names its version itself, and its headers repeat
+the version, the name of the tool, prompt or resource, and the arguments that the schema of a tool
+marks with `x-mcp-header`. In both eras, a header of every request has its method.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from mcp.shared import inbound
-from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest, JSONRPCResponse, RequestId
+from mcp_types import (
+    PROTOCOL_VERSION_META_KEY,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 
 
 class RequestHeaders:
@@ -18,7 +26,8 @@ class RequestHeaders:
 
     def __init__(self) -> None:
         self._version = ""
-        self._awaited: dict[RequestId, str] = {}  # `initialize` and `tools/list` requests
+        # The `initialize` and `tools/list` requests without a reply: their methods by id.
+        self._awaited: dict[RequestId | None, str] = {}
         self._arguments: dict[str, dict[tuple[str, ...], str]] = {}  # by the name of the tool
 
     def for_request(self, request: JSONRPCRequest) -> dict[str, str]:
@@ -29,14 +38,15 @@ class RequestHeaders:
             self._awaited[request.id] = method
         meta = params.get("_meta")
         version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
-        if not isinstance(version, str):
-            version_headers = {} if method == "initialize" else self.for_other()
+        if not isinstance(version, str):  # the handshake era
+            version_headers = {} if method == "initialize" else self.negotiated_version()
             return {**version_headers, inbound.MCP_METHOD_HEADER: method}
         headers = {
             inbound.MCP_PROTOCOL_VERSION_HEADER: version,
             inbound.MCP_METHOD_HEADER: method,
         }
-        name = params.get(inbound.NAME_BEARING_METHODS.get(method, ""))
+        name_field = inbound.NAME_BEARING_METHODS.get(method)  # such as "name" or "uri"
+        name = None if name_field is None else params.get(name_field)
         if isinstance(name, str):
             headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
             arguments = params.get("arguments")
@@ -45,14 +55,17 @@ class RequestHeaders:
                 headers.update(inbound.mcp_param_headers(marked, arguments))
         return headers
 
-    def for_other(self) -> dict[str, str]:
-        """Return the headers of a notification or a reply."""
+    def negotiated_version(self) -> dict[str, str]:
+        """Return the header with the version that was negotiated, if any. A notification or a reply
+        has no other headers."""
         return {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else {}
 
-    def see_reply(self, reply: JSONRPCResponse) -> list[str]:
-        """Remember what later headers need of a reply. Tools whose marks for headers are not valid
-        are removed from it, as MCP requires; return the reason for each."""
+    def process_reply(self, reply: JSONRPCResponse | JSONRPCError) -> list[str]:
+        """Remember the version and the schemas in a reply, for later headers. Remove tools from the
+        reply whose marks for headers are not valid, as MCP requires; return the reason for each."""
         method = self._awaited.pop(reply.id, "")
+        if isinstance(reply, JSONRPCError):
+            return []
         if method == "initialize":
             version = reply.result.get("protocolVersion")
             self._version = version if isinstance(version, str) else ""

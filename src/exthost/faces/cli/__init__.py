@@ -47,6 +47,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     client_service       the MCP clients that have joined a host, and how long it stays
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
+    process_gateway      the gateway of such a process; who answers the requests of MCP servers
     displays, live_table the output of `run`; live_controls: the keys of its table
     top_layout           the table of `run` and `top`; top_rates, table_selection, terminal
     server_files         MCP servers in the files of other programs; server_import: which of them

@@ -15,6 +15,8 @@ The config is created if it does not exist. A running host uses the extension af
 """
 
 import argparse
+import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -41,6 +43,11 @@ from exthost.faces.cli.package_sources import read_package
 from exthost.faces.cli.target_specs import check_dialect_option
 from exthost.process.own_process import host_environ
 from exthost.process.state_root import state_root
+
+_NAME = re.compile(r"\w[\w.-]*")
+
+# The programs that run packages of npm and PyPI.
+_PACKAGE_RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx"})
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -79,6 +86,7 @@ def run(args: Args) -> int:
             "exthost, remove the entry and write it before --"
         )
     check_dialect_option(args)
+    _check_name(args.name)
     path = Path(config_path(args))
     program = args.command[0]
     if "/" not in program and shutil.which(program) is None:
@@ -87,8 +95,32 @@ def run(args: Args) -> int:
     with lock_config(path):
         _add(path, args.name, entry)
     _show(args, args.name, path, ())
+    if not args.dialect:
+        _report_default_dialect(args)
     record_extension(args, args.name)
     return 0
+
+
+def _check_name(name: str) -> None:
+    """Raise UsageError for a name that other verbs would read as a path or an option."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            "X1316",
+            f"{name!r:.60} is not a name for an extension",
+            help="use letters, digits, '.', '_' and '-', and begin with a letter or a digit",
+        )
+
+
+def _report_default_dialect(args: Args) -> None:
+    """Say which dialect the entry has. The program is not started to find out: it may need
+    `permissions` first."""
+    words = ["exthost", "inspect", "--", *args.command]
+    likely = " A package of npm or PyPI is usually an MCP server: --dialect mcp."
+    say(
+        f"{args.name}: without --dialect it has the dialect morphir. If it speaks another, remove "
+        f"the entry and add it with --dialect D; `{shlex.join(words)}` runs the program and finds "
+        f"out.{likely if Path(args.command[0]).name in _PACKAGE_RUNNERS else ''}"
+    )
 
 
 def _add_package(args: Args) -> int:
@@ -107,6 +139,7 @@ def _add_package(args: Args) -> int:
     bundles = Path(state_root(host_environ()), "bundles").absolute()
     package = read_package(args.package, values, bundles)
     name = args.name or package.name
+    _check_name(name)
     entry = {"name": name, **package.entry, **({"start": "lazy"} if args.lazy else {})}
     path = Path(config_path(args))
     source = entry.get("source", {})

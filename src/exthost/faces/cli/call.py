@@ -21,6 +21,7 @@ If the result contains files, --write DIR writes them, and never outside of DIR.
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.streams import ProgressBar
 from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
+from exthost.extension.lifecycle import State
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
@@ -41,6 +43,7 @@ from exthost.faces.cli.common import (
     add_sandbox_options,
     add_timeout_option,
     add_trace_option,
+    list_names,
     print_error,
     require_config_path,
     say,
@@ -53,9 +56,10 @@ from exthost.faces.cli.dialect_options import (
     apply_dialect_options,
     parse_value,
 )
+from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.running_host import (
     add_standalone_option,
-    is_path_unknown_to_host,
+    is_unlisted_path,
     resume,
     running_host,
     show_event,
@@ -197,7 +201,7 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
             try:
                 return _call_in_running_host(args, host, target, name, arguments)
             except NotFound as error:
-                if not is_path_unknown_to_host(error, target):
+                if not is_unlisted_path(error, target):
                     raise
     spec = find_spec(args, target)
     if spec is None and args.option:
@@ -206,11 +210,13 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
             "--option needs a TARGET, or a command after --",
             help="name the extension before the tool, or set `options` in the config",
         )
-    if spec is not None and (args.method or not _is_in_config(args, spec)):
-        return run_once(_call_extension(args, spec, name, arguments))
     if spec is None:
         refuse_dialect(args)
-    return run_once(_call_tool_of_config(args, spec, name, arguments))
+        return run_once(_call_tool_of_config(args, None, name, arguments))
+    is_direct = args.method or not _is_in_config(args, spec)
+    with lend_sdk(spec) as lent:
+        call = _call_extension if is_direct else _call_tool_of_config
+        return run_once(call(args, lent, name, arguments))
 
 
 def _is_in_config(args: Args, spec: Spec) -> bool:
@@ -405,8 +411,18 @@ async def _find_and_call(
                 await extension.start()
             tool_name = own_tool_name(extension, name)
         else:
-            with start_note("extensions, to find the tool"):
-                tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
+            try:
+                with start_note("extensions, to find the tool"):
+                    capability = args.capability or ""
+                    tool = await host.find_tool(name, capability=capability, ask_all=True)
+            except NotFound as not_found:
+                failed = [id for id in host if host[id].state == State.FAILED.value]
+                if failed:
+                    not_found.help = (
+                        f"{list_names(failed)} failed to start, and may have it: "
+                        f"exthost inspect {shlex.quote(failed[0])} shows why"
+                    )
+                raise
             extension, tool_name = host[tool.extension], tool.tool
         _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)
         data, error = await _call_tool(args, extension, tool_name, arguments)

@@ -82,7 +82,7 @@ def _run(path: str, lock: HostLock, output: int, pipe: IO[bytes]) -> int:
         return QuietDisplay()
 
     async def serve() -> int:
-        process = HostProcess(path, config, make_display, lock=lock, lingers=True)
+        process = HostProcess(path, config, make_display, lock=lock, ends_when_unused=True)
         async with process:
             os.dup2(output, _STDERR)
             os.close(output)

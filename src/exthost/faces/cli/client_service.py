@@ -1,11 +1,13 @@
 """The MCP clients that have joined a host through relays (`faces.relay`), and how long the host
 runs for them.
 
-Every host of the command line accepts them. The `mcp` package is imported when the first one comes,
-in a thread, because that takes longer than the start of the host. A host that was started for its
-clients (`lingers`) ends when the last one has been gone for the time of `[gateway] linger`, and
-reads its config again when a client comes after a change. It answers the first requests of a client
-from replies of the last host, if they are known, and imports the package then, or else at once.
+Every host of the command line accepts clients. The `mcp` package is imported when the first client
+comes, in a thread, because the import takes longer than the start of the host.
+
+A host that was started for its clients (`ends_when_unused`) ends when the last client has been gone
+for the time of `[gateway] linger`. It reads its config again when a client comes after a change. If
+replies of an earlier host of this config are stored, it answers the first requests of a client with
+them and imports the package later; otherwise it imports the package at its start.
 
 It does not know how MCP is served; `faces.gateway` does.
 """
@@ -58,6 +60,7 @@ class ClientService:
     reload        reads the config again
     opening       returns the task that opens the host
     list_http_clients  returns name and version of each client with a session on HTTP
+    ends_when_unused   whether the host was started for its clients, and ends after the last one
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class ClientService:
         reload: Callable[[], Coroutine[Any, Any, None]],
         opening: "Callable[[], asyncio.Task[Any] | None]",
         list_http_clients: Callable[[], list[Mapping[str, Any]]],
-        lingers: bool,
+        ends_when_unused: bool,
     ) -> None:
         self._host = host
         self._path = path
@@ -79,7 +82,7 @@ class ClientService:
         self._reload = reload
         self._opening = opening
         self._list_http_clients = list_http_clients
-        self._lingers = lingers
+        self._ends_when_unused = ends_when_unused
         self._replies = ReplyStore(replies_file(os.environ, config_key(path)))
         self._control: ControlServer | None = None
         self._is_installed = importlib.util.find_spec("mcp") is not None
@@ -98,7 +101,7 @@ class ClientService:
         self._control = control
         control.requests.accept_client = self.accept
         control.requests.list_clients = self.list_clients
-        control.requests.on_detached = self._linger
+        control.requests.on_detached = self._start_timer_if_unused
         if not self._is_installed:
             control.requests.client_objection = ConfigError(
                 "X0165",
@@ -152,7 +155,7 @@ class ClientService:
             del self._clients[client]
             client.abort()
             on_end()
-            self._linger()
+            self._start_timer_if_unused()
             if not task.cancelled() and (error := task.exception()) is not None:
                 self._say(f"a client was disconnected: {error!r}")
 
@@ -160,7 +163,7 @@ class ClientService:
 
     async def _serve(self, client: RelayConnection) -> None:
         loading = self._load_gateway()
-        if self._lingers:
+        if self._ends_when_unused:
             await self._answer_first(client, loading)
         gateway = await asyncio.shield(loading)
         stdio = importlib.import_module("exthost.faces.gateway.stdio")
@@ -189,7 +192,7 @@ class ClientService:
         return self._loading
 
     async def _import_gateway(self) -> "Gateway":
-        if self._lingers:
+        if self._ends_when_unused:
             with suppress(TimeoutError):
                 async with asyncio.timeout(IMPORT_DELAY_SECONDS):
                     await self._is_package_needed.wait()
@@ -220,7 +223,7 @@ class ClientService:
         """Return the line by which a relay learns that it can join: whether the config has changed,
         and digests of the variables that the config refers to (see `faces.relay.host_link`)."""
         is_stale = _file_state(self._path) != self._config_state
-        if is_stale and self._lingers and self._reloading is None:
+        if is_stale and self._ends_when_unused and self._reloading is None:
             is_stale = False
             self._reloading = asyncio.get_running_loop().create_task(self._reload_config())
         salt = secrets.token_hex(16).encode()
@@ -264,9 +267,9 @@ class ClientService:
         is_attached = self._control is not None and self._control.has_attached_program
         return bool(self._clients) or is_attached
 
-    def _linger(self) -> None:
+    def _start_timer_if_unused(self) -> None:
         """Start the time after which the host ends, if it has no client any more."""
-        if self._lingers and not self._is_used:
+        if self._ends_when_unused and not self._is_used:
             self._start_timer(self._host.config.gateway.linger)
 
     def _end_if_unused(self) -> None:

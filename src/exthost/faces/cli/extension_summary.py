@@ -16,7 +16,7 @@ from exthost.host.api.host_api import read_stored_settings
 from exthost.host.control.client import NoHost, ask
 from exthost.host.control.protocol import ControlRequest
 from exthost.launch.plan import admit, prepare
-from exthost.launch.prerequisites import find_name_conflict
+from exthost.launch.prerequisites import NameOwners
 from exthost.model.spec import Spec
 
 # The time limit of the request to the running host: a listing must not wait for a host that hangs.
@@ -54,11 +54,13 @@ def _last_error_message(status: dict[str, Any]) -> str:
 
 
 def summary_row(
-    configured: ConfiguredExtensions, spec: Spec, admitted: Sequence[Spec] = ()
+    configured: ConfiguredExtensions, spec: Spec, admitted: NameOwners, *, with_sandbox: bool
 ) -> dict[str, Any]:
-    """Return an extension as a row of `exthost list`. `admitted` are the specs that were admitted
-    earlier, with which its names may conflict."""
+    """Return an extension as a row of `exthost list`. `admitted` are the names of the extensions
+    that were admitted earlier, with which its names may conflict. Without `with_sandbox`, the
+    sandbox is only described if the extension has permissions: it takes most of the time."""
     state, reason = state_before_start(spec, admitted)
+    with_sandbox = with_sandbox or spec.permissions is not None
     return {
         "id": spec.id,
         "dialect": spec.dialect,
@@ -68,7 +70,9 @@ def summary_row(
         "reason": reason,
         "asks_for": list(secrets := configured.asks_for_secrets(spec)),
         "is_given": [name for name in secrets if name in os.environ],
-        "sandbox": describe_sandbox(spec) if state == State.ADMITTED.value else {},
+        "sandbox": (
+            describe_sandbox(spec) if with_sandbox and state == State.ADMITTED.value else {}
+        ),
     }
 
 
@@ -125,10 +129,10 @@ def format_protected_paths(sandbox: Mapping[str, Any]) -> list[str]:
     return [f"{path['path']} ({path['reason']})" for path in sandbox.get("closed", ())]
 
 
-def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, str]:
+def state_before_start(spec: Spec, admitted: NameOwners | None = None) -> tuple[str, str]:
     """Return the state of an extension that is not started, and the reason if it is not admitted
-    (did not pass the checks before a start). `admitted` are the specs that were admitted earlier,
-    with which its names may conflict."""
+    (did not pass the checks before a start). `admitted` are the names of the extensions that were
+    admitted earlier, with which its names may conflict."""
     state, reason = State.ADMITTED.value, ""
     if not spec.enabled:
         listed = spec.package is not None
@@ -137,7 +141,7 @@ def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, 
         try:
             dialect = find.find_dialect_of(spec)
             admit(read_stored_settings(spec, os.environ), dialect, os.environ)
-            if (conflict := find_name_conflict(spec, admitted)) is not None:
+            if admitted is not None and (conflict := admitted.find_conflict(spec)) is not None:
                 raise conflict
         except ExthostError as refused:
             state, reason = State.REFUSED.value, refused.message

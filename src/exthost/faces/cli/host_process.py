@@ -12,12 +12,10 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from exthost.config import Config
 from exthost.config.discovery.report import Diagnostic
-from exthost.dialects.mcp.handshake import CLIENT_METHODS
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.faces.cli.background_service import BackgroundService, ServiceContext
 from exthost.faces.cli.client_service import ClientService
@@ -25,6 +23,7 @@ from exthost.faces.cli.common import format_error_details, plural
 from exthost.faces.cli.diagnostic_lines import print_diagnostics
 from exthost.faces.cli.displays import Display, QuietDisplay
 from exthost.faces.cli.log_handler import WarningHandler
+from exthost.faces.cli.process_gateway import ProcessGateway
 from exthost.faces.cli.verbs import INTERRUPTED
 from exthost.faces.http_server.token import VARIABLE as TOKEN_VARIABLE
 from exthost.host.control.host_lock import HostLock
@@ -34,20 +33,30 @@ from exthost.host.control.socket_path import config_key
 from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import ExtensionLogs
 from exthost.host.host import Host
-from exthost.model.spec import Spec
 from exthost.process.service_notify import ServiceNotifier
 from exthost.process.state_dirs import log_file
-from exthost.session.inbound import Handler
 
 if TYPE_CHECKING:
-    from exthost.faces.gateway.server import Gateway
     from exthost.faces.http_server.probes import Probes
 
 MakeDisplay = Callable[[Host, StatusReport], Display]
 
 
 class HostProcess:
-    """One host with everything around it, for the length of an `async with` block."""
+    """One host with everything around it, for the length of an `async with` block.
+
+    path              the path of the config file; the names of the control socket and of the log
+                      files are derived from it
+    config            the config
+    make_display      returns the display, which prints the messages of the process
+    services          the background services of the process
+    may_be_second     what happens if another host of this config runs: the process runs without a
+                      control socket if this is true, and entering it raises UsageError otherwise
+    plain_names       see `Gateway`
+    lock              the lock of the config, if the caller has taken it already
+    ends_when_unused  whether the process was started for its clients: it then ends when the last
+                      client has been gone for the time of `[gateway] linger`
+    """
 
     def __init__(
         self,
@@ -59,13 +68,8 @@ class HostProcess:
         may_be_second: bool = False,
         plain_names: bool = False,
         lock: HostLock | None = None,
-        lingers: bool = False,
+        ends_when_unused: bool = False,
     ) -> None:
-        """`path` is the path of the config, from which the names of the control socket and of the
-        logs are derived. `lock` is the lock of the config if it was taken already. If another host
-        of this config has the lock, the process runs without a control socket if `may_be_second` is
-        true, and entering it raises UsageError otherwise. For `plain_names` see `Gateway`. With
-        `lingers`, the process ends when its last client has been gone for a while."""
         self._config_path = path
         self._services = services
         self._may_be_second = may_be_second
@@ -75,82 +79,29 @@ class HostProcess:
         self.report = StatusReport(self.host)
         self.display = make_display(self.host, self.report)
         self.control: ControlServer | None = None
-        self._requests = RequestPerformer(self.host, self.report, path)
-        has_mcp = any(service.is_mcp for service in services)
-        self._plain_names = plain_names
-        self._lingers = lingers
-        self._page_requests = next(
-            (each.server_requests for each in services if each.server_requests is not None), None
+        self._requests: RequestPerformer  # set by `__aenter__`: that of the control socket, if any
+        self._gateway = ProcessGateway(
+            self.host, services, plain_names=plain_names, expects_clients=ends_when_unused
         )
-        self._gateway = self._make_gateway() if has_mcp else None
-        self._opening: asyncio.Task[Any] | None = None
         self._clients = ClientService(
             self.host,
             path,
-            make_gateway=self._require_gateway,
+            make_gateway=self._gateway.get_or_create,
             say=self.display.say,
             reload=self._reload,
-            opening=lambda: self._opening,
-            list_http_clients=self._list_http_clients,
-            lingers=lingers,
+            opening=lambda: self._gateway.opening,
+            list_http_clients=self._gateway.list_http_clients,
+            ends_when_unused=ends_when_unused,
         )
-        self.host.remember_offers(defer_starts=lingers)
-        if lingers:
-            self._services = (*services, BackgroundService(self._linger))
-        if lingers or self._page_requests is not None:
-            self.host.add_handlers(self._client_handlers)
+        self.host.remember_offers(defer_starts=ends_when_unused)
+        if ends_when_unused:
+            self._services = (*services, BackgroundService(self._wait_until_unused))
         self._signals: asyncio.Queue[int] = asyncio.Queue()
         self._reloading: set[asyncio.Task[None]] = set()
         self._had_controlling_terminal = _has_controlling_terminal()
         self._stack = AsyncExitStack()
 
-    def _make_gateway(self) -> "Gateway":
-        from exthost.faces.gateway.server import Gateway
-
-        gateway = Gateway(
-            self.host, plain_names=self._plain_names, has_sole_client=self._has_sole_client
-        )
-        if self._page_requests is not None:  # in place of those that the gateway has just added
-            self.host.add_handlers(self._client_handlers)
-        return gateway
-
-    @property
-    def _has_sole_client(self) -> bool:
-        """Whether the process has one client alone: an MCP service on stdio, and none on HTTP."""
-        has_mcp = any(service.is_mcp for service in self._services)
-        return has_mcp and not any(service.is_http for service in self._services)
-
-    def _require_gateway(self) -> "Gateway":
-        """Return the gateway. It is made for the first client if no service needed it before; the
-        processes that run by then have not heard of any client."""
-        if self._gateway is None:
-            self._gateway = self._make_gateway()
-            assert self._opening is not None, "clients are accepted when the process runs"
-            self._gateway.open(self._opening)
-        return self._gateway
-
-    def _list_http_clients(self) -> list[Mapping[str, Any]]:
-        return self._gateway.clients.list_http_clients() if self._gateway is not None else []
-
-    def _client_handlers(self, spec: Spec) -> Mapping[str, Handler]:
-        """Return handlers that pass the requests of an MCP server on to its clients, though the
-        gateway is not imported yet, or to the page: during a call of the page, and if there can be
-        no other client."""
-        if spec.dialect != "mcp":
-            return {}
-        page = self._page_requests
-
-        async def ask(method: str, params: Any) -> Any:
-            has_clients = self._gateway is not None or self._lingers
-            if page is not None and (page.has_call(spec.id) or not has_clients):
-                return await page.answer(spec.id, method, params)
-            return await self._require_gateway().ask_client(spec.id, method, params)
-
-        if page is not None and self._gateway is None and not self._lingers:
-            return {method: partial(ask, method) for method in page.methods}
-        return {method: partial(ask, method) for method in CLIENT_METHODS}
-
-    async def _linger(self, _: ServiceContext) -> None:
+    async def _wait_until_unused(self, _: ServiceContext) -> None:
         await self._clients.wait_until_unused()
 
     def _make_probes(self) -> "Probes | None":
@@ -168,16 +119,21 @@ class HostProcess:
         async with AsyncExitStack() as stack:
             stack.callback(self.display.close)
             self.control = self._open_control()
-            if self.control is not None:
+            if self.control is None:
+                self._requests = RequestPerformer(self.host, self.report, self._config_path)
+            else:
                 self._requests = self.control.requests
                 stack.push_async_callback(self.control.close)
                 stack.callback(self._open_logs().close)
-                if not self._has_sole_client:
+                if not self._gateway.has_sole_client:
                     self._clients.open(self.control)
                 stack.push_async_callback(self._clients.close)
-            hides_changes = not isinstance(self.display, QuietDisplay)
-            stack.enter_context(WarningHandler(self.display.say, hides_changes=hides_changes))
-            stack.push_async_callback(self._close)
+            # The other displays show changed manifests as events.
+            shows_manifest_events = not isinstance(self.display, QuietDisplay)
+            stack.enter_context(
+                WarningHandler(self.display.say, hides_manifest_changes=shows_manifest_events)
+            )
+            stack.push_async_callback(self._gateway.close)
             if self.control is not None:
                 await self.control.serve()
             self._stack = stack.pop_all()
@@ -208,35 +164,25 @@ class HostProcess:
             self.host.events, lambda extension: log_file(os.environ, key, extension)
         )
 
-    async def _close(self, *, drain: bool = False) -> None:
-        if self._gateway is not None:
-            await self._gateway.close(drain=drain)
-        else:
-            await self.host.close(drain=drain)
-
     # -- running -----------------------------------------------------------------------------
 
     async def run(self) -> int:
         """Start the host and the services, and wait until a signal or a service ends them. Return
-        the exit code."""
+        the exit code: INTERRUPTED after SIGINT; 0 after another signal, or after a service has
+        ended. Raises the exception with which a service, or the opening of the host, has failed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signals.put_nowait, number)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         self._requests.opened = False
-        opening: asyncio.Task[Any]
-        if self._gateway is not None:
-            opening = self._gateway.open()
-        else:
-            opening = loop.create_task(self.host.__aenter__())
-        self._opening = opening
+        opening = self._gateway.open()
         context = ServiceContext(
             self._config_path,
             self.host,
             self.report,
             self._requests,
-            self._gateway.server if self._gateway is not None else None,
+            self._gateway.server,
             self._make_probes(),
         )
         services = [loop.create_task(service.serve(context)) for service in self._services]
@@ -249,10 +195,10 @@ class HostProcess:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        if first_signal.cancelled():
+        if first_signal.cancelled():  # no signal has arrived: a service has ended
             for service in services:
                 if not service.cancelled():
-                    service.result()
+                    service.result()  # raises the exception of a service that has failed
             return 0
         return INTERRUPTED if first_signal.result() == signal.SIGINT else 0
 
@@ -308,8 +254,12 @@ class HostProcess:
                 print_diagnostics([diagnostic], with_help=True, print_line=self.display.say)
         ready = sum(extension.state == "ready" for extension in host.extensions)
         summary = f"{ready} of {len(host)} extensions ready, {plural(len(host.tools), 'tool')}"
-        has_terminal = self._had_controlling_terminal or self.control is None
-        self.display.say(f"{summary}; {'Ctrl-C ends' if has_terminal else 'exthost down ends it'}")
+        # `exthost down` needs the control socket.
+        can_only_be_signalled = self.control is None
+        if self._had_controlling_terminal or can_only_be_signalled:
+            self.display.say(f"{summary}; Ctrl-C ends")
+        else:
+            self.display.say(f"{summary}; exthost down ends it")
         self._notifier.ready(summary)
 
     def _print_extension_error(
@@ -336,7 +286,7 @@ class HostProcess:
         if services:
             await asyncio.wait(services)
         loop = asyncio.get_running_loop()
-        closing = loop.create_task(self._close(drain=True))
+        closing = loop.create_task(self._gateway.close(drain=True))
         second_signal = loop.create_task(self._signals.get())
         await asyncio.wait([closing, second_signal], return_when="FIRST_COMPLETED")
         if not closing.done():

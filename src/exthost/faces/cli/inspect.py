@@ -37,7 +37,7 @@ from exthost.faces.cli.learn import add_learn_options, learn
 from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.running_host import (
     add_standalone_option,
-    is_path_unknown_to_host,
+    is_unlisted_path,
     running_host,
 )
 from exthost.faces.cli.started_extension import start_extension
@@ -74,7 +74,7 @@ def run(args: Args) -> int:
                     ControlRequest("inspect", args.target), timeout=args.start_seconds
                 )
             except NotFound as error:
-                if not is_path_unknown_to_host(error, args.target):
+                if not is_unlisted_path(error, args.target):
                     raise
             else:
                 return _print_report(args, report)

@@ -27,7 +27,7 @@ from exthost.faces.cli.extension_summary import (
     summary_row,
 )
 from exthost.faces.cli.target_specs import read_target_extensions
-from exthost.model.spec import Spec
+from exthost.launch.prerequisites import NameOwners
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,16 +40,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     configured = read_target_extensions(args)
     rows: list[dict[str, Any]] = []
-    admitted_specs: list[Spec] = []
+    admitted = NameOwners()
     disabled_specs = [spec for spec in configured.disabled if args.target in (None, spec.id)]
     for spec in (*configured.specs, *disabled_specs):
         if args.disabled and spec.enabled:
             continue
         # An extension is refused if its names conflict with the names of an earlier extension, so
         # each row depends on the rows before it.
-        rows.append(summary_row(configured, spec, admitted_specs))
+        rows.append(summary_row(configured, spec, admitted, with_sandbox=args.json))
         if rows[-1]["state"] == State.ADMITTED.value:
-            admitted_specs.append(spec)
+            admitted.add(spec)
     running_states = fetch_running_states(args)
     for row in rows:
         row |= running_states.get(row["id"], {})

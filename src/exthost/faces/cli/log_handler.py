@@ -12,13 +12,14 @@ _LOGGERS_OF_EVENTS = frozenset({"exthost.extensions", "exthost.states"})
 
 
 class WarningHandler(logging.Handler):
-    """Passes each warning of the host to `say` within a `with` block. With `hides_changes`, the
-    warnings about changed manifests are left out, because the display shows them as events."""
+    """Passes each warning of the host to `say` within a `with` block. With
+    `hides_manifest_changes`, the warnings about changed manifests are left out, for a display that
+    shows the same changes as events."""
 
-    def __init__(self, say: Callable[[str], None], *, hides_changes: bool = False) -> None:
+    def __init__(self, say: Callable[[str], None], *, hides_manifest_changes: bool = False) -> None:
         super().__init__(logging.WARNING)
         self._say = say
-        skipped_loggers = _LOGGERS_OF_EVENTS | ({CHANGES_LOG} if hides_changes else set())
+        skipped_loggers = _LOGGERS_OF_EVENTS | ({CHANGES_LOG} if hides_manifest_changes else set())
         self.addFilter(lambda record: record.name not in skipped_loggers)
 
     def emit(self, record: logging.LogRecord) -> None:

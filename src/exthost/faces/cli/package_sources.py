@@ -8,6 +8,7 @@ The version is pinned.
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -28,6 +29,13 @@ _NAMES = {
 }
 _VERSION = re.compile(r"[0-9A-Za-z][\w.+!-]*", re.ASCII)
 _HARMLESS_OPTIONS = frozenset({"-y", "--yes"})
+
+# The variables that name another registry than the usual one. An MCP server gets no variables that
+# its entry does not name, so without them npx and uvx would look for the package elsewhere.
+_REGISTRY_VARIABLES = {
+    "npm": ("NPM_CONFIG_REGISTRY", "npm_config_registry"),
+    "pypi": ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"),
+}
 
 # Asking a registry takes a second; npm may retry.
 _LOOKUP_SECONDS = 60
@@ -51,7 +59,7 @@ def read_package(source: str, values: InputValues, bundles: Path) -> PackageEntr
     kind, separator, name = source.partition(":")
     path = Path(source)
     if separator and kind in ("npm", "pypi"):
-        entry = _named_package(kind, name)
+        entry = _named_package(kind, name, values)
     elif path.suffix in (".mcpb", ".dxt"):
         return _bundle_entry(open_bundle(path, bundles), values)
     else:
@@ -63,7 +71,7 @@ def read_package(source: str, values: InputValues, bundles: Path) -> PackageEntr
 # -- a name -------------------------------------------------------------------------------------
 
 
-def _named_package(kind: str, text: str) -> PackageEntry:
+def _named_package(kind: str, text: str, values: InputValues) -> PackageEntry:
     if kind == "npm":
         separator = text.rfind("@")
         name, version = (text[:separator], text[separator + 1 :]) if separator > 0 else (text, "")
@@ -73,7 +81,16 @@ def _named_package(kind: str, text: str) -> PackageEntry:
     version = version or _find_version(kind, name)
     _check_version(version, "the package")
     command, args = _runner(kind, name, version)
-    return PackageEntry(_short_name(name), _process(command, args, {}))
+    return PackageEntry(
+        _short_name(name), _process(command, args, _registry_references(kind, values))
+    )
+
+
+def _registry_references(kind: str, values: InputValues) -> dict[str, Any]:
+    """Return references to the variables of this host that name a registry. They are not copied,
+    because they may contain a password."""
+    names = _REGISTRY_VARIABLES.get(kind, ())
+    return {name: values.refer_to(name) for name in names if os.environ.get(name)}
 
 
 def _runner(kind: str, name: str, version: str) -> tuple[str, list[str]]:
@@ -100,8 +117,11 @@ def _find_version(kind: str, name: str) -> str:
             timeout=_LOOKUP_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _lookup_error(kind, name, str(error)) from None
+    except OSError as error:
+        raise _lookup_error(kind, name, f"{command[0]}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        reason = f"{command[0]} had no answer after {_LOOKUP_SECONDS} s"
+        raise _lookup_error(kind, name, reason) from None
     found = _read_version(command[0], name, result.stdout) if result.returncode == 0 else ""
     if not found:
         last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.returncode}"]
@@ -195,7 +215,7 @@ def _package_entry(kind: str, package: Mapping[str, Any], values: InputValues) -
                 "anything",
                 help="read what it does; if you agree, add it by hand: exthost add NAME -- …",
             )
-    env: dict[str, Any] = {}
+    env = _registry_references(kind, values)
     for variable in _tables(package.get("environmentVariables")):
         wanted = _input(variable)
         template = variable.get("value")

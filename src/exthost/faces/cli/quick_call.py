@@ -8,8 +8,8 @@ Everything else is left to `call`. Without a running host, or with another optio
 whole call. If the host has taken up a request, it continues on the same connection (`BegunCall`),
 so that no tool is called twice: it shows events, asks questions and reports errors.
 
-Like the relay, this module imports `_socket` and `_json` in place of `socket` and `json`, which
-import `enum` and `re`.
+Like the relay of `exthost gateway` (`faces.relay`), this module imports `_socket` and `_json` in
+place of `socket` and `json`, which import `enum` and `re`.
 """
 
 import os

@@ -49,12 +49,14 @@ def running_host(args: Args) -> Iterator[HostClient | None]:
 
 
 def resume(begun: BegunCall) -> HostClient:
-    """Return the connection of a call that `quick_call` has begun."""
+    """Return the connection of a call that `quick_call` has begun: that module sends a simple call
+    before the rest of the command line is imported, and leaves everything unusual to `call`."""
     return HostClient.resume(begun.socket.detach(), begun.host, begun.received)
 
 
 def _connect(args: Args) -> HostClient | None:
-    timeout = getattr(args, "timeout", None) or args.start_seconds  # a verb has one of them at most
+    # `--timeout` is `timeout` in verbs that call, and `start_seconds` in verbs that only start.
+    timeout = getattr(args, "timeout", None) or args.start_seconds
     try:
         return HostClient(config_path(args), timeout=timeout or HELLO_SECONDS)
     except NoHost:
@@ -67,20 +69,20 @@ def _connect(args: Args) -> HostClient | None:
 def _needs_new_process(args: Args) -> bool:
     new_process_options = (
         args.command,
-        getattr(args, "dialect", None),  # not of `rules`
+        getattr(args, "dialect", None),  # the verb `rules` has no such option
         args.sandbox,
         args.lifetime,
         args.env,
         args.cwd,
         args.trace,
-        getattr(args, "option", None),  # only `call` and `inspect` have it
+        getattr(args, "option", None),  # only `call` and `inspect` have such an option
     )
     return args.standalone or any(new_process_options)
 
 
-def is_path_unknown_to_host(error: NotFound, target: str | None) -> bool:
-    """Return whether the host has no extension of this name, but the target is a path that exists:
-    a folder or a manifest. The verb then starts that extension itself."""
+def is_unlisted_path(error: NotFound, target: str | None) -> bool:
+    """Return whether `error` says that the host has no extension of the name `target`, and `target`
+    is the path of a folder or a manifest. The verb then starts that extension itself."""
     return error.code == _NO_EXTENSION and target is not None and os.path.exists(target)  # noqa: PTH110
 
 

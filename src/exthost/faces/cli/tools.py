@@ -30,7 +30,7 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.diagnostic_lines import print_diagnostics
 from exthost.faces.cli.running_host import (
     add_standalone_option,
-    is_path_unknown_to_host,
+    is_unlisted_path,
     running_host,
 )
 from exthost.faces.cli.started_extension import detect_dialect
@@ -72,7 +72,7 @@ def run(args: Args) -> int:
             try:
                 return _print_report(args, host.ask(request))
             except NotFound as error:
-                if not is_path_unknown_to_host(error, args.target):
+                if not is_unlisted_path(error, args.target):
                     raise
     spec = find_spec(args, args.target)
     rules = NO_RULES

@@ -42,12 +42,25 @@ _HARDENING = (
     "ProtectKernelModules=yes",
     "ProtectHostname=yes",
     "SystemCallArchitectures=native",
-    "KeyringMode=private",
+    "SystemCallFilter=~@clock @module @obsolete @raw-io @reboot @swap",
+    "SystemCallErrorNumber=EPERM",
     "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+    "NoNewPrivileges=yes",
+)
+
+# The capabilities that a host of root keeps from all its extensions. It needs others itself, to
+# give an extension a user of its own and to make sandboxes and cgroups.
+_UNUSED_CAPABILITIES = (
+    *("CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_SYS_BOOT", "CAP_SYS_TIME", "CAP_SYS_PACCT"),
+    *("CAP_SYS_TTY_CONFIG", "CAP_SYSLOG", "CAP_WAKE_ALARM", "CAP_BLOCK_SUSPEND", "CAP_BPF"),
+    *("CAP_MAC_ADMIN", "CAP_MAC_OVERRIDE", "CAP_AUDIT_CONTROL", "CAP_AUDIT_READ"),
+    "CAP_LINUX_IMMUTABLE",
+)
+
+_REASONS = (
     "# Not set, because the sandboxes of extensions need what these take away:",
-    "# RestrictNamespaces, SystemCallFilter, PrivateUsers (each sandbox is a namespace),",
+    "# RestrictNamespaces, PrivateUsers (each sandbox is a namespace),",
     "# ProtectProc, ProcSubset, ProtectKernelTunables (a sandbox mounts a new /proc),",
-    "# CapabilityBoundingSet (a host of root gives each extension a user of its own),",
     "# ProtectControlGroups (the host makes a cgroup for each extension),",
     "# MemoryDenyWriteExecute (Node and other runtimes compile at run time).",
     "# Not set, because extensions may need the files: ProtectSystem, ProtectHome, PrivateTmp,",
@@ -138,8 +151,9 @@ def unit_text(command: list[str], *, config: str, user: str, path: str) -> str:
         "Delegate=yes",
         "OOMPolicy=continue",
         "UMask=0077",
-        *_HARDENING,
-        *_no_new_privileges(),
+        "KeyringMode=private",
+        *_restrictions(user),
+        *_REASONS,
         "",
         "[Install]",
         f"WantedBy={'multi-user.target' if user else 'default.target'}",
@@ -148,13 +162,16 @@ def unit_text(command: list[str], *, config: str, user: str, path: str) -> str:
     return "\n".join(lines)
 
 
-def _no_new_privileges() -> list[str]:
-    """Return the line that forbids programs to gain privileges, which a bubblewrap that is setuid
-    would need."""
+def _restrictions(user: str) -> list[str]:
+    """Return the lines that restrict the service. Each of them forbids programs to gain privileges
+    if the service has a user, and a bubblewrap that is setuid would need them."""
     bwrap = shutil.which("bwrap")
     if bwrap is not None and Path(bwrap).stat().st_mode & stat.S_ISUID:
-        return ["# NoNewPrivileges is not set, because bubblewrap is setuid here."]
-    return ["NoNewPrivileges=yes"]
+        return ["# No restriction that implies NoNewPrivileges, because bubblewrap is setuid here."]
+    if not user:  # a user's own service manager has no capabilities
+        return [*_HARDENING]
+    bounding_set = "~" + " ".join(_UNUSED_CAPABILITIES) if user == "root" else ""
+    return [*_HARDENING, f"CapabilityBoundingSet={bounding_set}"]
 
 
 def _program() -> list[str]:

@@ -13,7 +13,7 @@ era (there is no session) servers cannot send requests, so the client gets a res
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -30,10 +30,9 @@ from exthost.faces.gateway.outbox import Outbox
 
 Context = ServerRequestContext[Any, Any]
 
-# The methods that a server may request of a client.
-METHODS = ("sampling/createMessage", "elicitation/create", "roots/list")
-
 _METHOD_NOT_FOUND = -32601
+
+# The types of the package, by method.
 _REQUESTS: Mapping[str, type[types.ServerRequest]] = {
     "sampling/createMessage": types.CreateMessageRequest,
     "elicitation/create": types.ElicitRequest,
@@ -45,6 +44,9 @@ _RESULTS: Mapping[str, Any] = {
     "roots/list": types.ListRootsResult,
 }
 
+# The methods that a server may request of a client.
+METHODS = tuple(_REQUESTS)
+
 
 class Question(NamedTuple):
     """A request of a server that waits for the answer of a stateless client."""
@@ -55,10 +57,14 @@ class Question(NamedTuple):
 
 
 class Exchange:
-    """One request of a client that an extension is answering. `extension` is the id of that
-    extension, `stream` the connection of the client (None on HTTP), and `outbox` has the
-    notifications to the client. A stateless client that is asked for input sends the request again
-    with the input; `ctx` is the context of the latest request."""
+    """One request of a client that an extension is answering.
+
+    ctx        the context of the request in the `mcp` package. A stateless client that is asked for
+               input sends its request again with the input; this is the context of the latest one
+    extension  the id of the extension
+    stream     the connection of the client; None on HTTP
+    outbox     the notifications to the client
+    """
 
     __slots__ = ("_questions", "ctx", "extension", "outbox", "stream")
 
@@ -84,6 +90,8 @@ class Exchange:
             # On HTTP, two stateless requests cannot be known to come from one client, so each has a
             # key of its own.
             return id(self) if self.stream is None else id(self.stream)
+        # The package has one `client_params` object for each connection, but other session objects
+        # for each request.
         return id(self.ctx.session.client_params)
 
     async def ask(self, method: str, params: Any) -> Any:
@@ -100,28 +108,30 @@ class Exchanges:
     """The exchanges in progress, by extension."""
 
     def __init__(self) -> None:
-        self._by_extension: dict[str, dict[int, Exchange]] = {}
+        # A dict without values is a set that keeps the order.
+        self._by_extension: dict[str, dict[Exchange, None]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        self._by_extension.setdefault(exchange.extension, {})[id(exchange)] = exchange
+        self._by_extension.setdefault(exchange.extension, {})[exchange] = None
 
     def remove(self, exchange: Exchange) -> None:
         exchanges = self._by_extension.get(exchange.extension)
         if exchanges is not None:
-            exchanges.pop(id(exchange), None)
+            exchanges.pop(exchange, None)
             if not exchanges:
                 del self._by_extension[exchange.extension]
 
-    def list_for(self, extension: str) -> Iterable[Exchange]:
+    def list_for(self, extension: str) -> tuple[Exchange, ...]:
         """Return the exchanges of this extension, the oldest first."""
-        return tuple(self._by_extension.get(extension, {}).values())
+        return tuple(self._by_extension.get(extension, ()))
 
     def choose(
         self, extension: str, method: str, params: Any, stream: ClientStream | None = None
     ) -> Exchange | None:
         """Return the exchange that a request of this extension belongs to, or None if no exchange
-        is in progress; with `stream`, one of this client. Raises CallFailed if several clients have
-        exchanges here, or if the client has not declared that it answers this method."""
+        is in progress. With `stream`, only exchanges of this client are considered. Raises
+        CallFailed if several clients have exchanges at this extension, or if the client has not
+        declared that it answers this method."""
         exchanges = list(self.list_for(extension))
         if stream is not None:
             exchanges = [exchange for exchange in exchanges if exchange.stream is stream]
@@ -130,13 +140,15 @@ class Exchanges:
         if len({exchange.client_key for exchange in exchanges}) > 1:
             raise CallFailed(
                 "X0741",
-                f"several clients have calls at {extension}, so {method} cannot be assigned to one",
+                f"several clients have calls at {extension}, and its request {method} does not say "
+                "which client it is for",
                 extension=extension,
                 error_code=_METHOD_NOT_FOUND,
                 error_message=f"{method}: several clients have calls in progress here",
-                help='set options.era = "stateless" if the server has that era, or start one '
-                "gateway for each client",
+                help='set options.era = "stateless" if the server has MCP without sessions, or '
+                "start one gateway for each client",
             )
+        # All of them are of one client. Which of its calls the request belongs to is not known.
         latest = exchanges[-1]
         if not can_answer(latest.ctx.session, method, params):
             raise no_client_error(extension, method)

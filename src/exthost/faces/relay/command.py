@@ -1,4 +1,5 @@
-"""`exthost gateway` on stdio: joins the running host of its config, or starts one.
+"""`exthost gateway` on stdio: joins the running host of its config, or starts one, and relays the
+lines of the client to the host.
 
 Where joining is impossible, the reason is a sentence on stderr, and the caller runs a host of its
 own instead, as with `--own`. A config that cannot be read is not such a reason: a host of its own

@@ -71,8 +71,9 @@ class _ClientGone(Exception):
 
 
 class LineRelay:
-    """The relay of one client. `link` is the host that it has joined. `find_host` joins the next
-    host; with False it does not start one, and returns None if none runs. It raises NoNextHost."""
+    """The relay of one client. `link` is the connection to the host that it has joined. `find_host`
+    joins the next host, and starts one if its argument is True. It returns None if no host runs and
+    none is to be started, and raises NoNextHost if none could be started."""
 
     def __init__(self, link: "HostLink", find_host: "Callable[[bool], HostLink | None]") -> None:
         self._find_host = find_host

@@ -1,0 +1,44 @@
+"""The HTTP headers that mirror the messages to a remote MCP server."""
+
+from typing import Any
+
+from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+from exthost.faces.bridge.request_headers import RequestHeaders
+
+# A tool whose schema marks an argument for a header under a name that is not valid.
+BAD_TOOL = {
+    "name": "bad",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "x-mcp-header": "not a header"}},
+    },
+}
+
+
+def list_request(id: int) -> JSONRPCRequest:
+    return JSONRPCRequest(jsonrpc="2.0", id=id, method="tools/list")
+
+
+def reply_with_bad_tool(id: int) -> JSONRPCResponse:
+    result: dict[str, Any] = {"tools": [BAD_TOOL]}
+    return JSONRPCResponse(jsonrpc="2.0", id=id, result=result)
+
+
+def test_a_tool_with_an_invalid_mark_is_removed_from_the_list() -> None:
+    headers = RequestHeaders()
+    headers.for_request(list_request(1))
+    reply = reply_with_bad_tool(1)
+    [reason] = headers.process_reply(reply)
+    assert "'bad' cannot be called" in reason
+    assert reply.result["tools"] == []
+
+
+def test_a_request_that_failed_is_forgotten() -> None:
+    headers = RequestHeaders()
+    headers.for_request(list_request(1))
+    error = ErrorData(code=-32603, message="busy")
+    assert headers.process_reply(JSONRPCError(jsonrpc="2.0", id=1, error=error)) == []
+    reply_to_other_request = reply_with_bad_tool(1)
+    assert headers.process_reply(reply_to_other_request) == []
+    assert reply_to_other_request.result["tools"] == [BAD_TOOL]
