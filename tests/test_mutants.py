@@ -1,4 +1,5 @@
-"""The mutation tool of `make mutants`, which changes one condition of the source at a time."""
+"""The mutation tool of `make mutants`. It changes one condition of the source at a time, and runs
+the tests that are near the changed module: those that import it. A mutant is such a change."""
 
 import subprocess
 from pathlib import Path
@@ -55,6 +56,8 @@ def test_a_change_is_noticed_if_tests_fail_only_with_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A substitute for pytest reports one failed test. A test that fails with the change is run
+    again without the change, alone. If it fails then, too, it is deselected for the rest."""
     path = mutants.ROOT / "src" / "exthost" / "model" / "semver.py"
     copy = tmp_path / "src" / "exthost" / "model" / "semver.py"
     copy.parent.mkdir(parents=True)

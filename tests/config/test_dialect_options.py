@@ -6,6 +6,7 @@ import pytest
 
 from exthost.config.options import check_limits, check_options
 from exthost.dialects.find import find_dialect
+from exthost.dialects.options import FLAG, TEXT
 from exthost.model.documents.problems import Place, Problems
 from exthost.model.spec import Limits
 
@@ -33,6 +34,21 @@ def test_a_wrong_option_is_a_problem(dialect: str, options: Any, key: str) -> No
     problems = Problems()
     check_options(options, Place(problems), dialect)
     assert [problem.path for problem in problems.items] == ([(key,)] if key else [])
+
+
+def test_a_value_that_fits_one_of_two_dialects_is_accepted_where_the_dialect_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declared = {"mcp": [("level", TEXT)], "nexo": [("level", FLAG)]}
+    monkeypatch.setattr(
+        "exthost.config.options._declared_options", lambda dialect: declared.get(dialect, [])
+    )
+    for value in ("debug", True):
+        test_a_wrong_option_is_a_problem("", {"level": value}, "")
+    problems = Problems()
+    check_options({"level": 1}, Place(problems))
+    [problem] = problems.items
+    assert "must be text or true or false" in problem.text
 
 
 @pytest.mark.parametrize(

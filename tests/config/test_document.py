@@ -148,7 +148,7 @@ def test_an_empty_permissions_table_is_a_policy_that_grants_nothing() -> None:
     assert read_entry(permissions={}).permissions == Permissions(network=False, filesystem=())
 
 
-def test_variables_of_the_source_go_before_those_of_the_entry() -> None:
+def test_variables_of_the_source_override_those_of_the_entry() -> None:
     source = {"command": "x", "env": {"A": "source", "B": "source"}}
     spec = read_entry(source=source, env={"A": "entry", "C": "entry"})
     assert spec.env == {"A": "source", "B": "source", "C": "entry"}
@@ -180,7 +180,8 @@ def test_a_relative_cwd_is_below_the_folder_of_the_config(
     assert spec.argv == ("python3", "x.py")
 
 
-# Settings that are both in the defaults and in an override.
+# Settings on two levels. Each value of the extension `a` shows where it comes from: in `env`, "d"
+# is for the defaults and "o" for the override; an entry has "e", and a manifest "m".
 LEVELS = {
     "defaults": {
         "limits": {"call": "1s", "start": "1s", "stop": "1s"},
@@ -201,7 +202,7 @@ LEVELS = {
 }
 
 
-def test_an_entry_goes_before_overrides_and_these_before_defaults() -> None:
+def test_an_entry_overrides_the_overrides_and_these_override_the_defaults() -> None:
     keys = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
     config = config_from_mapping(
         {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **keys}]}
@@ -212,7 +213,7 @@ def test_an_entry_goes_before_overrides_and_these_before_defaults() -> None:
     assert spec.env == {"A": "e", "B": "o", "C": "d"}
 
 
-def test_settings_of_the_config_go_before_those_of_a_manifest() -> None:
+def test_settings_of_the_config_override_those_of_a_manifest() -> None:
     config = config_from_mapping({**LEVELS, "overrides": {"a": {"args": ["--quiet"]}}})
     discovered = Spec(
         id="a",
@@ -349,7 +350,7 @@ def test_later_changes_of_the_mapping_do_not_change_the_spec() -> None:
     assert isinstance(spec.options, MappingProxyType)
 
 
-def test_a_search_path_with_a_tilde_is_not_changed() -> None:
+def test_a_search_path_is_below_the_folder_of_the_config_unless_it_has_a_tilde() -> None:
     config = config_from_toml('[discovery]\nsearch_paths = ["~/x", "y", "$PATH"]', "f", "/folder")
     assert config.discovery is not None
     assert config.discovery.search_paths[:2] == ("~/x", "/folder/y")

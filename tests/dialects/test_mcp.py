@@ -202,11 +202,11 @@ def lines(path: Path) -> list[str]:
 
 
 async def test_an_extension_that_always_dies_is_reported_with_its_exit() -> None:
-    command = [sys.executable, "-S", "-E", "-c", "import os; os._exit(3)"]
+    dying_command = [sys.executable, "-S", "-E", "-c", "import os; os._exit(3)"]
     bus = Bus()
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
-    error = await error_of(exthost.connect(command, dialect="mcp", events=bus).__aenter__())
+    error = await error_of(exthost.connect(dying_command, dialect="mcp", events=bus).__aenter__())
     assert isinstance(error, HandshakeFailed) and "exited with 3" in error.message
     assert len(spawned) == 1  # it had not read the discovery
 
@@ -214,11 +214,11 @@ async def test_an_extension_that_always_dies_is_reported_with_its_exit() -> None
 @shows("mcp-wire-02")
 async def test_a_banner_on_stdout_is_logged() -> None:
     bus = Bus()
-    lines: list[LogLine] = []
-    bus.subscribe(LogLine, lines.append)
+    log_lines: list[LogLine] = []
+    bus.subscribe(LogLine, log_lines.append)
     async with child({"banner": "npm warn old\nServer running on stdio\n"}, events=bus) as ext:
         assert ext.stats.dropped == {"stray lines on stdout": 2}
-    assert any("running on stdio" in line.text for line in lines)
+    assert any("running on stdio" in line.text for line in log_lines)
 
 
 @shows("mcp-wire-03")
@@ -451,15 +451,16 @@ async def test_a_timeout_mentions_an_error_that_names_no_request(
 
 
 @shows("mcp-progress-02")
+@pytest.mark.parametrize("timeout", [0.3, 0.4], ids=["other", "equal_to_limit"])
 async def test_progress_extends_the_call_limit_but_not_the_timeout_of_the_caller(
-    clock: Clock,
+    clock: Clock, timeout: float
 ) -> None:
     clock.stop()
     async with child(limits={"call": "400ms"}, events=move_clock_at_progress(clock, 0.1)) as ext:
         steps = {"times": 8, "asks": True}
         assert read_text_block(await ext.call_tool("steps", steps)) == "done"
-        error = await error_of(ext.call_tool("steps", steps, timeout=0.3))
-        assert isinstance(error, CallTimeout) and "longer than 0.3 s" in error.message
+        error = await error_of(ext.call_tool("steps", steps, timeout=timeout))
+        assert isinstance(error, CallTimeout) and f"longer than {timeout} s" in error.message
 
 
 @shows("mcp-progress-02")

@@ -11,12 +11,17 @@ import pytest
 
 import exthost
 from exthost.errors import CallFailed, CallTimeout, ProtocolViolation
+from tests.extensions.clock import Clock
+
+INTERNAL_ERROR = -32603  # of JSON-RPC
 
 SERVER = Path(__file__).parents[1] / "extensions" / "mcp_task_server.py"
 
 
 @asynccontextmanager
 async def task_server(**settings: Any) -> AsyncIterator[exthost.Host]:
+    """Yield a host whose extension `jobs` is the server with tasks. `settings` are those of the
+    host, such as `handlers`."""
     entry = {
         "name": "jobs",
         "dialect": "mcp",
@@ -38,13 +43,17 @@ async def test_the_result_of_a_task_is_the_result_of_the_call() -> None:
         assert (await call(host, "greet", name="Ada")).text == "Hello, Ada!"
 
 
-async def test_a_task_that_fails_fails_the_call() -> None:
+async def test_a_task_with_an_error_result_fails_the_call() -> None:
     async with task_server() as host:
         with pytest.raises(CallFailed, match="the job failed"):
             await call(host, "failing_job")
+
+
+async def test_a_task_with_a_protocol_error_fails_the_call_with_its_code() -> None:
+    async with task_server() as host:
         with pytest.raises(CallFailed, match="the job broke") as caught:
             await call(host, "protocol_error_job")
-        assert caught.value.error_code == -32603
+        assert caught.value.error_code == INTERNAL_ERROR
 
 
 async def test_a_task_that_requests_input_gets_it_from_the_handlers() -> None:
@@ -69,23 +78,33 @@ async def test_a_task_that_requests_input_without_a_handler_is_an_error_and_is_c
         assert (await call(host, "task_states")).text == "cancelled"
 
 
-@pytest.mark.parametrize("end", ["timeout", "cancel"])
-async def test_a_call_that_times_out_or_is_cancelled_cancels_its_task(end: str) -> None:
+async def wait_for_task_state(host: exthost.Host, state: str) -> None:
+    """Wait until the server's only task has this state. The time limit of the test ends the
+    wait."""
+    while (await call(host, "task_states")).text != state:
+        pass
+
+
+async def test_a_call_that_times_out_cancels_its_task(clock: Clock) -> None:
     async with task_server() as host:
         running_call = asyncio.ensure_future(
-            host["jobs"].call_tool(
-                "slow_compute", {"seconds": 60}, timeout=1 if end == "timeout" else 60
-            )
+            host["jobs"].call_tool("slow_compute", {"seconds": 600}, timeout=600)
         )
-        async with asyncio.timeout(60):
-            while (await call(host, "task_states")).text != "working":
-                pass
-            if end == "cancel":
-                running_call.cancel()
-            with pytest.raises((CallTimeout, asyncio.CancelledError)):
-                await running_call
-            while (await call(host, "task_states")).text != "cancelled":
-                pass
+        await wait_for_task_state(host, "working")
+        await clock.advance(601)
+        with pytest.raises(CallTimeout):
+            await running_call
+        await wait_for_task_state(host, "cancelled")
+
+
+async def test_a_call_that_is_cancelled_cancels_its_task() -> None:
+    async with task_server() as host:
+        running_call = asyncio.ensure_future(call(host, "slow_compute", seconds=600))
+        await wait_for_task_state(host, "working")
+        running_call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running_call
+        await wait_for_task_state(host, "cancelled")
 
 
 async def test_a_result_of_an_unknown_type_is_an_error() -> None:

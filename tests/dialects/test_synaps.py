@@ -39,6 +39,8 @@ QUICK_RESTART = {"restart": {"initial_delay": "1ms"}}
 
 
 def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
+    """Return a connection to a synaps plugin that behaves as the test says. The keys of `behaviour`
+    are explained in tests/extensions/synaps_child.py. `settings` are those of `exthost.connect`."""
     limits = {"handshake": "60s"} | settings.pop("limits", {})
     return exthost.connect(
         command(behaviour), dialect="synaps", name="child", limits=limits, **settings
@@ -365,7 +367,7 @@ async def test_a_stream_that_delivered_no_event_is_sent_again(
     behaviour = {"heard": str(file), "events": [["task.log", {"id": "t", "line": "one"}]]}
     behaviour["die first"] = str(tmp_path / "once")
     async with child(behaviour, **QUICK_RESTART) as ext, ext.commands.invoke("x") as stream:
-        assert [provider_event async for provider_event in stream] == [types.TaskLog("t", "one")]
+        assert [event async for event in stream] == [types.TaskLog("t", "one")]
     requests = [message for message in read_messages(file) if message["method"] == "command.invoke"]
     assert len(requests) == 2 and requests[0]["params"] == requests[1]["params"]
 
@@ -393,7 +395,7 @@ async def test_a_child_that_answers_shutdown_and_does_not_exit_is_killed(
 async def test_a_shutdown_step_ends_when_the_child_exits(clock: Clock) -> None:
     bus = Bus()
     exits: list[str] = []
-    bus.subscribe(Exited, lambda provider_event: exits.append(provider_event.status))
+    bus.subscribe(Exited, lambda event: exits.append(event.status))
     async with child(events=bus):
         clock.stop()  # no shutdown step reaches its limit
     assert exits == ["exited with 0"]
@@ -497,6 +499,7 @@ async def test_an_invalid_completion_is_an_error(result: Any, code: str) -> None
 
 
 def provider_event(**params: Any) -> list[Any]:
+    """Return an event of a provider's stream, for the key `events` of the child's behaviour."""
     return ["provider.stream.event", params]
 
 

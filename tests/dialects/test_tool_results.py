@@ -51,7 +51,14 @@ async def mcp_child(folder: Path) -> AsyncIterator[Extension]:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCase:
-    """A tool call and its expected result. `code` is the code of the error that it raises."""
+    """A tool call and its expected result.
+
+    open            starts the extension
+    text, data      of the result, or of the error
+    code            the code of the error that the call raises; "" if it succeeds
+    is_error_reply  whether the extension reports the failure with an error reply of its dialect.
+                    Otherwise it is a result that is marked as an error
+    """
 
     dialect: str
     open: Callable[[Path], Any]
@@ -60,7 +67,7 @@ class ToolCase:
     text: str
     data: Any = None
     code: str = ""
-    is_reply: bool = True
+    is_error_reply: bool = True
 
     def __str__(self) -> str:
         return f"{self.dialect}-{self.tool}"
@@ -89,10 +96,10 @@ FAILED_CALLS = [
     ToolCase(dialect="roder", open=lambda folder: closed_at_end(roder.roder_extension(folder)),
         tool="refuse", text="not today", code="X0701"),
     ToolCase(dialect="roder", open=lambda folder: closed_at_end(roder.roder_extension(folder)),
-        tool="fail", text="as you wish", code="X0702", is_reply=False),
+        tool="fail", text="as you wish", code="X0702", is_error_reply=False),
     ToolCase(dialect="mcp", open=mcp_child, tool="ghost", text="no such tool", code="X0701"),
     ToolCase(dialect="mcp", open=mcp_child, tool="typed", arguments={"isError": True}, text="typed",
-        code="X0702", is_reply=False),
+        code="X0702", is_error_reply=False),
 ]  # fmt: skip
 
 
@@ -136,7 +143,7 @@ async def test_a_tool_that_fails_raises_and_is_returned_with_check_false(
         assert ext.stats.error == 2  # in every dialect
         assert result.is_error and result.text == case.text
         assert result.content == (TextBlock(case.text),)
-        if case.is_reply:
+        if case.is_error_reply:
             assert result.error_reply is not None and result.error_reply.code == case.code
             assert result.raw["message"] == case.text and result.data == error.data
             assert case.data is None or result.data == case.data
@@ -194,9 +201,11 @@ def test_the_blocking_api_returns_and_raises_the_same(tmp_path: Path) -> None:
         assert error_result == host.call_tool("ext_toy_fail", check=False)
 
 
-def host_with_hook(folder: Path, result: Any) -> exthost.Host:
-    """Return a host with the roder toy and a hook that replaces each result by this one."""
-    hooks = {} if result is None else {"hooks": {"after_tool_call": {"override": result}}}
+def host_with_hook(folder: Path, override: Any = None) -> exthost.Host:
+    """Return a host with the roder toy and the nexo plugin `eye`, which has an `after_tool_call`
+    hook. The hook answers with this `override`: fields of the event that replace those of the call,
+    such as `result`. It writes what it receives to the file `heard`."""
+    hooks = {} if override is None else {"hooks": {"after_tool_call": {"override": override}}}
     log_file = {"heard": str(folder / "heard")}
     nexo_tree.write_plugin(
         folder / "plugins" / "eye", "eye", behaviour={**HOOK_BEHAVIOUR, **hooks, **log_file}
@@ -210,7 +219,7 @@ def host_with_hook(folder: Path, result: Any) -> exthost.Host:
 
 
 async def test_call_tool_raises_after_its_hooks_have_received_the_failure(tmp_path: Path) -> None:
-    async with host_with_hook(tmp_path, None) as host:
+    async with host_with_hook(tmp_path) as host:
         failed = await error_of(host.call_tool("ext_toy_fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
         assert (await host.call_tool("ext_toy_fail", check=False)).raw == failed.data
@@ -228,7 +237,8 @@ async def test_call_tool_raises_after_its_hooks_have_received_the_failure(tmp_pa
 async def test_the_error_of_a_failed_tool_mentions_skipped_hooks(
     tmp_path: Path,
 ) -> None:
-    async with host_with_hook(tmp_path, "no object") as host:
+    # An override must be an object, so this hook fails, and the host skips it.
+    async with host_with_hook(tmp_path, override="no object") as host:
         for name in ("ext_toy_fail", "ext_toy_refuse"):
             failed = await error_of(host.call_tool(name))
             assert isinstance(failed, CallFailed)

@@ -47,8 +47,9 @@ def shared_queue() -> CallQueue:
 
 
 class InterruptedQueue(OrderedDict[Call, None]):
-    """Calls a function after a caller has read the state of the queue and before it adds its
-    call."""
+    """The waiting calls of a queue. Calls a function before the first call is added, once: after
+    the thread of the caller has read the state of the queue. In that moment, the thread of the
+    event loop may change the state."""
 
     def __init__(self, callback: Any) -> None:
         super().__init__()
@@ -86,15 +87,16 @@ async def test_a_call_added_while_the_last_answer_arrives_is_sent() -> None:
 
     queue.waiting = InterruptedQueue(complete_first_call)
     queue.submit_threadsafe(second)
-    await wait_until(lambda: len(fake_child.received()) == 2)
+    await wait_until(lambda: len(fake_child.received()) == 2)  # both requests
     fake_child.exit()
     await wait_until(lambda: second.ended)
     assert queue.outcomes.results == 1 and queue.outcomes.unsuccessful == {"gone": 1}
     assert first.ends == second.ends == 1
 
 
-class EndsAtLock:
-    """The lock of a session that ends immediately before a thread gets the lock."""
+class EndingLock:
+    """The lock of a session. It ends the session immediately before a thread gets the lock for the
+    first time."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -115,11 +117,15 @@ async def test_a_call_sent_while_its_session_ends_is_refused() -> None:
     queue = shared_queue()
     session = session_with(FakeChild(), queue)
     queue.attach(session)
-    session.lock = EndsAtLock(session)  # type: ignore[assignment]
+    session.lock = EndingLock(session)  # type: ignore[assignment]
     with pytest.raises(ExtensionGone):
         queue.submit_threadsafe(call_of(queue, 1))
     assert not session.pending and not queue.outcomes.unsuccessful
-    await wait_until(lambda: session.lifetime.released.is_set)
+    await wait_until(lambda: session.lifetime.released.is_set)  # not a method: a Latch
+
+
+CALLS_OF_THREADS = 6 * 100
+CALLS_OF_TASKS = 100
 
 
 @pytest.mark.both_loops
@@ -149,10 +155,11 @@ async def test_each_call_of_many_threads_and_tasks_ends_once_with_its_answer(
                     with suppress(ExtensionGone):
                         assert call.wait() == n
 
+        # The numbers of different threads differ, so that a wrong reply is noticed.
         threads = [threading.Thread(target=make_calls, args=(1000 * t,)) for t in range(6)]
         for thread in threads:
             thread.start()
-        task_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(100)]
+        task_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(CALLS_OF_TASKS)]
         results = await asyncio.gather(*task_calls[:50], return_exceptions=True)
         if end == "a crash":
             ext.kill()
@@ -164,11 +171,13 @@ async def test_each_call_of_many_threads_and_tasks_ends_once_with_its_answer(
         for n, result in [*enumerate(results), *((call.params, call.outcome) for call in accepted)]:
             assert result == n or (isinstance(result, ExtensionGone) and end != "no interruption")
         assert all(call.ends == 1 for call in accepted)
-        assert len(accepted) + len(refused) == 600
+        assert len(accepted) + len(refused) == CALLS_OF_THREADS
         stats = ext.stats
         assert stats.in_flight == stats.waiting == 0
         results_received = sum(result == n for n, result in enumerate(results))
         results_received += sum(call.outcome == call.params for call in accepted)
         assert stats.result == results_received
         if end == "no interruption":
-            assert refused == [] and stats.calls == stats.result == 700
+            assert (
+                refused == [] and stats.calls == stats.result == CALLS_OF_THREADS + CALLS_OF_TASKS
+            )

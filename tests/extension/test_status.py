@@ -132,3 +132,22 @@ def test_a_replacement_publishes_only_after_it_has_taken_over() -> None:
     old_events.clear()
     old.set_offer(Offer())
     assert events == old_events == []
+
+
+@pytest.mark.parametrize(
+    ("old_tool", "is_new"),
+    [(A, True), (OTHER_A, False), (None, True)],
+    ids=["new", "known", "none"],
+)
+def test_a_replacement_publishes_the_tools_that_are_newly_in_quarantine(
+    old_tool: Tool | None, is_new: bool
+) -> None:
+    lock = SpecLock(record=LockRecord(tools={"a": record_tool(A)}))
+    old = None
+    if old_tool is not None:
+        old, _ = make_status(lock=lock)
+        old.set_offer(Offer(tools=(old_tool,)))
+    new, events = make_status(publishes_changes=False, lock=lock)
+    new.set_offer(Offer(tools=(OTHER_A,)))
+    new.take_over(old)
+    assert any(isinstance(event, Quarantined) for event in events) == is_new

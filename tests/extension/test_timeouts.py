@@ -6,7 +6,10 @@ import pytest
 
 import exthost
 from exthost.errors import CallTimeout
-from exthost.extension.timeouts import not_ready_in_time_error
+from exthost.extension.timeouts import not_ready_in_time_error, timeout_error
+from exthost.model.messages import Noise
+from exthost.session.call import Call
+from exthost.session.replies import DELIVER
 from tests.extensions.morphir_program import morphir_program
 
 # A program that answers each request except "hang". Before it answers "stray", it writes lines that
@@ -45,3 +48,17 @@ async def test_a_timeout_after_stray_output_refers_to_the_log(lines: int, advice
 def test_a_limit_is_shown_with_few_digits_and_never_as_zero(seconds: float, text: str) -> None:
     error = not_ready_in_time_error("a", "echo", seconds, None)
     assert error.message == f"echo took longer than {text}: the extension was not ready"
+
+
+@pytest.mark.parametrize(
+    ("id_of_reply", "reason"),
+    [(7, "its answer is not a message (not JSON)"), (6, "it was still waiting for its turn")],
+    ids=["of_this_request", "of_an_earlier_request"],
+)
+def test_an_unreadable_reply_to_an_earlier_request_is_not_mentioned(
+    id_of_reply: int, reason: str
+) -> None:
+    call = Call("echo", None, DELIVER, 1.0, 0.0)
+    call.id = 7
+    call.unreadable_reply = id_of_reply, Noise(b"{", "not JSON")
+    assert reason in timeout_error("x", call, has_process=True).message

@@ -444,9 +444,9 @@ async def test_an_entry_of_an_unsupported_type_is_refused_and_others_run() -> No
 async def test_the_log_line_of_a_failed_extension_has_the_cause(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    entry = {"name": "a", "source": {"type": "process", "command": "no-such-program-here"}}
+    failing_entry = {"name": "a", "source": {"type": "process", "command": "no-such-program-here"}}
     with caplog.at_level(logging.WARNING, "exthost.states"):
-        async with exthost.Host.from_config({"extensions": [entry]}):
+        async with exthost.Host.from_config({"extensions": [failing_entry]}):
             pass
     [line] = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
     assert "there is no program 'no-such-program-here'" in line and "[X0401]" in line

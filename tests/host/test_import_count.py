@@ -1,9 +1,15 @@
 """A host imports only what it uses. Imports are most of the time that the first host of a program
 takes to open."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from tests.extensions.locked_project import Project
 
 # Opens and closes a host without extensions, and prints the names of the modules.
 EMPTY_HOST = """
@@ -51,11 +57,11 @@ UNUSED_FEATURES = {
 }
 
 
-def import_modules(program: str) -> set[str]:
+def import_modules(program: str, *arguments: str) -> set[str]:
     """Run a program, and return the names of all modules that it imported. Without `site`, so that
     the packages installed here do not count."""
     result = subprocess.run(
-        [sys.executable, "-S", "-c", program],
+        [sys.executable, "-S", "-c", program, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -76,3 +82,29 @@ def test_a_plain_extension_imports_no_module_of_unused_features() -> None:
     modules = import_modules(LAZY_EXTENSION)
     assert "exthost.extension.extension" in modules
     assert not modules & UNUSED_FEATURES
+
+
+# Starts the extension of a locked config.
+LOCKED_EXTENSION = """
+import asyncio, sys
+import exthost
+
+async def main():
+    async with exthost.Host.from_config(sys.argv[1]) as host:
+        assert (await host["demo"].start()).spec.lock is not None
+
+asyncio.run(main())
+print(*sys.modules)
+"""
+
+
+@pytest.mark.more
+async def test_a_lock_imports_no_module_for_sandboxes_if_the_extension_has_none(
+    tmp_path: Path,
+) -> None:
+    project = Project(tmp_path, "morphir")
+    project.offer({"name": "get", "description": "Gets a thing."})
+    await project.write_lock()
+    modules = await asyncio.to_thread(import_modules, LOCKED_EXTENSION, str(project.config))
+    assert "exthost.launch.locked_code" in modules
+    assert not modules & {"exthost.launch.sandbox.strict", "exthost.launch.sealed_bytecode"}

@@ -60,8 +60,8 @@ async def test_each_dialect_is_denied_asked_and_allowed(tmp_path: Path) -> None:
         questions.append(confirmation)
         return True
 
-    config = write_config(tmp_path, document(tmp_path) | {"rules": rules})
-    async with exthost.Host.from_config(config, confirm=confirm) as host:
+    config_path = write_config(tmp_path, document(tmp_path) | {"rules": rules})
+    async with exthost.Host.from_config(config_path, confirm=confirm) as host:
         for dialect, tool in TOOLS.items():
             error = await error_of(host.call_tool(names[dialect], {**tool.arguments, "no": 1}))
             assert error.code == "X1841" and isinstance(error, Refused)
@@ -236,6 +236,25 @@ async def test_arguments_that_a_hook_has_changed_are_judged_again(tmp_path: Path
         assert (tmp_path / "heard").read_text().count("before_tool_call") == before, "rules first"
 
 
+async def test_a_call_without_arguments_is_judged_once_if_there_are_hooks(tmp_path: Path) -> None:
+    """A hook gets {} for missing arguments. That is not a change of the arguments."""
+    behaviour = {"heard": str(tmp_path / "heard")}
+    hooks = [{"hook": "before_tool_call"}]
+    write_plugin(tmp_path / "plugins" / "guard", behaviour, hooks=hooks)
+    search_paths = [str(tmp_path / "plugins")]
+    path = config(tmp_path, ASK, discovery={"search_paths": search_paths})
+    questions: list[Confirmation] = []
+
+    def confirm(confirmation: Confirmation) -> bool:
+        questions.append(confirmation)
+        return True
+
+    async with exthost.Host.from_config(path, confirm=confirm) as host:
+        await host.call_tool(ECHO)
+    assert "before_tool_call" in (tmp_path / "heard").read_text()
+    assert len(questions) == 1
+
+
 async def test_allow_is_recorded_and_other_tools_are_not_judged(tmp_path: Path) -> None:
     path = config(tmp_path, {"tools": ECHO, "do": "allow"}, {"tools": "ext_agent_e*", "do": "deny"})
     applied: list[RuleApplied] = []
@@ -359,3 +378,16 @@ def test_tools_all_shows_the_tools_that_rules_deny(tmp_path: Path) -> None:
         run = run_inside("tools", *arguments, "--start", "--all", "--json", "--config", path)
         [hidden] = json.loads(run.stdout)["hidden"]
         assert (hidden["tool"], hidden["reason"]) == ("env", "rule 2 denies it: secrets")
+
+
+async def test_with_hooks_and_rules_the_arguments_reach_the_tool(tmp_path: Path) -> None:
+    hooks = [{"hook": "before_tool_call"}]
+    write_plugin(tmp_path / "plugins" / "guard", {}, hooks=hooks)
+    path = config(
+        tmp_path,
+        {"tools": ECHO, "do": "allow"},
+        discovery={"search_paths": [str(tmp_path / "plugins")]},
+    )
+    async with exthost.Host.from_config(path) as host:
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
+        assert (await host.call_tool(ECHO)).data == {}

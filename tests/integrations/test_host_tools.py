@@ -48,6 +48,22 @@ async def test_a_failure_is_an_outcome_and_a_result_keeps_its_parts() -> None:
             assert outcome.value.startswith("Error: ") and outcome.as_mcp()["isError"]
 
 
+async def test_the_tools_of_a_host_that_is_not_open_are_an_error(tmp_path: Path) -> None:
+    config = {"extensions": [ENTRY]}
+    for host in (
+        exthost.Host.from_config(config),
+        exthost.SyncHost.from_config(config),
+        exthost.attach(tmp_path / "exthost.toml"),
+        exthost.sync_attach(tmp_path / "exthost.toml"),
+    ):
+        with pytest.raises(UsageError, match="this host is not open"):
+            HostTools(host).listed()
+        with pytest.raises(UsageError, match="this host is not open"):
+            host["painter"]
+    async with exthost.Host.from_config({"extensions": []}) as empty_host:
+        assert HostTools(empty_host).listed() == []
+
+
 async def test_a_selection_has_only_its_tools_and_a_host_also_those_added_later() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
         selected = HostTools(host.tools.select("painter:a*"))

@@ -16,3 +16,14 @@ def test_programs_of_go_and_rust_have_a_build_command(tmp_path: Path) -> None:
     build = find_build_command(tmp_path / "target" / "debug" / "tool")
     assert build == (("cargo", "build", "--quiet"), tmp_path)
     assert find_build_command(tmp_path / "elsewhere" / "release" / "tool") is None
+
+
+def test_a_program_compiled_from_typescript_has_a_build_command(tmp_path: Path) -> None:
+    program = tmp_path / "extension.js"
+    program.write_text("")
+    (tmp_path / "package.json").write_text("{}")
+    assert find_build_command(program) is None, "it was written in JavaScript"
+    (tmp_path / "extension.ts").write_text("")
+    build = find_build_command(program)
+    assert build is not None and build.folder == tmp_path
+    assert build.text == "npm install --silent && npm run --silent build"

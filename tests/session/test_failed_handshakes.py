@@ -1,9 +1,11 @@
 """The error for a failed handshake has the exit status, stderr and the first bytes of stdout."""
 
 import asyncio
+import sys
 
 import pytest
 
+from exthost.dialects.find import find_dialect
 from exthost.errors import HandshakeFailed
 from exthost.events import Bus, LogLine
 from tests.extensions.clock import Clock
@@ -68,6 +70,43 @@ async def test_the_whole_start_has_a_limit(clock: Clock) -> None:
         assert (error.kind, error.code) == ("HandshakeFailed", "X0507")
         assert error.message.endswith("within 0.2 s: it answered initialize, but not capabilities")
         assert "does it speak" not in error.help
+
+
+# An MCP server that answers `tools/list` with a first page, and then waits for its input to end.
+HANGS_AT_THE_SECOND_PAGE = """
+import json, sys
+info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        "serverInfo": {"name": "a", "version": "1"}}
+page = {"tools": [], "nextCursor": "2"}
+for line in sys.stdin:
+    request = json.loads(line)
+    method, params = request["method"], request.get("params") or {}
+    if method == "tools/list" and "cursor" in params:
+        print("hanging", file=sys.stderr, flush=True)
+    elif method in ("initialize", "tools/list"):
+        result = info if method == "initialize" else page
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    elif "id" in request:
+        error = {"code": -32601, "message": "unknown"}
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}), flush=True)
+"""
+
+
+async def test_a_list_whose_second_page_is_missing_is_reported_as_such(clock: Clock) -> None:
+    bus, is_hanging = Bus(), asyncio.Event()
+    bus.subscribe(LogLine, lambda line: is_hanging.set() if line.text == "hanging" else None)
+    clock.stop()
+    arguments = ["-S", "-E", "-c", HANGS_AT_THE_SECOND_PAGE]
+    source = {"type": "process", "command": sys.executable, "args": arguments}
+    ext = unstarted_extension(
+        dialect=find_dialect("mcp"), bus=bus, source=source, limits={"handshake": "0.2s"}
+    )
+    async with closed_at_end(ext):
+        starting = asyncio.ensure_future(error_of(ext.start()))
+        await is_hanging.wait()
+        await clock.advance(0.2)
+        error = await starting
+        assert error.message.endswith("it answered tools/list, but not the next tools/list")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ class Sender:
 
     def reply_and_run_timer(self, failure: Failure | None = None) -> None:
         """Let the extension reply to the last request, and run the timer that this sets."""
-        self.table.reply_handler(self.sent, failure)
+        self.table.handle_reply(self.sent, failure)
         if self.loop.timers:
             self.loop.timers.pop()[1]()
 
@@ -63,15 +63,15 @@ def test_a_subscription_is_sent_again_after_each_of_its_pauses(
 ) -> None:
     sender = Sender()
     sender.send(Subscribe(REQUEST, (1.0, 2.0), refetch_offer))
-    sender.table.reply_handler(1, None)
+    sender.table.handle_reply(1, None)
     assert [seconds for seconds, _ in sender.loop.timers] == [1.0]
     sender.loop.timers.pop()[1]()
-    sender.table.reply_handler(2, None)
+    sender.table.handle_reply(2, None)
     assert [seconds for seconds, _ in sender.loop.timers] == [2.0]
     sender.loop.timers.pop()[1]()
     assert sender.sent == 3 and sender.refetched == (2 if refetch_offer else 0)
     assert caplog.messages == []
-    sender.table.reply_handler(3, None)
+    sender.table.handle_reply(3, None)
     assert sender.loop.timers == [] and "ended 3 times in a row" in caplog.text
 
 
@@ -83,7 +83,7 @@ def test_a_subscription_that_was_open_for_long_begins_with_the_first_pause(
     sender.send(Subscribe(REQUEST, (1.0, 2.0)))
     sender.reply_and_run_timer()
     sender.loop.now += seconds
-    sender.table.reply_handler(2, None)
+    sender.table.handle_reply(2, None)
     assert sender.loop.timers[0][0] == (1.0 if is_first_again else 2.0)
 
 
@@ -102,13 +102,13 @@ def test_a_subscription_that_ends_for_good_is_logged(
     sender.reply_and_run_timer(failure)
     assert sender.sent == 1 and warning in caplog.text
     caplog.clear()
-    sender.table.reply_handler(1, None)  # it is not known any more
+    sender.table.handle_reply(1, None)  # it is not known any more
     assert caplog.messages == []
 
 
 def test_nothing_is_sent_after_the_end_of_the_session() -> None:
     sender = Sender()
     sender.send(Subscribe(REQUEST, (1.0,)))
-    sender.table.reply_handler(1, None)
+    sender.table.handle_reply(1, None)
     sender.table.cancel()
     assert sender.loop.cancelled == 1

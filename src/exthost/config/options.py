@@ -1,12 +1,15 @@
 """Checks the settings `options` and `limits` against the declarations of the dialect.
 
 Dialects (protocols of extensions) ignore unknown options, so without this check a misspelt option
-would have no effect and cause no error. In `[defaults]` and `[overrides.<id>]` the dialect is not
-known. There only the values of options that some dialect has are checked; the names are checked
-before an extension is started, and a limit that is too high for the dialect is lowered then.
+would have no effect and cause no error.
+
+In `[defaults]` and `[overrides.<id>]` the dialect is not known, so less is checked. The value of an
+option is checked if a dialect has an option of this name. The names, and whether a limit is too
+high for the dialect, are known when an extension is started: then an unknown name is an error, and
+such a limit is lowered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from exthost.dialects import find
@@ -24,10 +27,13 @@ def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str 
         return
     dialects = [dialect] if dialect else [package.name for package in find.iter_packages()]
     declared = [item for name in dialects for item in _declared_options(name)]
-    readers = {name: _make_reader(option) for name, option in (*COMMON_OPTIONS.items(), *declared)}
     if dialect and not declared and dialect not in find.BUILT_IN:
         return  # an installed dialect that does not declare its options
-    if not dialect:
+    by_name: dict[str, list[Option]] = {}  # several dialects may have an option of one name
+    for name, option in (*COMMON_OPTIONS.items(), *declared):
+        by_name.setdefault(name, []).append(option)
+    readers = {name: _make_reader(same_name) for name, same_name in by_name.items()}
+    if not dialect:  # the options that no dialect has are reported when an extension is started
         options = {name: value for name, value in options.items() if name in readers}
     read_table(options, place, readers)
 
@@ -52,10 +58,13 @@ def _declared_options(dialect: str) -> list[tuple[str, Option]]:
         return []
 
 
-def _make_reader(option: Option) -> Reader:
+def _make_reader(options: Sequence[Option]) -> Reader:
+    """Return a reader that accepts a value if it fits one of these options of the same name."""
+
     def read(value: Any, place: Place) -> Any:
-        if not option.fits(value):
-            place.add_problem(WRONG_VALUE, f"must be {option.expected}, not {describe_type(value)}")
+        if not any(option.fits(value) for option in options):
+            expected = " or ".join(dict.fromkeys(option.expected for option in options))
+            place.add_problem(WRONG_VALUE, f"must be {expected}, not {describe_type(value)}")
         return value
 
     return read

@@ -127,7 +127,8 @@ class Dialect:
         result_reader   reads tool results
         error_result    returns an error as a tool result of this dialect, for `ext.tools.call`
         files           returns the file fragments in a result, which the host can write
-        facets          the facets: name → a class that takes a `Caller`. If a facet has a method
+        facets          the attributes that only extensions of this dialect have, such as
+                        `ext.resources`: name → a class that takes a `Caller`. If it has a method
                         `on_new_process`, its steps are run after each handshake, to restore state
                         that a new process does not have
     Streams and notifications

@@ -4,8 +4,9 @@ In a class that has the attributes `_target` and `_loop_thread`, `open = forward
 defines a method that runs `_target.open` on the event loop's thread, blocks, and returns the
 result. Type checkers see the parameters of the original, so no signature is written a second time.
 
-Each dialect's package defines the blocking forms of its facets with these functions, as subclasses
-of `SyncFacet`. The class of the loop's thread is in `exthost.host.sync`.
+A facet is an attribute that only extensions of one dialect have, such as `ext.resources`. Each
+dialect's package defines the blocking forms of its facets with these functions, as subclasses of
+`SyncFacet`. The class of the loop's thread is in `exthost.host.sync`.
 """
 
 from collections.abc import Callable, Coroutine, Iterator

@@ -1,4 +1,5 @@
-"""The base class of facets whose models `host.complete` can use."""
+"""The base class of facets (attributes that only extensions of one dialect have) whose models
+`host.complete` can use."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -21,7 +21,7 @@ from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
 from exthost.extension.read_ahead import ReadAheadTrial
 from exthost.extension.timeouts import timeout_error
-from exthost.process.after_fork import disown_in_copies
+from exthost.process.after_fork import disown_after_fork
 from exthost.session.awaitable_call import WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
@@ -109,7 +109,7 @@ class CallQueue:
         self.on_failure: Callable[[ExthostError], None] | None = None
         # Called when a session has ended, before its calls fail.
         self.on_session_ended: Callable[[Session], None] | None = None
-        disown_in_copies(self)
+        disown_after_fork(self)
 
     # -- accepting ---------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
 At most one request is in flight. If reports come meanwhile, one more request follows it. A process
 that reports changes all the time is asked less and less often, because reading a list takes time
 that other extensions need. No request is sent before the handshake is done. If the reply is an
-error, the extension keeps its tools, and a warning is logged. If the new tools are not those that
-were pinned, they are not passed on, and the session ends. No request is sent after the session has
-ended.
+error, the extension keeps its tools, and a warning is logged. If the tools are pinned (the config
+has their digest) and the new tools differ, they are not passed on, and the session ends. No request
+is sent after the session has ended.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""`ext.tools`: a mapping of an extension's tools by their own names, with a `call` that does not
-raise.
+"""`ext.tools`: a mapping of an extension's tools by their own names, with a `call` that returns
+failures instead of raising them.
 
 The mapping is a live view of the tools that the extension offers now. `call` is for programs that
 pass every outcome to a language model. It returns a failure of any kind (an error reply, a timeout,
@@ -56,13 +56,13 @@ class Toolbox(Mapping[str, Tool]):
         timeout: float | None = None,
         context: Mapping[str, Any] = EMPTY_MAPPING,
     ) -> ToolResult:
-        """Call a tool. A failure is returned as an error result; only a cancellation raises. Raises
-        UsageError in a dialect whose results cannot be errors (all but mcp and roder)."""
+        """Call a tool. Return a failure of the call as an error result. A cancellation is raised as
+        usual. Raises UsageError in a dialect that has no error results (all but mcp and roder)."""
         make_error_result = self._dialect.error_result
         if make_error_result is None:
             raise UsageError(
                 "X1341",
-                f"the {self._dialect.name} dialect has no results that are errors",
+                f"the {self._dialect.name} dialect has no error results, which this call returns",
                 help="use call_tool(), which raises an error",
             )
         try:

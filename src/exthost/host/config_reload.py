@@ -5,8 +5,9 @@ runs, and then replaces it. An extension that the config no longer lists finishe
 flight and ends. If the new extension does not start, or its manifest has an error, the error is
 reported and the old one stays. Other extensions are not touched.
 
-A refused guard (see `known_hooks`) is an extension that only exists to be refused, so that calls
-which it would judge are refused. It goes when its manifest is accepted, disabled or removed.
+A guard is an extension that judges tool calls. A refused guard (see `known_hooks`) stands for one
+that cannot be loaded: calls that the guard would judge are refused. It is removed when the manifest
+of the guard is accepted, disabled or removed.
 """
 
 from __future__ import annotations

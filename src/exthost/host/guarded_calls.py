@@ -77,6 +77,7 @@ class GuardedCalls:
             self.refresh()
         if self.is_idle:
             return await calls.call_directly(name, arguments, options)
+        # With hooks, a call that cannot be made must raise before a hook gets the event.
         tool = calls.announced_tool(name) if not self._has_hooks else None
         if tool is None:
             await calls.prepare_to_call(name, options)
@@ -90,7 +91,7 @@ class GuardedCalls:
             judge = self.rules.make_judge(rules, calls, name)
             self._judges[calls.extension, id(tool)] = judge, tool
             return await calls.call_directly(name, arguments, options)
-        if rules:
+        if rules:  # they have judged an empty object, so hooks and the tool get it, too
             arguments = {} if arguments is None else arguments
         context = check_context(options.context)
         registered_name = calls.registered_name(name)

@@ -5,15 +5,16 @@ accepts the event. The extension with the lowest priority number is called first
 numbers the order of the host decides. Each extension gets the event with the changes (`override`)
 of those that were called earlier.
 
-Before an event, the first extension that aborts it stops it, and `HookOutcome` has the extension
-and its reason. If one requests a confirmation, the event is stopped unless a person agrees.
-After an answer that is marked `final`, no further extension of the same dialect is called; it is
-the rule of one dialect, and does not keep those of others from judging. After an event nothing can
-be stopped; an abort is then logged as a warning.
+Before an event, the first extension that aborts the event stops it, and `HookOutcome` has the id of
+the extension and its reason. If an extension requests a confirmation, the event is stopped unless a
+person agrees. After an answer that is marked `final`, no further extension of the same dialect is
+called. This is a rule of that dialect, so the extensions of other dialects are still called. After
+an event nothing can be stopped; an abort is then logged as a warning.
 
-**What happens is what was judged.** If an extension changes the event before it happens, those that
-were called earlier, may block it and had changed nothing are called once more, with the changed
-event. They can stop it; one that would change it now has failed.
+**The event that happens is the event that every hook has accepted.** If an extension changes the
+event before it happens, the earlier extensions that may block the event, and had not changed it,
+are called once more, with the changed event. They can stop it. If such an extension would now
+change the event, its hook has failed.
 
 **A hook that may block cannot be bypassed.** It is called in every state of its extension: an
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
@@ -23,8 +24,8 @@ restart: if its extension is neither ready nor unstarted, it counts as failed. T
 If the hook only observes the event, it gets the event when its extension is ready
 (`observer_queues`).
 
-A guard that the config requires (`[hooks] required`) must be there, with a `before_tool_call` hook
-that may block. Without it, every tool call is stopped.
+A guard is an extension that judges tool calls: it has a `before_tool_call` hook that may block. If
+a guard that the config requires (`[hooks] required`) is not there, every tool call is stopped.
 
 Every failure is in the `HookOutcome`, on the event bus (`HookFailed`), and in the log. An extension
 beyond the limit whose hook need not be called is only logged, once.
@@ -91,8 +92,8 @@ class HookOutcome(NamedTuple):
     event        the event, with the changes of the extensions
     aborted_by   the id of the extension that stopped the event, or ""
     reason       why the event was stopped or blocked, or ""
-    unasked      the error of asking, if the event was stopped because a person has to confirm it,
-                 and no person could be asked or none answered; otherwise None
+    unasked      why no person has confirmed the event: no person could be asked, or none answered.
+                 None unless the event was stopped for that reason
     decision     the last decision of an extension; but after "block", later decisions are ignored
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
@@ -197,7 +198,9 @@ class Hooks:
                 aborted_by=missing.extension, reason=missing.error.message, failure=missing
             )
         final_dialects: set[str] = set()  # dialects whose chain of extensions has ended
-        judges: list[Hooked] = []  # those that were called and changed nothing
+        # The extensions that have not changed the event. Those whose filter did not accept it are
+        # among them: the filter may accept the changed event.
+        unchanging: list[Hooked] = []
         changed_by, to_ask_again = "", list[Hooked]()  # the last change, and the earlier hooks
         for number, extension in enumerate(self.index.extensions_with(name)):
             if extension.dialect.name in final_dialects:
@@ -217,37 +220,50 @@ class Hooks:
                     return outcome
                 continue
             if answer is None:
-                judges.append(extension)
+                unchanging.append(extension)
                 continue
             answer = _without_fields(answer, fixed_fields)
-            stop_reason = answer.reason if answer.abort else None
-            if stop_reason is not None and not is_after:
+            if answer.abort and not is_after:
                 # The event will not happen, so the changes to it are dropped.
                 answer = answer._replace(override=EMPTY_MAPPING)
             if _changes_event(answer, outcome.event):
-                changed_by, to_ask_again = extension.id, judges.copy()
+                changed_by, to_ask_again = extension.id, unchanging.copy()
             else:
-                judges.append(extension)
-            self._report_replacement(extension, name, outcome.event, answer)
-            outcome = _add_answer(outcome, extension.id, answer)
-            if stop_reason is not None and is_after:
-                _log.warning("[%s] %s cannot stop an event that has happened", extension.id, name)
-                continue
-            if stop_reason is not None:
-                return outcome._replace(aborted_by=extension.id, reason=stop_reason)
-            if answer.confirm is not None and not is_after:
-                confirmation = Confirmation(extension.id, answer.confirm, name, outcome.event)
-                outcome = await self._ask_person(outcome, confirmation, confirm)
-                if outcome.aborted_by:
-                    return outcome
-            if answer.final:
+                unchanging.append(extension)
+            outcome = await self._apply_answer(extension, name, outcome, answer, confirm)
+            if outcome.aborted_by:
+                return outcome
+            if answer.final and not answer.abort:
                 final_dialects.add(extension.dialect.name)
         for extension in to_ask_again:
             if not outcome.stopped and may_block(extension.spec, name):
                 outcome = await self._ask_again(
                     extension, name, outcome, changed_by, timeout, fixed_fields, confirm
                 )
+        # The hook that begins a session injects its text once; each later run returns that text.
         return outcome._replace(injected=self.sessions.keep(name, event, outcome.injected))
+
+    async def _apply_answer(
+        self,
+        extension: Hooked,
+        name: str,
+        outcome: HookOutcome,
+        answer: HookAnswer,
+        confirm: Confirm | None,
+    ) -> HookOutcome:
+        """Add the answer of an extension to the outcome, and ask a person if the answer requires
+        that. Return the outcome; its `aborted_by` is set if the event must not happen."""
+        is_after = name.startswith("after_")
+        self._report_replacement(extension, name, outcome.event, answer)
+        outcome = _add_answer(outcome, extension.id, answer)
+        if answer.abort and is_after:
+            _log.warning("[%s] %s cannot stop an event that has happened", extension.id, name)
+        elif answer.abort:
+            return outcome._replace(aborted_by=extension.id, reason=answer.reason)
+        elif answer.confirm is not None and not is_after:
+            confirmation = Confirmation(extension.id, answer.confirm, name, outcome.event)
+            return await self._ask_person(outcome, confirmation, confirm)
+        return outcome
 
     async def _ask_again(
         self,
@@ -273,13 +289,14 @@ class Hooks:
         except ExthostError as error:
             return self._add_failure(outcome, extension, name, error, began)
         if answer.abort:
-            return outcome._replace(aborted_by=extension.id, reason=answer.reason or "")
+            return outcome._replace(aborted_by=extension.id, reason=answer.reason)
         if answer.confirm is not None:
             confirmation = Confirmation(extension.id, answer.confirm, name, outcome.event)
             outcome = await self._ask_person(outcome, confirmation, confirm)
             if outcome.aborted_by:
                 return outcome
         if answer.decision == "block":
+            # Imported here because few hosts need it.
             from exthost.dialects.calls import HookAnswer
 
             verdict = HookAnswer(decision="block", reason=answer.reason)
@@ -426,7 +443,7 @@ def _too_many_error(extension: Hooked, name: str) -> Refused:
 def _disagreement_error(extension: Hooked, name: str, changed_by: str) -> Refused:
     return Refused(
         "X0335",
-        f"{changed_by} changed what it had accepted ({name}), and it would change that now",
+        f"its hook {name} would change the event again, after {changed_by} has changed it",
         extension=extension.id,
         help=f"disable {extension.id} or {changed_by}: the two do not agree",
     )

@@ -179,7 +179,9 @@ class Host(AsyncOnly):
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
         """Answer additional requests of extensions: `handlers_for` returns the handlers for the
-        extension with this spec, by method. Processes that run already do not know of them."""
+        extension with this spec, by method. A later call replaces the handlers of an earlier one,
+        for the extensions that are added after it. The capabilities that the handlers stand for are
+        declared to processes that start later."""
         self._factory.add_handlers(handlers_for)
 
     def change_specs(self, change: Callable[[Spec], Spec]) -> None:

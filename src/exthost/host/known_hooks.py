@@ -1,4 +1,5 @@
-"""Remembers which hooks each extension had, so that a guard which is refused still refuses calls.
+"""Remembers which hooks each extension had, so that a guard (an extension that judges tool calls)
+which is refused still refuses calls.
 
 An extension whose manifest has an error, or that is refused before its handshake, cannot say which
 calls its hooks would judge. Its last known form says so: the hooks of the last manifest that was

@@ -1,9 +1,10 @@
-"""Remembers what each extension of a config offered last, so that it is listed before it runs.
+"""Remembers the last offer of each extension of a config, so that it is listed before it runs.
 
-An offer is kept in the state folder, in one file for each extension of a config, under a key of
-what would run: the command, the contents of the files that it names, the version, the names of the
-variables, the permissions and the record in the lock. If one of these has changed, the offer is not
-used. The next handshake replaces it.
+An offer is what an extension announces in its handshake, such as its tools. It is kept in the state
+folder, in one file for each extension of a config, under a key of what would run: the command, the
+contents of the files that it names, the version, the names of the variables, the permissions and
+the record in the lock. If one of these has changed, the offer is not used. The next handshake
+replaces it.
 
 Only the host writes these files. Output of an extension is data in them: it is checked when it
 is read, and nothing of it is executed or used as a path. A file that is damaged, or that another

@@ -10,12 +10,13 @@ A tool can be named in three ways:
 If two extensions have a tool with the same registered name, the first extension in the order of the
 host gets the name, and a warning about the second extension is logged.
 
-A name means the same tool whatever state its extension is in. While an extension does not serve
-(it is stopped or has failed), its tools are not listed, but the names in its last offer stay its
-own: a look-up by such a name fails, and no other extension gets the name until the first one is
-unloaded. Two more rules apply to extensions that have offered nothing yet: a text that begins like
-the registered names of a loaded extension (`ext_weather_`) is never looked up as a tool's own name,
-and in `extension:tool` the id of a loaded extension comes before any name that another one reports.
+A name means the same tool whatever state its extension is in. While an extension does not serve (it
+is stopped or has failed), its tools are not listed, but the names in its last offer (the tools that
+it announced) stay reserved for it: a look-up by such a name fails, and no other extension gets the
+name until the first one is unloaded. Two more rules apply to extensions that have offered nothing
+yet: a text that begins like the registered names of a loaded extension (`ext_weather_`) is never
+looked up as a tool's own name, and in `extension:tool` the id of a loaded extension comes before
+any name that another one reports.
 
 A tool in quarantine, which differs from the lock of the config, is not listed either. Its name
 stays its own, and a look-up by the name raises the error that says what differs.

@@ -7,11 +7,11 @@ names. This module knows no framework.
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from exthost.dialects.meanings import OnProgress, Progress
-from exthost.errors import ExthostError, UsageError
+from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.host.control.attached_host import AttachedHost
 from exthost.host.host import Host
 from exthost.host.model_api.media import KINDS, Media, result_parts
@@ -149,8 +149,12 @@ class HostTools:
         return isinstance(self._host, BlockingHost)
 
     def listed(self) -> list[HostTool]:
-        """Return the tools that can be called now."""
+        """Return the tools that can be called now. Raises UsageError if the host is not open: an
+        agent would get no tools, without a reason."""
         tools = self._host.tools.values()
+        if not tools:
+            with suppress(NotFound):  # the host is open, and has no extension of this name
+                self._host["any"]
         return [
             HostTool(
                 tool.name,

@@ -1,7 +1,8 @@
-"""Builds the name under which the host registers a tool, and corrects misspelt names.
+"""Rules for names: the name under which the host registers a tool, the suggestion for a misspelt
+name, the match of two capabilities, and the name of an environment variable.
 
-These are pure functions that do not see the registry. If two tools get the same name, the registry
-keeps the first one and warns. No function raises: `registered_name` accepts any two strings.
+These are pure functions that do not see the registry of tools. If two tools get the same name, the
+registry keeps the first one and warns. No function raises: they accept any strings.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Final
 MAX_NAME_BYTES: Final = 64
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 6
-# The bytes of a shortened name that are neither id nor tool: "ext_", two "_" and the hash digits.
-_FRAME_BYTES: Final = 12
-# The longest id that leaves room for the hash: 64 - len("ext_") - len("_") - 6.
-_MAX_ID_BYTES: Final = 53
+# The bytes of a shortened name that are neither id nor tool: `ext_{id}_{tool}_{hash}`.
+_FRAME_BYTES: Final = len("ext_" + "_" + "_") + _HASH_DIGITS
+# The longest id that leaves room for the hash, in a name without the tool: `ext_{id}_{hash}`.
+_MAX_ID_BYTES: Final = MAX_NAME_BYTES - len("ext_" + "_") - _HASH_DIGITS
 # A name is a misspelling if at most one in this many of its characters is wrong.
 _CHARACTERS_PER_MISTAKE: Final = 3
-# A text must have this many characters to match the beginning of a name, and more for its end.
+# A text matches the beginning of a name if it has at least this many characters, and the end of a
+# name if it has more than that: many names have the same short end, such as `_get`.
 _MIN_PART: Final = 3
 # Only this many characters are compared, because the time is quadratic. Names that a person types
 # are shorter.
@@ -85,6 +87,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     the end of the candidate. A name with more mistakes than that gives None.
     """
     typed = _normalize(name)
+    # Ranks of candidates, the lower the better: the number of mistakes, the difference in length.
     best: tuple[int, int, str] | None = None
     for candidate in candidates:
         if candidate == name:
@@ -92,6 +95,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         target = _normalize(candidate)
         limit = max(1, len(typed) // _CHARACTERS_PER_MISTAKE)
         mistakes = _count_mistakes(typed, target, limit)
+        # The second condition is for names of one character, of which each other one is a mistake.
         if mistakes <= limit and mistakes < len(typed):
             rank = (mistakes, abs(len(target) - len(typed)), candidate)
         elif len(typed) >= _MIN_PART and target.startswith(typed):
@@ -105,6 +109,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _normalize(name: str) -> str:
+    """Return the part of a name that is compared. Case, `-` for `_`, and leading underscores are
+    not mistakes."""
     return name[:_MAX_COMPARED].casefold().replace("-", "_").lstrip("_")
 
 

@@ -25,7 +25,7 @@ _LEAST_ENTRIES = 64
 _sweep_at = _LEAST_ENTRIES
 
 
-def disown_in_copies(owned: Disownable) -> None:
+def disown_after_fork(owned: Disownable) -> None:
     """Call `owned.disown()` in each process that is forked from this one."""
     global _sweep_at
     if len(_known) >= _sweep_at:

@@ -1,5 +1,6 @@
 """Finds the command that compiles a program, from the files of its project. Runs nothing."""
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,11 +11,24 @@ class BuildCommand(NamedTuple):
     argv: tuple[str, ...]
     folder: Path
 
+    @property
+    def text(self) -> str:
+        """The command as a person types it."""
+        return self.argv[2] if self.argv[:2] == ("sh", "-c") else shlex.join(self.argv)
+
+
+# It installs the compiler first; if that is installed already, npm notices it within a second.
+_NPM_BUILD = ("sh", "-c", "npm install --silent && npm run --silent build")
+
 
 def find_build_command(program: Path) -> BuildCommand | None:
     """Return the command that compiles this program, which may not exist yet: one of Go beside its
-    go.mod, or one of Rust in the folder `target` of its project. None if it is neither."""
+    go.mod, one of Rust in the folder `target` of its project, or one of JavaScript beside its
+    source in TypeScript and its package.json. None if it is none of these."""
     folder = program.parent
+    if program.suffix == ".js":
+        is_compiled = program.with_suffix(".ts").is_file() and (folder / "package.json").is_file()
+        return BuildCommand(_NPM_BUILD, folder) if is_compiled else None
     if (folder / "go.mod").is_file():
         return BuildCommand(("go", "build", "-o", program.name, "."), folder)
     if folder.name in ("release", "debug") and folder.parent.name == "target":

@@ -30,7 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from exthost.model.launch_plan import NO_CEILING
-from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.after_fork import disown_after_fork, replace_by_null
 from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitWatch
 from exthost.process.init_channel import InitChannel
@@ -186,7 +186,7 @@ class Child:
             raise spawn_error(error, plan, extension) from None
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
-        disown_in_copies(self)
+        disown_after_fork(self)
         self.spawn_seconds = time.perf_counter() - spawn_began
 
     node = ""

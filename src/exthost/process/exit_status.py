@@ -29,7 +29,7 @@ class ExitStatus(NamedTuple):
         if self.not_started:
             return f"never ran: {self.not_started}"
         if self.lost:
-            return self.lost
+            return f"lost: {self.lost}"
         return f"{self._describe()}: {self.limit}" if self.limit else self._describe()
 
     def _describe(self) -> str:

@@ -98,7 +98,7 @@ def spawn_error(
             return failed(
                 "X0401",
                 f"there is no program {plan.argv[0]!r}: it is not built yet",
-                f"build it: cd {shlex.quote(str(build.folder))} && {shlex.join(build.argv)}",
+                f"build it: cd {shlex.quote(str(build.folder))} && {build.text}",
             )
         return failed("X0401", f"there is no program {plan.argv[0]!r}", _find_help(plan.argv[0]))
     if number in (errno.ENOEXEC, errno.EACCES) and _starts_with(program, WASM_MAGIC):

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from exthost.process.state_root import state_root
 
@@ -25,6 +25,11 @@ def state_folder(environ: Mapping[str, str], extension: str) -> str:
 @lru_cache(maxsize=8)
 def _extensions(root: str) -> str:
     return str(PurePosixPath(root, "extensions"))
+
+
+def bytecode_root(environ: Mapping[str, str], extension: str) -> Path:
+    """Return the folder with all compiled modules of a locked extension."""
+    return Path(state_root(environ), "bytecode", _file_name(extension)).absolute()
 
 
 def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:

@@ -1,7 +1,8 @@
 """Computes the folder that contains all files of the host.
 
-The relay of `exthost gateway` (`faces/relay`) imports this module, and must start as fast as
-possible. So it imports nothing but `sys`, unless HOME is not set.
+The relay of `exthost gateway` (`faces/relay`), a small process between an MCP client and a host,
+imports this module and must start as fast as possible. So this module imports nothing but `sys`,
+unless HOME is not set.
 """
 
 import sys

@@ -1,11 +1,12 @@
 """Keeps the last lines of a process's stderr, in bounded memory.
 
-These lines (the tail) are part of errors about the process. A burst is output without a pause; a
-pause before or after an indented line does not count, because a panic of Rust prints its message,
-looks up the names of functions, which may take seconds, and then prints the stack. If the last
-burst has more lines than the tail, its first lines are kept as well: a panic prints its message
-first, and the stacks of all threads after it. Each complete line is also passed to a callback as it
-arrives; a very long line is passed on in pieces.
+These lines (the tail) are part of errors about the process. Each complete line is also passed to a
+callback when it arrives; a very long line is passed on in pieces.
+
+A burst is output without a pause. If the last burst has more lines than the tail, its first lines
+are kept as well, because a panic prints its message first, and the stacks of all threads after it.
+A pause before or after an indented line does not end a burst: a panic of Rust prints its message,
+looks up the names of functions, which may take seconds, and then prints the stack, indented.
 
 A secret in the output can be cut in two where a long line or the tail is cut, and where a line is
 not yet complete. Its parts are not recognised as a secret later, so `hide_in_cut` hides them here.
@@ -49,17 +50,16 @@ class StderrTail:
     """
 
     __slots__ = (
-        "_burst_at",
         "_burst_head",
-        "_burst_lines",
+        "_burst_newlines",
         "_cached_lines",
         "_hide_in_cut",
         "_is_continued",
+        "_last_data_at",
         "_line",
         "_now",
         "_on_line",
         "_tail",
-        "total",
     )
 
     def __init__(
@@ -70,20 +70,18 @@ class StderrTail:
     ) -> None:
         self._now = now
         self._hide_in_cut = hide_in_cut
-        self._burst_at = 0.0  # when the last bytes arrived, by `now`
+        self._last_data_at = 0.0  # when the last bytes arrived, by `now`
         self._burst_head = b""
-        self._burst_lines = 0
+        self._burst_newlines = 0
         self._tail = b""
         self._line = b""
         self._is_continued = False  # whether `_line` is the rest of a line, after its first pieces
         self._on_line = on_line
         self._cached_lines: tuple[str, ...] | None = ()
-        self.total = 0
 
     def feed(self, data: bytes, room: int | None = None) -> int:
-        """Add bytes as they were read. At most `room` lines are passed to `on_line`, None for all;
-        return how many lines were not."""
-        self.total += len(data)
+        """Add the bytes of one read. Pass at most `room` of their lines to `on_line`; all of them
+        if `room` is None. Return the number of lines that were not passed on."""
         self._cached_lines = None
         newlines = data.count(b"\n")  # only once, since it takes the longest in short lines
         self._add_to_burst(data, newlines)
@@ -96,10 +94,10 @@ class StderrTail:
         return self._pass_on(data, newlines, self._on_line, room)
 
     def _add_to_burst(self, data: bytes, newlines: int) -> None:
-        previous_at, self._burst_at = self._burst_at, self._now()
-        if self._burst_at - previous_at > _PAUSE_SECONDS and not self._continues(data):
-            self._burst_head, self._burst_lines = b"", 0
-        self._burst_lines += newlines
+        previous_at, self._last_data_at = self._last_data_at, self._now()
+        if self._last_data_at - previous_at > _PAUSE_SECONDS and not self._continues(data):
+            self._burst_head, self._burst_newlines = b"", 0
+        self._burst_newlines += newlines
         if len(self._burst_head) < HEAD_BYTES:
             self._burst_head += data[: HEAD_BYTES - len(self._burst_head)]
 
@@ -113,8 +111,10 @@ class StderrTail:
     def _pass_on(
         self, data: bytes, newlines: int, on_line: Callable[[str], None], room: int | None
     ) -> int:
+        # `_line`, the rest of an earlier read, has no newline. So each newline of the data ends one
+        # line, and with a `room` that is too small, the last lines stay together in `rest`.
         *whole, rest = (self._line + data).split(b"\n", -1 if room is None else room)
-        left_out = newlines - len(whole)  # the rest of an earlier read has no newline
+        left_out = newlines - len(whole)
         if left_out:
             rest = rest[rest.rfind(b"\n") + 1 :]
         for line in whole:
@@ -141,25 +141,29 @@ class StderrTail:
     def end(self) -> None:
         """Pass on the output after the last newline, at the end of stderr."""
         if self._line and self._on_line is not None:
-            on_line, self._on_line = self._on_line, None
+            on_line, self._on_line = self._on_line, None  # a second call passes on nothing
             on_line(self._hide_in_cut(_text(self._line)))
 
     def lines(self, since: float = 0.0) -> tuple[str, ...]:
         """Return the last lines, oldest first. If all of them arrived before the time `since` (by
         `now`), the line OLDER precedes them."""
         lines = self._last_lines()
-        return (OLDER, *lines) if lines and self._burst_at < since else lines
+        return (OLDER, *lines) if lines and self._last_data_at < since else lines
 
     def _last_lines(self) -> tuple[str, ...]:
         """Return the last lines. The result is cached: when a process exits, each of its calls
         fails with the same lines."""
         if self._cached_lines is None:
             lines = self._split_in_lines(self._tail)[-SHOWN_LINES:]
-            if self._burst_lines > SHOWN_LINES:
+            is_last_unfinished = bool(self._tail) and not self._tail.endswith(b"\n")
+            burst_lines = self._burst_newlines + is_last_unfinished
+            if burst_lines > len(lines):
                 head = self._split_in_lines(self._burst_head.lstrip(b"\r\n"))[:HEAD_LINES]
-                lines = lines[len(head) + 1 - SHOWN_LINES :]
-                left_out = self._burst_lines - len(head) - len(lines)
-                lines = [*head, f"({left_out} lines are left out here)", *lines]
+                last_lines = lines[-(SHOWN_LINES - len(head) - 1) :]  # 1 for the note
+                head = head[: burst_lines - len(last_lines)]  # without lines of `last_lines`
+                left_out = burst_lines - len(head) - len(last_lines)
+                note = [f"({left_out} lines are left out here)"] if left_out else []
+                lines = [*head, *note, *last_lines]
             self._cached_lines = tuple(lines)
         return self._cached_lines
 

@@ -5,13 +5,22 @@ process. It is the only place where a reply meets its request. Its drivers read 
 and perform the effects: the session (`session.py`), `exthost check`, replays and test vectors. A
 driver with several threads holds its own lock around each method, except `receive_result`.
 
+    open, move      change the phase: handshake, open, draining, ended
     send            numbers the request of a call, keeps the call and returns the frame
     begin           starts a call that is more than a single request
-    encode          returns the frame of any message
+    subscribe       sends a request that stays open
+    resume, continue_without_reply   continue a call of several requests
+    request, encode return the frame of a request, or of any message
+    expect          in some dialects: which request the next frame is
     receive         decodes the output of the other end and returns the effects
     receive_result  takes a frame that is the result of one call, and nothing else
+    leave           closes a stream
     abandon         gives up a call
     end             closes the conversation; returns the calls in flight
+
+Two more serve the reader of the child's output, which slows down a child that writes much that no
+call waits for: `take_unawaited_units` (the cost of such messages) and `may_serve_call`. The rest
+are queries and `observe`.
 
 A conversation has one of two roles. With the role HOST, the other end is the child. With the role
 GUEST, this end is the child: its calls are requests to the host, and a `ServeRequest` is a request
@@ -67,8 +76,9 @@ _log = logging.getLogger("exthost.session")
 NOT_TAKEN: Any = object()
 """What `Conversation.receive_result` returns for a frame that it does not take."""
 
-# The exceptions of a dialect that reads a reply, on purpose or by mistake. The exception of a
-# signal handler, such as a time limit, may come at the same place, and belongs to the caller.
+# The exceptions that the code of a dialect raises for a reply that it cannot read, on purpose or
+# because of a bug. `receive_result` catches only these, because it runs in the caller's thread:
+# another exception there is that of a signal handler, such as a time limit, and is the caller's.
 _READING_ERRORS = (
     ExthostError,
     ArithmeticError,
@@ -125,6 +135,8 @@ class Conversation:
         self._meanings = dialect.notifications if role is Role.HOST else {}
         self._stream_kinds = dialect.streams if role is Role.HOST else {}
         self.decode = self._codec.decode
+        # Decodes a whole read, faster than `decode` does frame by frame: returns `(id, result)` for
+        # each frame, or None if a frame is not a plain reply. Not every codec has it.
         self.decode_replies: Callable[[list[Any]], list[Any] | None] | None
         self.decode_replies = getattr(self._codec, "decode_replies", None)
         self._is_positional = dialect.traits.positional
@@ -135,7 +147,7 @@ class Conversation:
         self.pending = self.requests.pending
         self._operations = Operations(dialect, self.requests)
         self._streams: StreamTable | None = None
-        # The cost of the messages that served no call; the session takes it after each read.
+        # The cost of the messages that served no call, see `take_unawaited_units`.
         self.unawaited_units = 0
 
     def __repr__(self) -> str:
@@ -161,8 +173,8 @@ class Conversation:
         self._observer = self.requests.observer = observer
 
     def expect(self, method: str) -> None:
-        """Decode the next frame as a request of this method, if the dialect needs that: its frames
-        must not name their methods."""
+        """Decode the next frame as a request of this method. Does nothing unless the frames of the
+        dialect do not name their methods."""
         if isinstance(self._codec, Positional):
             self._codec.expect(method)
 
@@ -224,18 +236,25 @@ class Conversation:
         return self.receive(self.framing.feed(data))
 
     def receive(self, items: list[Item]) -> list[Effect]:
-        """Take the frames of one read; return the effects, in order."""
+        """Take the frames of one read; return the effects, in order.
+
+        A plain tuple is a decoded reply without an error: `(id, result)`. Codecs return it in place
+        of a `Reply`, because most messages are such replies. Every other message is an object of a
+        class of its own. The loop handles plain replies to simple calls itself: every call runs
+        through it, and a function for each reply would take longer.
+        """
         self._read_up_to = self.requests.next_id
         effects: list[Effect] = []
-        # The current run of replies. It is added to the effects with its first reply, and replaced
-        # by a new list whenever another effect comes in between.
+        # The current run of completed calls. It is added to the effects with its first call. Where
+        # another effect may follow, `completed = []` begins a new run, which keeps the order.
         completed: Completions = []
         pop, decode, observer = self.pending.pop, self.decode, self._observer
         messages: list[Any] = items
-        # A frame that is larger than a read is the first of its read. Its size is part of its cost.
         if (
             len(items) > 1
             and self.decode_replies is not None
+            # Only the first frame can be larger than a read. It is decoded alone, because its size
+            # is part of its cost, and a decoded reply has no size (see `_size`).
             and len(items[0]) <= READ_BYTES
             and observer is None  # an observer sees each frame
         ):
@@ -271,8 +290,7 @@ class Conversation:
                         continue
                     if type(result) is Switch:
                         completed = []
-                        call.reply_handler = result.handler
-                        self._operations.run(call, None, effects)
+                        self._operations.switch(call, result, effects)
                         continue
                 if not completed:
                     effects.append(completed)
@@ -309,7 +327,8 @@ class Conversation:
         return value if self.pending.pop(call.id, None) is call else NOT_TAKEN
 
     def take_unawaited_units(self) -> int:
-        """Return the cost of the messages that served no call, since the previous call."""
+        """Return the cost of the messages that served no call, since this method was last called.
+        The session takes it after each read, for the flood budget of its process."""
         units, self.unawaited_units = self.unawaited_units, 0
         return units
 
@@ -361,7 +380,7 @@ class Conversation:
         if isinstance(handler, GeneratorHandler):
             self._operations.run(call, reply, effects)
         elif handler.stream is not None:
-            self._stream_table.reply_handler(call, handler.stream, reply, effects)
+            self._stream_table.handle_reply(call, handler.stream, reply, effects)
         else:
             try:
                 if isinstance(reply, Failure):
@@ -372,8 +391,7 @@ class Conversation:
                 effects.append(self._operations.make_failed_effect(call, error))
             else:
                 if type(value) is Switch:
-                    call.reply_handler = value.handler
-                    self._operations.run(call, None, effects)
+                    self._operations.switch(call, value, effects)
                 else:
                     effects.append([(call, value)])
 
@@ -451,7 +469,8 @@ class Conversation:
             self._operations.on_notification(notification, effects)
 
     def may_serve_call(self, head: bytes) -> bool:
-        """Return whether an incomplete message that begins with these bytes may serve a call."""
+        """Return whether an incomplete message that begins with these bytes may serve a call. The
+        reader asks this about a large message, and reads slowly what serves no call."""
         if self.phase is Phase.HANDSHAKE or self._operations.waits or self.streams():
             return True
         if not self.pending:

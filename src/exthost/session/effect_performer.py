@@ -1,9 +1,9 @@
 """Performs the effects that a conversation returns.
 
 A `Conversation` (the rules of one dialect's messages) does no I/O. It returns effects: values such
-as "write this frame", "fail this call", "end the session". This module performs them. The session
-itself handles the most frequent effect, completed calls. The owner is the call queue, which counts
-and delivers the outcomes of calls.
+as "write this frame", "fail this call", "end the session". This module performs them, except for
+the most frequent effect, completed calls, which the session itself performs. The owner of the calls
+is the call queue: it counts their outcomes and delivers them to the callers.
 
 The objects that handle streams, requests of the child to the host, notifications and subscriptions
 are created lazily, because most sessions need few of them and a host may have hundreds of sessions.
@@ -39,6 +39,14 @@ class SessionPort(Protocol):
     handlers        the functions that answer requests of the child, by method
     on_stale_offer  called when the tools have changed and must be requested again, or None
     internal        sends the host's own requests
+    write           writes a frame to the child
+    send            sends a message whose reply is not needed, such as the answer to a request
+    leave_stream    closes a stream, and tells the child this reason if the dialect can
+    pause_for       stops reading the output of the child until the consumer of this stream has
+                    read some of its events
+    drive           calls a method of the conversation under the session's lock, and performs the
+                    effects that it returns
+    end             ends the session; `retired` means that the process is to be replaced
     """
 
     limits: Limits
@@ -146,7 +154,7 @@ class EffectPerformer:
         self._owner.acknowledged(call)
 
     def _perform_serve_request(self, effect: effects.ServeRequest) -> None:
-        self._requests_of_child.serve(effect.request)
+        self._inbound_requests.serve(effect.request)
 
     def _perform_run_handler(self, effect: effects.RunHandler) -> None:
         call, request = effect
@@ -154,10 +162,10 @@ class EffectPerformer:
         def on_answer(answer: Reply | Failure) -> None:
             self._session.drive(self._conversation.resume, call, request.id, answer)
 
-        self._requests_of_child.ask(request, on_answer)
+        self._inbound_requests.ask(request, on_answer)
 
     @property
-    def _requests_of_child(self) -> InboundRequests:
+    def _inbound_requests(self) -> InboundRequests:
         if self._inbound is None:
             self._inbound = InboundRequests(
                 self._session.handlers,
@@ -183,7 +191,9 @@ class EffectPerformer:
     def _extend_deadline(self, call: Call) -> None:
         """Give a call that reports progress more time, unless its caller has set a timeout."""
         factor = self._dialect.traits.progress_multiplier
-        if factor > 1 and call.timeout == self._session.limits.call:
+        # A call without a timeout has the very object of the limits. A timeout of its caller is
+        # another object, also if the numbers are equal.
+        if factor > 1 and call.timeout is self._session.limits.call:
             call.extend_deadline(self._owner.now(), factor * call.timeout)
 
     def _report_stale_offer(self) -> None:
@@ -198,12 +208,13 @@ class EffectPerformer:
         self._subscriptions.add(*effect)
 
     def _subscribe(self, subscription: Subscribe) -> None:
+        # A session that drains waits for its open requests. It must not send new ones.
         if self._conversation.phase is not Phase.DRAINING:
             self._session.drive(self._conversation.subscribe, subscription)
 
     def _perform_subscription_ended(self, effect: effects.SubscriptionEnded) -> None:
         if self._subscriptions is not None and self._conversation.phase is not Phase.DRAINING:
-            self._subscriptions.reply_handler(*effect)
+            self._subscriptions.handle_reply(*effect)
 
     def _perform_stray(self, effect: effects.Stray) -> None:
         self._diagnostics.stray(*effect)

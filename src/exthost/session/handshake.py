@@ -273,7 +273,9 @@ def _handshake_error(
             message += f": {diagnosis.message}"
             help = diagnosis.help
         elif (steps := session.diagnostics.handshake) and steps.answered and steps.awaited:
-            message += f": it answered {steps.answered}, but not {steps.awaited}"
+            is_repeated = steps.answered == steps.awaited  # such as for the next page of a list
+            missing = f"the next {steps.awaited}" if is_repeated else steps.awaited
+            message += f": it answered {steps.answered}, but not {missing}"
             help = (
                 f"check its code for {steps.awaited}: see its stderr; if it is only "
                 "slow, raise limits.handshake or --timeout"

@@ -37,7 +37,7 @@ from exthost.session.effects import (
     Subscribed,
     WriteFrame,
 )
-from exthost.session.replies import Continue, GeneratorHandler
+from exthost.session.replies import Continue, GeneratorHandler, Switch
 from exthost.session.requests import RequestTable
 
 _log = logging.getLogger("exthost.session")
@@ -57,6 +57,11 @@ class Operations:
         self._requests = requests
         self.offer: Offer = NO_OFFER  # what the extension announced in the handshake
         self.waits = _NO_WAITS  # the calls that wait for a notification, by id
+
+    def switch(self, call: Call, switch: Switch, effects: list[Effect]) -> None:
+        """Continue a call that turned out to need more than its first request."""
+        call.reply_handler = switch.handler
+        self.run(call, None, effects)
 
     def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
         """Send a value into the generator of a call, and take the steps that it yields, until it

@@ -116,7 +116,7 @@ class StreamTable:
             else:
                 stream.early_last_event = (decoded.event,)
 
-    def reply_handler(
+    def handle_reply(
         self, call: Call, stream: StreamQueue, reply: Reply | Failure, effects: list[Effect]
     ) -> None:
         """Handle the reply to the request that opened a stream."""

@@ -57,7 +57,7 @@ class Subscriptions:
         """Remember a subscription that was sent under this id."""
         self._open[id] = _OpenSubscription(subscription, self._next_attempt, self._loop.time())
 
-    def reply_handler(self, id: Any, failure: Failure | None) -> None:
+    def handle_reply(self, id: Any, failure: Failure | None) -> None:
         """Handle the reply to a subscription: send it again, or warn."""
         entry = self._open.pop(id, None)
         if entry is None:

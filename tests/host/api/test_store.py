@@ -243,7 +243,7 @@ def test_every_strategy_to_find_tags_has_the_same_result(
 ) -> None:
     connection = sqlite3.connect(":memory:")
     for n, tags_of_memory in enumerate(tags):
-        memory.append(connection, "a", Remember(str(n), tuple(tags_of_memory)), n)
+        memory.insert_record(connection, "a", Remember(str(n), tuple(tags_of_memory)), n)
     expected = [
         str(n)
         for n, tags_of_memory in reversed(list(enumerate(tags)))
@@ -253,7 +253,7 @@ def test_every_strategy_to_find_tags_has_the_same_result(
     try:
         for limits in ((10_000, 100), (few_matches, 100), (few_matches, 0), (0, 0)):
             memory._FEW_MATCHES, memory._FEW_TAGS = limits
-            memories = memory.query(connection, "a", Recall(tag_prefix=prefix, limit=limit))
+            memories = memory.find_records(connection, "a", Recall(tag_prefix=prefix, limit=limit))
             assert [item.content for item in memories] == expected, limits
     finally:
         memory._FEW_MATCHES, memory._FEW_TAGS = before
@@ -276,9 +276,9 @@ def test_content_is_found_within_and_outside_of_blocks(
     memory._BLOCK_RECORDS, memory._FEW_MATCHES = 7, 3
     try:
         for time, content in enumerate(contents):
-            memory.append(connection, "a", Remember(content, ("t",)), time)
+            memory.insert_record(connection, "a", Remember(content, ("t",)), time)
         criteria = Recall(text, "t" if has_tag else None, since, until)
-        times_found = [item.timestamp_ms for item in memory.query(connection, "a", criteria)]
+        times_found = [item.timestamp_ms for item in memory.find_records(connection, "a", criteria)]
     finally:
         memory._BLOCK_RECORDS, memory._FEW_MATCHES = before
         connection.close()

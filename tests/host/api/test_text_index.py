@@ -37,12 +37,12 @@ def content_of(n: int) -> str:
 
 def add_records(connection: sqlite3.Connection, numbers: range) -> None:
     for n in numbers:
-        memory.append(connection, "a", Remember(content_of(n), ()), n)
+        memory.insert_record(connection, "a", Remember(content_of(n), ()), n)
 
 
 def search(connection: sqlite3.Connection, text: str) -> list[int]:
     criteria = Recall(content_contains=text, limit=1000)
-    return [item.timestamp_ms for item in memory.query(connection, "a", criteria)]
+    return [item.timestamp_ms for item in memory.find_records(connection, "a", criteria)]
 
 
 def expected_times(text: str, records: int) -> list[int]:
@@ -84,7 +84,7 @@ def test_only_blocks_that_may_contain_the_text_are_read(connection: sqlite3.Conn
 def test_texts_of_any_length_are_found(connection: sqlite3.Connection) -> None:
     long_text = " ".join(str(n) for n in range(2000))
     for n in range(2 * BLOCK):
-        memory.append(connection, "a", Remember(long_text if n == 3 else "short", ()), n)
+        memory.insert_record(connection, "a", Remember(long_text if n == 3 else "short", ()), n)
     assert search(connection, long_text) == [3]
     assert search(connection, long_text + "!") == []
 

@@ -24,14 +24,14 @@ async def test_a_program_starts_the_host_which_ends_after_it(tmp_path: Path) -> 
         pid = host.pid
         assert (await host.call_tool("ext_child_echo", {"a": 1})).text == '{"a": 1}'
         async with exthost.attach(config, start=True) as other:
-            assert other.pid == pid
+            assert other.pid == pid, "the host that runs is used"
         with joined(config) as client:
             assert client.text("ext_child_echo", a=2) == '{"a": 2}'
             assert status(config)["host"]["pid"] == pid and len(server_pids(config)) == 1
     wait_until_gone(pid)
 
 
-def test_the_blocking_form_does_the_same(tmp_path: Path) -> None:
+def test_sync_attach_starts_a_host_which_ends_after_it(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with exthost.sync_attach(config, start=True) as host:
         pid = host.pid
@@ -47,17 +47,23 @@ async def test_a_host_that_cannot_be_started_is_reported_with_the_reason(tmp_pat
     with pytest.raises(NotFound, match="none could be started") as raised:
         async with exthost.attach(config, start=True):
             pass
+    # The codes of mistakes in a config begin with X01.
     assert any("X01" in line for line in raised.value.evidence.stderr)
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs"),
+    ("blocking_class", "async_class"),
     [(SyncAttachedHost, AttachedHost), (SyncAttachedExtension, AttachedExtension)],
 )
-def test_the_blocking_form_has_the_methods_and_parameters(ours: type, theirs: type) -> None:
+def test_the_blocking_classes_have_the_same_methods_and_parameters(
+    blocking_class: type, async_class: type
+) -> None:
+    # Methods that only the modules of exthost call.
     internal = {"ask", "row", "run_verb", "result_reader", "call_own_tool"}
-    for name in set(dir(theirs)) - internal:
-        if name.startswith("_") or not inspect.isfunction(inspect.getattr_static(theirs, name)):
+    for name in set(dir(async_class)) - internal:
+        is_method = inspect.isfunction(inspect.getattr_static(async_class, name))
+        if name.startswith("_") or not is_method:
             continue
-        parameters = inspect.signature(getattr(theirs, name)).parameters
-        assert list(inspect.signature(getattr(ours, name)).parameters) == list(parameters), name
+        parameters = inspect.signature(getattr(async_class, name)).parameters
+        blocking_parameters = inspect.signature(getattr(blocking_class, name)).parameters
+        assert list(blocking_parameters) == list(parameters), name

@@ -1,4 +1,8 @@
-"""The thread of the blocking API ends with the last object that uses it, even without `close`."""
+"""The thread that runs the event loop of the blocking API.
+
+It ends with the last object that uses it, even without `close`. It cannot run in a program that
+replaces threads by greenlets, and a call that it was running when it was closed fails.
+"""
 
 import asyncio
 import gc
@@ -78,6 +82,8 @@ def test_a_host_that_is_open_at_the_end_of_the_program_leaves_no_process() -> No
 def test_a_host_in_a_program_with_greenlets_instead_of_threads_is_an_error(
     monkeypatch: pytest.MonkeyPatch, attribute: str, module: str
 ) -> None:
+    # gevent and eventlet replace functions of the standard library by their own, which the host
+    # recognises by the name of the module.
     monkeypatch.setattr(attribute, type("Replacement", (), {"__module__": module}))
     with pytest.raises(errors.UsageError) as caught:
         exthost.SyncHost.from_config(config(entry("a"))).__enter__()
@@ -90,6 +96,7 @@ def test_a_host_in_a_program_with_greenlets_instead_of_threads_is_an_error(
 def test_a_call_in_progress_when_the_thread_is_closed_is_an_error(
     can_be_cancelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # How long `close` waits for calls that do not end when they are cancelled.
     monkeypatch.setattr("exthost.host.sync.loop_thread.LOOP_SECONDS", 0.2)
     loop_thread = LoopThread()
     started = threading.Event()

@@ -1,9 +1,10 @@
 """Encodes and decodes the messages of mcp: JSON-RPC 2.0, with `_meta` in the params of requests.
 
-In the stateless era of the protocol, every request has an envelope in `_meta` (revision,
-capabilities and name of the client). The codec takes the envelope from the `server/discover` that
-it encodes and adds it to every later request, also to one that a program sends with `ext.call`. An
-`initialize` shows that the server is of the older era, so it removes the envelope.
+In the stateless era of the protocol (since 2026-07-28, without a handshake), every request has an
+envelope in `_meta` (revision, capabilities and name of the client). The codec takes the envelope
+from the `server/discover` that it encodes and adds it to every later request, also to one that a
+program sends with `ext.call`. An `initialize` shows that the server is of the older era, so it
+removes the envelope.
 
 Params that are None are left out, because many servers refuse null. Some servers return a numeric
 id as text, or write 2 as 2.0; it is read as the number. A line may have several messages (a

@@ -2,7 +2,8 @@
 
 The host reads what it can. Official clients validate each result and refuse one that is not as the
 protocol says, so its author must hear of it. Only what the protocol requires is checked. The
-handshake era restricts schemas and data of results to objects; the stateless era does not.
+handshake era (revisions before 2026-07-28) restricts schemas and data of results to objects; the
+stateless era does not.
 """
 
 import base64

@@ -1,4 +1,5 @@
-"""Blocking forms of synaps' facets."""
+"""The blocking forms of synaps' facets (the attributes that only its extensions have, such as
+`ext.providers`), for programs without an event loop."""
 
 from exthost.dialects.blocking_methods import SyncFacet, forward, forward_stream
 from exthost.dialects.synaps.facets import About, Commands, Providers, SettingsEditor, Sidecar

@@ -3,10 +3,19 @@ hooks, providers and capabilities that the extension announces.
 
 synaps calls an extension a plugin; this module says extension, except where it quotes the protocol.
 
-First the protocol version is checked. Then the whole reply is parsed; a field of the wrong type
-rejects it. Then the tools, the providers, the permissions that both need, and the generic
-capabilities are checked, in this order. The first mistake raises HandshakeFailed. A provider whose
-`config_schema` requires a value that the config lacks is left out, with a warning.
+The checks, in this order; the first mistake raises HandshakeFailed:
+
+1. the protocol version
+2. the types of all fields of tools, providers and generic capabilities
+3. the rules for tools, then those for providers
+4. the permissions that tools and providers need
+5. the generic capabilities and their permissions
+6. the context providers, which this host does not use: their types and their permission
+7. `deferred`: a manifest may declare the tools and providers in advance, for hosts that start the
+   extension only at its first use. The reply must then announce the same.
+
+A provider whose `config_schema` requires a value that the config lacks is left out at the end, with
+a warning.
 """
 
 import re
@@ -88,11 +97,11 @@ def make_offer(
     # Without a manifest, the extension says itself which version it is written for.
     accepted = PROTOCOL_VERSIONS if manifest is None else (manifest.protocol_version,)
     if protocol not in accepted:
-        spoken = " or ".join(map(str, accepted))
+        versions = " or ".join(map(str, accepted))
+        speaker = "this host supports" if manifest is None else "its manifest declares"
         raise HandshakeFailed(
             "X0551",
-            f"it uses protocol {protocol}, and this host uses {spoken}"
-            + ("" if manifest is None else ", as its manifest says"),
+            f"it uses protocol {protocol}, but {speaker} {versions}",
             help="use a version of the plugin for the protocol named",
         )
     manifest = manifest or SynapsManifest()
@@ -101,19 +110,21 @@ def make_offer(
         announced = {}
     announced = _read(announced, dict[str, Any], "capabilities")
     tools = tuple(map(_make_tool, _read_list(announced, "tools", _AnnouncedTool)))
-    providers = tuple(map(_trim_ids, _read_list(announced, "providers", ProviderOffer)))
+    providers = tuple(map(_make_provider, _read_list(announced, "providers", ProviderOffer)))
     generic = _read_list(announced, "capabilities", Capability)
     _check_tools(tools)
     for provider in providers:
         _check_provider(provider)
     if tools and "tools.register" not in granted:
-        raise _permission_error("it registers tools, and", "tools.register")
+        raise _permission_error("it registers tools", "tools.register")
     if providers and "providers.register" not in granted:
-        raise _permission_error("it registers providers, and", "providers.register")
+        raise _permission_error("it registers providers", "providers.register")
     for capability in generic:
         _check_capability(capability, granted)
     warnings: list[str] = []
-    context_providers = _read_context_providers(announced, granted)
+    context_providers = _read_context_providers(announced)
+    if context_providers and "context_providers.register" not in granted:
+        raise _permission_error("it registers context providers", "context_providers.register")
     if manifest.deferred is not None:
         _check_deferred(manifest.deferred, tools, providers, context_providers)
     if context_providers:
@@ -172,7 +183,9 @@ def _make_tool(announced: _AnnouncedTool) -> Tool:
     return Tool(name, announced.description, announced.input_schema, extra=extra)
 
 
-def _trim_ids(provider: ProviderOffer) -> ProviderOffer:
+def _make_provider(provider: ProviderOffer) -> ProviderOffer:
+    """Return the provider with trimmed ids. Raises HandshakeFailed if a number in it is not valid,
+    which `convert` does not check."""
     models = tuple(replace(model, id=model.id.strip()) for model in provider.models)
     for n, model in enumerate(models):
         if model.context_window is not None and not 0 <= model.context_window < _U64_LIMIT:
@@ -198,7 +211,8 @@ def _invalid_reply_error(reason: str, value: Any) -> HandshakeFailed:
 
 
 def _make_extra(providers: tuple[ProviderOffer, ...], models: list[str]) -> dict[str, Any]:
-    """Return what `exthost inspect` prints: the models, and the names for people."""
+    """Return further lines for `exthost inspect`, by their titles: "providers" with the ids of the
+    models, and "display names", of those providers and models whose names differ from their ids."""
     extra: dict[str, Any] = {"providers": models} if models else {}
     names = {
         f"provider:{provider.id}": provider.display_name.strip()
@@ -216,13 +230,11 @@ def _make_extra(providers: tuple[ProviderOffer, ...], models: list[str]) -> dict
     return extra
 
 
-def _read_context_providers(announced: dict[str, Any], granted: Collection[str]) -> list[str]:
+def _read_context_providers(announced: dict[str, Any]) -> list[str]:
     """Return the ids of the context providers, which this host does not offer."""
     if announced.get("context_providers") is None:
         return []
     items = _read(announced["context_providers"], list[Any], "context_providers")
-    if items and "context_providers.register" not in granted:
-        raise _permission_error("it registers context providers, and", "context_providers.register")
     ids = [item.get("id") if type(item) is dict else item for item in items]
     return _read(ids, list[str], "the ids of context_providers")
 
@@ -263,24 +275,25 @@ def _check_deferred(
     )
     for key, declared, announced in pairs:
         if declared and sorted(declared) != sorted(announced):
-            raise _deferred_error(key, f"{_list(declared)}, and it announces {_list(announced)}")
+            difference = f"{_join_names(declared)}, but it announces {_join_names(announced)}"
+            raise _deferred_error(key, difference)
     for tool in deferred.tools:
-        offered = by_name[tool.name]
+        offered = by_name[tool.name]  # it is there: the names have been compared
         if tool.description not in (None, offered.description):
             raise _deferred_error("tools", f"another description of {tool.name}")
         if tool.input_schema is not None and tool.input_schema != offered.input_schema:
             raise _deferred_error("tools", f"another input_schema of {tool.name}")
 
 
-def _list(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(names) or "none"
 
 
 def _deferred_error(key: str, difference: str) -> HandshakeFailed:
     return HandshakeFailed(
         "X0556",
-        f"its manifest has under deferred.{key}: {difference}",
-        help="both must be the same; correct plugin.json, or its announcement",
+        f"deferred.{key} in its manifest has {difference}",
+        help="correct plugin.json, or the reply of the plugin to `initialize`",
     )
 
 
@@ -361,7 +374,7 @@ def _check_capability(capability: Capability, granted: Collection[str]) -> None:
                 "X0554", f"{subject} needs an unknown permission {_quote(permission)}"
             )
         if permission not in granted:
-            raise _permission_error(f"{subject} needs a permission:", permission)
+            raise _permission_error(f"{subject} needs a permission", permission)
 
 
 def _refused_error(code: str, message: str) -> HandshakeFailed:
@@ -372,10 +385,11 @@ def _refused_error(code: str, message: str) -> HandshakeFailed:
 
 
 def _permission_error(reason: str, permission: str) -> HandshakeFailed:
-    """Return the error for a missing permission. `reason` is the start of its sentence."""
+    """Return the error for a missing permission. `reason` is a clause that says why the extension
+    needs the permission."""
     return HandshakeFailed(
         "X0555",
-        f"{reason} the permission {permission} is not granted",
+        f"{reason}, but the permission {permission} is not granted",
         help="add it to `permissions` in its plugin.json, if you agree",
     )
 

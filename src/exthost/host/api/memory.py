@@ -8,9 +8,9 @@ numbers.
 **Search by content.** Full blocks of records are searched with an index (`text_index`). The newest
 records, which do not fill a block yet, are read one by one.
 
-**Search by tag prefix.** A prefix that matches few records, or few different tags, is looked up in
-an index. For a prefix that matches many records with many tags, the records are read from the
-newest on, because some of the first will match.
+**Search by tag prefix.** If few records match, or many records with few different tags, they are
+looked up in an index. If many records with many different tags match, the records are read one by
+one from the newest on: since many match, the requested number is soon found.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from exthost.host.api.store import Store
 
 
-# The most records, and the most different tags, for which an index is used: collecting and sorting
-# that many numbers, or merging that many tags, takes a few milliseconds.
+# The most records, and the most different tags, that "few" means above. Collecting and sorting
+# this many record numbers, or merging the records of this many tags, takes a few milliseconds.
 _FEW_MATCHES = 10_000
 _FEW_TAGS = 250
 
@@ -63,12 +63,12 @@ class Memories:
         more than `quota` bytes; None is unlimited."""
         at = int(self._now() * 1000)
         return self._store.write(
-            lambda connection: append(connection, namespace, action, at, quota)
+            lambda connection: insert_record(connection, namespace, action, at, quota)
         )
 
     def query(self, namespace: str, action: Recall) -> Any:
         """Return a future of the records that match, newest first."""
-        return self._store.read(lambda connection: query(connection, namespace, action))
+        return self._store.read(lambda connection: find_records(connection, namespace, action))
 
 
 # -- storing -----------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class Memories:
 _NAMESPACES = """
 CREATE TABLE IF NOT EXISTS namespaces (
     id INTEGER PRIMARY KEY, name TEXT UNIQUE,
-    closed INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0)"""
+    last_in_block INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0)"""
 
 _TABLES = (
     """CREATE TABLE records_{n} (
@@ -91,17 +91,17 @@ _TABLES = (
 class _Namespace(NamedTuple):
     """A row of the table `namespaces`.
 
-    n       the number of the namespace, which is in the names of its tables
-    closed  the number of the last record that is in a block, or 0
-    bytes   the size of the records that are in no block yet
+    n              the number of the namespace, which is in the names of its tables
+    last_in_block  the number of the last record that is in a block, or 0
+    bytes          the size of the records that are in no block yet
     """
 
     n: int
-    closed: int = 0
+    last_in_block: int = 0
     bytes: int = 0
 
 
-def append(
+def insert_record(
     connection: sqlite3.Connection,
     namespace: str,
     action: Remember,
@@ -112,6 +112,7 @@ def append(
     record, whichever is later."""
     tags = jsontext.encode(action.tags).decode()
     meta = None if action.meta is None else jsontext.encode(action.meta).decode()
+    # Imported here, with its module sqlite3, because most hosts store nothing.
     from exthost.host.api.store_quota import charge, record_bytes
 
     charge(connection, namespace, record_bytes(action.content, tags, meta), quota)
@@ -126,24 +127,23 @@ def append(
         f"INSERT OR IGNORE INTO tags_{n} VALUES (?, ?)", [(tag, record) for tag in action.tags]
     )
     size = space.bytes + len(action.content.encode())
-    if record - space.closed >= _BLOCK_RECORDS or size >= _BLOCK_BYTES:
+    if record - space.last_in_block >= _BLOCK_RECORDS or size >= _BLOCK_BYTES:
         _add_block(connection, space)
-        space, size = space._replace(closed=record), 0
-    connection.execute(
-        "UPDATE namespaces SET closed = ?, bytes = ? WHERE id = ?", (space.closed, size, n)
-    )
+        space, size = space._replace(last_in_block=record), 0
+    statement = "UPDATE namespaces SET last_in_block = ?, bytes = ? WHERE id = ?"
+    connection.execute(statement, (space.last_in_block, size, n))
     return at
 
 
 def _find_namespace(connection: sqlite3.Connection, namespace: str) -> _Namespace | None:
-    import sqlite3
+    import sqlite3  # here, because most hosts store nothing
 
     try:
         row = connection.execute(
-            "SELECT id, closed, bytes FROM namespaces WHERE name = ?", (namespace,)
+            "SELECT id, last_in_block, bytes FROM namespaces WHERE name = ?", (namespace,)
         ).fetchone()
     except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
+        if "no such table" in str(error):  # the first namespace creates the table
             return None
         raise
     return None if row is None else _Namespace(*row)
@@ -161,8 +161,8 @@ def _create_namespace(connection: sqlite3.Connection, namespace: str) -> _Namesp
 def _add_block(connection: sqlite3.Connection, space: _Namespace) -> None:
     """Add the records that are in no block yet as a block."""
     statement = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
-    texts = [row[0] for row in connection.execute(statement, (space.closed,))]
-    text_index.add_block(connection, space.n, space.closed + 1, texts)
+    texts = [row[0] for row in connection.execute(statement, (space.last_in_block,))]
+    text_index.add_block(connection, space.n, space.last_in_block + 1, texts)
 
 
 # -- finding -----------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ _Row = tuple[int, int, str, str, str | None]
 _COLUMNS = "id, at, content, tags, meta"
 
 
-def query(connection: sqlite3.Connection, namespace: str, action: Recall) -> list[Memory]:
+def find_records(connection: sqlite3.Connection, namespace: str, action: Recall) -> list[Memory]:
     """Return the records that match, newest first."""
     space = _find_namespace(connection, namespace)
     span = _find_span(connection, space.n, action) if space is not None else None
@@ -196,10 +196,11 @@ def _find_span(connection: sqlite3.Connection, n: int, action: Recall) -> tuple[
 def _read_candidates(
     connection: sqlite3.Connection, space: _Namespace, action: Recall, first: int, last: int
 ) -> Iterable[_Row]:
-    """Return all rows from `first` to `last` that match, newest first, and possibly others. They
-    are found by the cheapest index that applies."""
+    """Return all rows from `first` to `last` that match, newest first, and possibly other rows: the
+    index that is used may cover only one of the conditions. The indexes are tried in this order:
+    few records with the tag prefix, the content, few tags with the prefix; else all rows."""
     n, prefix = space.n, action.tag_prefix
-    numbers: Iterable[int] | None = None
+    numbers: Iterable[int] | None = None  # of the records that an index has found
     if prefix is not None:
         numbers = _find_few_tagged(connection, n, prefix, first, last)
     if numbers is None and action.content_contains:
@@ -280,12 +281,12 @@ def _find_content(
     connection: sqlite3.Connection, space: _Namespace, text: str, first: int, last: int
 ) -> Iterator[int]:
     """Yield the records whose content contains this text, in upper or lower case, newest first."""
-    n, first_unblocked, lowered = space.n, max(first, space.closed + 1), text.lower()
+    n, first_unblocked, lowered = space.n, max(first, space.last_in_block + 1), text.lower()
     statement = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
     for number, content in connection.execute(statement, (first_unblocked, last)):
         if lowered in content.lower():
             yield number
-    yield from text_index.find(connection, n, text, first, min(last, space.closed))
+    yield from text_index.find(connection, n, text, first, min(last, space.last_in_block))
 
 
 def _to_memories(rows: Iterable[_Row]) -> list[Memory]:

@@ -1,9 +1,12 @@
 """Counts how many bytes each extension has in the store, and enforces the limit (`limits.store`).
 
 The host writes to the store for an extension, so the limits of the extension's process do not apply
-to it. Each write updates the count in the same transaction. The count follows what the file
-contains: the content of a record twice, because the search index has a copy, its tags twice, and a
-fixed amount for each record.
+to it. An extension stores records (`memory`) and settings (`stored_settings`).
+
+`charge` runs in the same transaction as the write that it counts, so that both are stored or
+neither. The count follows what the file contains: the content of a record twice, because the search
+index has a copy; its tags twice, in the record and in the table of tags; and a fixed amount for
+each record or setting.
 """
 
 import sqlite3

@@ -263,6 +263,8 @@ class AttachedHost(AsyncOnly):
         check_name(name, "an extension")
         if name in self._rows:
             return AttachedExtension(self, name)
+        if not self.pid:  # it was never open
+            self._connected()
         nearest_id = nearest(name, self._rows)
         advice = f"the extensions here are: {', '.join(self._rows) or 'none'}"
         raise NotFound(

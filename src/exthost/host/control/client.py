@@ -236,7 +236,7 @@ def _no_host_error(config: str) -> NotFound:
     return NoSocket(
         "X1277",
         f"the host of {config}, process {pid}, has no socket where this command looks for it",
-        help="if it starts just now, try again; otherwise it was started with another "
+        help="if it starts just now, try again; otherwise it was started with another HOME, "
         "XDG_RUNTIME_DIR or EXTHOST_HOME: set the same here; or its socket was deleted: "
         f"kill -TERM {pid} ends it, then start it again",
         evidence=evidence,

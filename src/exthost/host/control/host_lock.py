@@ -23,7 +23,7 @@ from exthost.host.control.address import (
     unusable_folder_error,
 )
 from exthost.host.control.socket_path import config_key, is_own_folder
-from exthost.process.after_fork import disown_in_copies
+from exthost.process.after_fork import disown_after_fork
 
 
 class HostLock:
@@ -39,7 +39,7 @@ class HostLock:
             locks = (self.socket_path.with_suffix(".lock"), *_user_lock(config))
             for lock in dict.fromkeys(locks):  # an ordered set: the two may be the same file
                 self._locks[lock] = _take_lock(lock, absolute)
-            disown_in_copies(self)
+            disown_after_fork(self)
         except BaseException as error:
             self.release()
             if isinstance(error, OSError) and not isinstance(error, ExthostError):

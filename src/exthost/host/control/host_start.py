@@ -1,15 +1,18 @@
 """Starts a host of a config in the background, for this client and those that come later.
 
-The relay of `exthost gateway` and `exthost.attach(…, start=True)` use it. The command
-line runs the process, under a verb that its help does not show.
+The relay of `exthost gateway` and `exthost.attach(…, start=True)` use this module. The process of
+the host is a verb of the command line that `--help` does not show (`faces.cli.client_host`).
 
-The host is a process of a session of its own, and ends when its last client has been gone for the
-time of `[gateway] linger`. It leaves its parent at once, so that init adopts it. Its stderr
-is a pipe to this process until it accepts clients; then the host replaces it by the file `host.out`
-beside its logs. So the end of the pipe means that the host can be joined, or that it has ended. The
-pipe ends with a NUL and a number: 0, or the exit code of a host that has ended. If several clients
-start a host at the same moment, the lock of the config lets one of them through, and the others end
-with ANOTHER_RUNS.
+The host has a session of its own, and leaves its parent at once, so that init adopts it. It ends
+when its last client has been gone for the time of `[gateway] linger`.
+
+Its stderr is a pipe to this process until the host accepts clients. Then the host replaces it by
+the file `host.out` beside its logs. So the end of the pipe means that the host can be joined, or
+that it has ended. The last bytes of the pipe are a NUL and a number: 0 if the host can be joined,
+otherwise the exit code of the host. If several clients start a host at the same moment, one of the
+hosts gets the lock of the config, and the others end with ANOTHER_RUNS.
+
+This module imports as little as it can, because each start of the relay waits for it.
 """
 
 import sys
@@ -18,7 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Exit codes of the host process. Both are of sysexits.h: EX_TEMPFAIL and EX_NOPERM.
+# Exit codes of the host process, from sysexits.h. ANOTHER_RUNS (EX_TEMPFAIL): another host of this
+# config runs. CANNOT_SHARE (EX_NOPERM): a folder for the socket or the output of the host cannot be
+# used, so that no other process could join the host.
 ANOTHER_RUNS = 75
 CANNOT_SHARE = 77
 
@@ -44,10 +49,11 @@ def start_host(config: str, environ: "Mapping[str, str] | None" = None) -> "tupl
     )
     assert process.stderr is not None
     with process.stderr as stderr:
-        text, nul, code = stderr.read().rpartition(b"\0")
+        output = stderr.read()
     process.wait()
-    if not nul:  # it was killed
-        return 1, code.decode("utf-8", "replace")
+    text, nul, code = output.rpartition(b"\0")
+    if not nul:  # the host was killed before it wrote its outcome
+        return 1, output.decode("utf-8", "replace")
     return int(code), text.decode("utf-8", "replace")
 
 

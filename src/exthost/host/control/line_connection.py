@@ -15,7 +15,7 @@ from collections import deque
 from functools import partial
 from os import read, write
 
-from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.after_fork import disown_after_fork, replace_by_null
 from exthost.process.stdin_writer import write_backlog
 from exthost.wire.framing import READ_BYTES, Item
 from exthost.wire.lines import Lines
@@ -41,7 +41,7 @@ class LineConnection:
         self._backlog: deque[bytes | memoryview] = deque()  # output that is not written yet
         self._is_reading = False
         self._has_ended = False  # whether the other side has closed its output
-        disown_in_copies(self)
+        disown_after_fork(self)
 
     # -- callbacks, which a subclass overrides ----------------------------------------------
 

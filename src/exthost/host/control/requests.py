@@ -65,8 +65,9 @@ class RequestPerformer:
     config      the absolute path of the config
     is_program  whether the host is part of another program (see `ControlServer`)
     ending      whether the host shuts down; the creator of this object sets it to True then
-    accept_client   serves MCP to the relay of a client; None if the host does not. The creator of
-                this object sets it, and the next three
+    accept_client   serves MCP to a relay, which passes on the lines of one client (`faces.relay`);
+                None if the host does not serve MCP. The creator of this object sets it, and the
+                next three
     client_objection  why no client can be served, or None
     on_detached     called when a program that stayed connected has disconnected
     list_clients    returns the clients of the MCP service, as data

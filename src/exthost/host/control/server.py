@@ -20,7 +20,7 @@ from exthost.host.control.served_host import ServedHost
 from exthost.host.control.server_connection import ServerConnection
 from exthost.host.control.status_report import StatusReport
 from exthost.model.connection_limit import ConnectionLimit
-from exthost.process.after_fork import disown_in_copies, replace_by_null
+from exthost.process.after_fork import disown_after_fork, replace_by_null
 
 # The most clients at a time. Each client needs a file descriptor.
 MAX_CLIENTS = 128
@@ -63,7 +63,7 @@ class ControlServer:
         self.path = self._lock.socket_path
         try:
             self._socket = _bind(self.path)
-            disown_in_copies(self)
+            disown_after_fork(self)
         except OSError as error:
             self._lock.release()
             raise unusable_folder_error(self.path.parent, error.strerror or str(error)) from None

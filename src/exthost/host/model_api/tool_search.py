@@ -35,15 +35,13 @@ _MAX_ARGUMENTS: Final = 100
 _WEIGHTS: Final = (6.0, 3.0, 1.0, 4.0)
 
 # Words that are in most questions and say nothing about a tool.
-_STOP_WORDS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "a about all an and any are as at be by can could do does for from get give have how "
-        "i if in into is it its let like me my need of on one or our please should show some "
-        "that the their them then there these this to up us use using want was we what when "
-        "where which who will with would you your ",
-    )
-)
+_STOP_TEXT: Final = """
+    a about all an and any are as at be by can could do does for from get give have how i if in into
+    is it its let like me my need of on one or our please should show some that the their them then
+    there these this to up us use using want was we what when where which who will with would you
+    your
+"""
+_STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
 
 _WORD: Final = re.compile(r"[^\W_]+")
 # The places inside a name where a word begins: `getUser`, `HTTPServer`, `v2Api`.
@@ -51,6 +49,8 @@ _CASE_CHANGE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z
 # Chinese and Japanese have no spaces between words: each character is indexed as a word.
 _IDEOGRAPH: Final = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff])")
 
+# `porter` indexes words by their stems, "reading" as "read". With the empty `content`, the table
+# has only the index: the texts are not needed.
 _TABLE: Final = """CREATE VIRTUAL TABLE tools USING fts5(
     name, about, arguments, extension, content = '', tokenize = 'porter unicode61')"""
 _RANKED: Final = (
@@ -60,8 +60,8 @@ _RANKED: Final = (
 
 
 class ToolSearch:
-    """Searches the tools of one host. Any thread may search. The index of the last tools is kept
-    until others are searched."""
+    """Searches the tools of one host. Any thread may search. The index is kept until a search has
+    other tools than the one before."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -129,8 +129,8 @@ def _are_same(tools: list[RegisteredTool], others: list[RegisteredTool]) -> bool
 def query_words(query: str) -> list[str]:
     """Return the words of a query that are searched for, each once."""
     words = _split(query[:_MAX_QUERY_CHARS])
-    telling = dict.fromkeys(word for word in words if word not in _STOP_WORDS)
-    return list(telling)[:_MAX_QUERY_WORDS]
+    significant = dict.fromkeys(word for word in words if word not in _STOP_WORDS)
+    return list(significant)[:_MAX_QUERY_WORDS]
 
 
 def _split(text: str) -> list[str]:
@@ -140,18 +140,20 @@ def _split(text: str) -> list[str]:
 
 
 def _texts(tool: RegisteredTool) -> tuple[str, str, str, str]:
-    """Return the texts of the columns for a tool."""
+    """Return the texts of the columns for a tool: name, about, arguments, extension."""
+    # The description of a registered tool begins with its extension, which has its own column.
     about = tool.description.removeprefix(prefixed_description(tool.extension, ""))
     annotations = tool.extra.get("annotations")
     titles = [tool.extra.get("title")]
     titles += [annotations.get("title")] if isinstance(annotations, Mapping) else []
     name = " ".join((tool.tool, *(title for title in titles if isinstance(title, str))))
     extension = " ".join((tool.extension, tool.provider, *tool.capabilities))
-    columns = (name, about, " ".join(_argument_texts(tool.input_schema)), extension)
-    first, second, third, fourth = (
-        " ".join(_split(column[:_MAX_TEXT_CHARS])) for column in columns
-    )
-    return first, second, third, fourth
+    arguments = " ".join(_argument_texts(tool.input_schema))
+    return _to_words(name), _to_words(about), _to_words(arguments), _to_words(extension)
+
+
+def _to_words(text: str) -> str:
+    return " ".join(_split(text[:_MAX_TEXT_CHARS]))
 
 
 def _argument_texts(schema: Any) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 `SyncExtension` has the methods and parameters of `Extension`. `call` and `call_tool` write the
 request in the caller's thread (`blocking_call`), because that is fast. Every other method runs on
-the thread of the event loop (`dialects.blocking_methods`).
+the thread of the event loop (`dialects.blocking_methods`). A facet (an attribute that only
+extensions of one dialect have) has a blocking form, too.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,0 +1,44 @@
+"""The subscription of a process to changes of its settings."""
+
+import asyncio
+from pathlib import Path
+
+from exthost.dialects.host_requests import WatchConfig
+from exthost.host.api.host_api import HostApi, _RequestServer
+from exthost.model.messages import Notification
+
+
+class FakeProcess:
+    """A process that keeps the notifications that it gets."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.keys: list[str] = []
+
+    def send(self, message: Notification) -> None:
+        self.keys.append(message.params["key"])
+
+
+def watch(*keys: str) -> WatchConfig:
+    """Return the request to watch these keys, or every key."""
+    return WatchConfig(
+        keys or None, lambda key, value: Notification("changed", {"key": key, "value": value})
+    )
+
+
+async def test_a_process_that_watches_every_key_continues_to_do_so(tmp_path: Path) -> None:
+    api = HostApi({"EXTHOST_HOME": str(tmp_path)})
+    process = FakeProcess()
+    server = _RequestServer(api, "x", process, None)
+    server._subscribe(watch("a"))
+    for key in ("a", "b"):
+        api.settings.report_change("x", key, "1")
+    assert process.keys == ["a"]
+    for request in (watch(), watch("c")):
+        process.keys.clear()
+        server._subscribe(request)
+        for key in ("a", "b", "c"):
+            api.settings.report_change("x", key, "2")
+        assert process.keys == ["a", "b", "c"]
+    server._unsubscribe()
+    await api.close()

@@ -1,0 +1,38 @@
+"""The request `tools` of the control socket starts only extensions whose tools are not known."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from exthost.host.control import requests
+from exthost.host.control.protocol import ControlRequest
+
+
+class OneExtension:
+    def __init__(self, *, is_offer_unknown: bool) -> None:
+        self.internals = SimpleNamespace(is_offer_unknown=is_offer_unknown)
+        self.starts = 0
+
+    async def start(self) -> None:
+        self.starts += 1
+
+
+@pytest.mark.parametrize("name", ["", "unknown"])
+async def test_extensions_with_known_tools_are_not_started(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "describe_tools", lambda host, name, with_hidden: {})
+    extensions = {
+        "known": OneExtension(is_offer_unknown=False),
+        "unknown": OneExtension(is_offer_unknown=True),
+    }
+
+    class Host(dict[str, OneExtension]):
+        extensions = property(lambda self: list(self.values()))
+
+    performer: Any = SimpleNamespace(_host=Host(extensions))
+    request: Any = ControlRequest("tools", name, {"start": True})
+    no_events: Any = None
+    await requests.RequestPerformer._tools(performer, request, no_events)
+    assert {key: value.starts for key, value in extensions.items()} == {"known": 0, "unknown": 1}
