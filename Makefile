@@ -122,8 +122,8 @@ integrations: $(STAMP)
 
 # For the tests of pools on a cluster, which are skipped if Ray is missing.
 ray: $(STAMP)
-	@$(BIN)/python -c "import ray" 2>/dev/null || timeout 180 $(BIN)/python -m pip install --quiet \
-		--retries 1 --only-binary :all: "ray>=2.40" || echo "no Ray: its tests are skipped"
+	@$(BIN)/python -c "import ray, grpc" 2>/dev/null || timeout 180 $(BIN)/python -m pip install --quiet \
+		--retries 1 --only-binary :all: "ray[client]>=2.40" || echo "no Ray: its tests are skipped"
 
 # The frameworks of the how-to guides, and the packages that build the site.
 frameworks: $(STAMP)
