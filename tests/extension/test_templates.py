@@ -4,6 +4,7 @@ ordinary start, and an ordinary start replaces what a template cannot do."""
 import asyncio
 import hashlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -86,24 +87,22 @@ def template_pid(extension: Extension) -> int:
     return next(pid for pid in children_of(init) if b"exthost template" in _cmdline(pid))
 
 
-async def prepare_spare(extension: Extension) -> int:
-    """Let the template fork a spare process, and return its pid when it has copied its pages."""
-    (template,) = full_templates(extension)
-    outer = template_pid(extension)
-    before = set(children_of(outer))
+def only_child(extension: Extension) -> Child:
     child = extension._supervisor.processes.sessions[0].lifetime.child
     assert isinstance(child, Child)
-    template.prepare_start(child.program_pids)
+    return child
+
+
+async def start_next(extension: Extension) -> Child:
+    """Start the next process in advance, and return it when it has joined its namespace."""
+    starter = templates(extension)
+    (template,) = full_templates(extension)
+    starter._start_next(template, extension._starter.prepared().plan, only_child(extension))
     assert template.copied_pages
-    await wait_until(lambda: len(set(children_of(outer)) - before) == 1)
-    (spare,) = set(children_of(outer)) - before
-    await wait_until(lambda: _is_waiting(spare))
-    return spare
-
-
-def _is_waiting(pid: int) -> bool:
-    """Return whether a process sleeps. A spare process does so when it waits for its start."""
-    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"S"
+    prepared = starter._next
+    assert prepared is not None
+    await wait_until(lambda: prepared.start.is_waiting)
+    return prepared.child
 
 
 def _cmdline(pid: int) -> bytes:
@@ -161,7 +160,7 @@ async def test_a_program_sees_the_same_in_both_ways_to_start(
         assert templates(extension).last.method == "template"
         await restart_from_full_template(extension)
         second = await extension.call("look")
-        await prepare_spare(extension)
+        await start_next(extension)
         await extension.restart()
         third = await extension.call("look")
     assert first == expected
@@ -376,50 +375,135 @@ async def test_a_stopped_template_delays_a_start_and_does_not_prevent_it() -> No
         assert await extension.call("echo", {"a": 1}) == {"a": 1}
 
 
-async def test_a_start_uses_the_spare_process() -> None:
+async def test_a_restart_uses_the_process_that_was_started_in_advance() -> None:
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
-        spare = await prepare_spare(extension)
+        prepared = await start_next(extension)
         await extension.restart()
+        assert only_child(extension) is prepared
         assert start_method(extension)["last"] == "template"
-        await wait_until(lambda: spare not in children_of(template_pid(extension)))
-        await extension.restart()  # without a spare process
+        await extension.restart()  # without one
         assert start_method(extension)["last"] == "template"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_start_whose_spare_process_was_killed_is_forked_as_usual(
-    number: signal.Signals,
+@pytest.mark.parametrize("permissions", [None, {}])
+async def test_a_process_that_was_started_in_advance_runs_nothing_of_the_program(
+    tmp_path: Path, permissions: dict[str, Any] | None
 ) -> None:
+    """The next process reads the script when it is needed."""
+    program = tmp_path / "program.py"
+    text = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    result = [] if 'capabilities' in line else {!r}\n"
+        "    print(json.dumps({{'id': json.loads(line)['id'], 'result': result}}), flush=True)\n"
+    )
+    program.write_text(text.format("old"))
+    settings: dict[str, Any] = {} if permissions is None else {"permissions": permissions}
+    async with started(sys.executable, str(program), **settings) as extension:
+        await restart_from_full_template(extension)
+        prepared = await start_next(extension)
+        program.write_text(text.format("new"))
+        await extension.restart()
+        assert only_child(extension) is prepared
+        assert await extension.call("read") == "new"
+
+
+async def test_limits_apply_to_a_process_that_was_started_in_advance() -> None:
+    async with started(sys.executable, str(LOOKS), limits={"nproc": 20}) as extension:
+        await restart_from_full_template(extension)
+        prepared = await start_next(extension)
+        stop_watchdog = prepared._stop_watchdog
+        assert stop_watchdog is not None
+        await extension.restart()
+        assert only_child(extension) is prepared
+        assert prepared._stop_watchdog is stop_watchdog
+
+
+async def test_a_process_that_was_started_in_advance_and_killed_is_not_used() -> None:
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
-        spare = await prepare_spare(extension)
-        os.kill(spare, number)
-        await wait_until(lambda: spare not in children_of(template_pid(extension)))
+        prepared = await start_next(extension)
+        os.kill(prepared.program_pids[0], signal.SIGKILL)
+        await wait_until(lambda: prepared.poll_exit() is not None)
         await extension.restart()
+        assert only_child(extension) is not prepared
         assert start_method(extension)["last"] == "template"
 
 
-async def test_a_new_spare_process_replaces_an_unused_one() -> None:
+async def test_a_process_that_cannot_be_forked_in_advance_is_not_executed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Our init executes the program of another start if no process of the template joins."""
+
+    def fail(*_: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
-        first = await prepare_spare(extension)
+        starter = templates(extension)
         (template,) = full_templates(extension)
-        template.prepare_start(())
-        await wait_until(lambda: first not in children_of(template_pid(extension)))
+        plan = extension._starter.prepared().plan
+        with monkeypatch.context() as patch:
+            patch.setattr(Template, "send", fail)
+            starter._start_next(template, plan, only_child(extension))
+        prepared = starter._next
+        assert prepared is not None
+        await wait_until(lambda: prepared.child.poll_exit() is not None)
+        status = prepared.child.status
+        assert status is not None and "EACCES" in str(status)
         await extension.restart()
         assert start_method(extension)["last"] == "template"
 
 
-async def test_the_next_process_is_forked_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_next_process_is_started_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exthost.extension.templates._LEARN_SECONDS", 0.01)
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
-        outer = template_pid(extension)
-        await wait_until(lambda: len(children_of(outer)) == 1)
-        assert full_templates(extension)[0].copied_pages
+        starter = templates(extension)
+        for _ in range(3):
+            await wait_until(lambda: (next := starter._next) is not None and next.start.is_waiting)
+            prepared = starter._next
+            assert prepared is not None
+            await extension.restart()
+            assert only_child(extension) is prepared.child
+
+
+@pytest.mark.parametrize("change", ["environment", "module", "umask", "limit", "folder"])
+async def test_a_process_that_would_differ_by_now_is_not_used(change: str, tmp_path: Path) -> None:
+    environ = {"PATH": os.defpath, "VALUE": "old"}
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    program = folder / "program.py"
+    program.write_text(LOOKS.read_text("utf-8"))
+    source = {"type": "process", "command": sys.executable, "args": ["program.py"]}
+    entry = {"name": "looks", "source": source, "start_method": "template", "cwd": str(folder)}
+    extension = Extension(spec_from_mapping(entry), SHORT_SHUTDOWN, environ=environ)
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    umask = None
+    try:
+        await extension.start()
+        await restart_from_full_template(extension)
+        prepared = await start_next(extension)
+        if change == "environment":
+            environ["VALUE"] = "new"
+        elif change == "module":
+            (folder / "colorsys.py").touch()
+        elif change == "umask":
+            umask = os.umask(0o027)
+        elif change == "limit":
+            resource.setrlimit(resource.RLIMIT_CORE, (0 if soft else hard, hard))
+        else:
+            folder.rename(tmp_path / "moved")
+            shutil.copytree(tmp_path / "moved", folder)
         await extension.restart()
-        await wait_until(lambda: len(children_of(outer)) == 1)
+        assert only_child(extension) is not prepared
+        assert start_method(extension)["last"] == "template"
+    finally:
+        if umask is not None:
+            os.umask(umask)
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+        await extension.close()
 
 
 async def test_the_memory_of_an_ended_process_is_not_looked_at() -> None:
@@ -427,11 +511,11 @@ async def test_the_memory_of_an_ended_process_is_not_looked_at() -> None:
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
         (template,) = full_templates(extension)
-        child = extension._supervisor.processes.sessions[0].lifetime.child
-        assert isinstance(child, Child)
+        child = only_child(extension)
         child.kill()
         await wait_until(lambda: child.poll_exit() is not None)
-        templates(extension)._prepare_next(template, child)
+        plan = extension._starter.prepared().plan
+        templates(extension)._start_next(template, plan, child)
         assert not template.copied_pages
 
 

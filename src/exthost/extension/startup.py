@@ -594,12 +594,12 @@ class Start:
                 check_files(starter.spec, launch.plan)
             starter.argv = launch.plan.argv
             templates = starter.templates
-            start = templates.begin(launch.plan) if templates is not None else None
+            forked = templates.spawn(launch.plan) if templates is not None else None
             spawned: ChildProcess | Awaitable[ChildProcess]
-            if start is not None:
-                spawned = Child(launch.plan, starter.spec.id, start=start)
+            if forked is not None:
+                spawned, start = forked
             else:
-                spawned = starter.spawn(launch.plan, starter.spec.id)
+                spawned, start = starter.spawn(launch.plan, starter.spec.id), None
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if child.network_proxy is not None:

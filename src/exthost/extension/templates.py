@@ -4,6 +4,9 @@ The first start of a program with `start_method = "template"` is forked from an 
 records which modules the program imports. From then on a template imports these modules, and the
 program is forked from it. The names of the modules are kept in the host's state folder.
 
+When a process is ready, the next one is started in advance (`_NextProcess`): it has its namespace
+and its variables, and waits before the first line of the program.
+
 A start never depends on a template. While one is being made, when a file of its environment has
 changed, or when it has ended, the program is executed as usual; `StartReport` has the reason.
 """
@@ -16,7 +19,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,12 +38,13 @@ from exthost.launch.template_plan import (
     plan_copy,
     plan_template,
 )
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
 from exthost.process.child import Child
 from exthost.process.memory_file import memory_file
 from exthost.process.private_folders import make_folder
-from exthost.process.procfs import shared_bytes
+from exthost.process.procfs import inherited_state, shared_bytes
 from exthost.process.state_root import state_root
 from exthost.process.template import (
     LEARNED_BYTES,
@@ -48,6 +52,8 @@ from exthost.process.template import (
     Template,
     TemplateInputs,
     WarmStart,
+    find_file,
+    pack,
 )
 
 _log = logging.getLogger("exthost.extension")
@@ -60,9 +66,9 @@ _WAIT_SECONDS = 20.0
 # by the first call.
 _LEARN_SECONDS = 1.0
 
-# How long after a process is ready the next one is forked in advance, so that this does not delay
+# How long after a process is ready the next one is started in advance, so that this does not delay
 # its first calls.
-_SPARE_SECONDS = 0.1
+_NEXT_SECONDS = 0.1
 
 # How often a template is made again because the first one showed what it must not import.
 _MAX_ATTEMPTS = 5
@@ -103,6 +109,21 @@ class Learned:
     modules: tuple[str, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
     reads: dict[str, str] = field(default_factory=dict)
+
+
+class _NextProcess(NamedTuple):
+    """A process that was started in advance.
+
+    child     the process
+    start     its start, which waits
+    template  the template that it was forked from
+    origin    what it was made from (`_find_origin`)
+    """
+
+    child: Child
+    start: WarmStart
+    template: Template
+    origin: tuple[object, ...]
 
 
 class _Entry:
@@ -190,7 +211,14 @@ class Templates:
             loop.remove_reader(fd)
         loop.remove_writer(template.descriptor)
         template.close()
+        self.end_child(child)
+
+    def end_child(self, child: Child) -> None:
+        """Kill a process of which nothing is read any more, and reap it when it has ended."""
+        loop = self._loop
+        child.close_stdin()
         child.close_outputs()
+        child.kill()
         done: asyncio.Future[None] = loop.create_future()
         self._ending.add(done)
         killing = loop.call_later(1.0, child.kill)
@@ -274,6 +302,7 @@ class TemplateStarter:
         self._building: asyncio.Task[None] | None = None
         self._recording: asyncio.TimerHandle | None = None
         self._preparing: asyncio.TimerHandle | None = None
+        self._next: _NextProcess | None = None
         self.last = StartReport("execute", "it has not been started")
 
     def is_prepared(self) -> bool:
@@ -307,26 +336,32 @@ class TemplateStarter:
             if self._building is not None:
                 await asyncio.wait([self._building], timeout=_WAIT_SECONDS)
         except (NoTemplate, ExthostError, OSError):
-            return  # `begin` reports it
+            return  # `spawn` reports it
 
-    def begin(self, plan: LaunchPlan) -> WarmStart | None:
-        """Return a start from the template; None for a cold start, of which `last` has the
-        reason."""
+    def spawn(self, plan: LaunchPlan) -> tuple[Child, WarmStart] | None:
+        """Return a process that is forked from the template, and its start; None if the program
+        must be executed, for a reason that `last` has. Raises SpawnFailed."""
         try:
-            return self._begin(plan)
+            command = self._find_command(plan)
+            template = self._find_usable_template(plan, command)
+            if (prepared := self._take_next(template, plan, command)) is not None:
+                return prepared.child, prepared.start
+            start = self._make_start(template, plan, command)
         except NoTemplate as error:
             self._set_report(StartReport("execute", str(error)))
+            return None
         except (ExthostError, OSError) as error:
             self._set_report(StartReport("execute", f"its template could not be made: {error}"))
-        return None
+            return None
+        return Child(plan, self._extension, start=start), start
 
     def _find_command(self, plan: LaunchPlan) -> PythonCommand:
         if self._refusal:
             raise NoTemplate(self._refusal)
         return find_python_command(plan)
 
-    def _begin(self, plan: LaunchPlan) -> WarmStart:
-        command = self._find_command(plan)
+    def _find_usable_template(self, plan: LaunchPlan, command: PythonCommand) -> Template:
+        """Return the template of a start. Raises NoTemplate."""
         if self._is_skipped:
             self._is_skipped = False
             reason = self._reason or "no process of its template has joined its sandbox"
@@ -352,8 +387,14 @@ class TemplateStarter:
             raise NoTemplate(_RETIRED.format(changed))
         self._last_template = template
         template.users.add(self._extension)
+        return template
+
+    def _make_start(
+        self, template: Template, plan: LaunchPlan, command: PythonCommand, *, waits: bool = False
+    ) -> WarmStart:
+        """Return a start from a template. `waits` is whether it is made in advance."""
         assert self._learned is not None
-        learns = not self._learned.modules and self._recorded < 0
+        learns = not waits and not self._learned.modules and self._recorded < 0
         if learns:
             self._recorded = memory_file("exthost-modules", b"", LEARNED_BYTES)
         wrapper = plan.wrapper
@@ -361,9 +402,56 @@ class TemplateStarter:
             describe_program(plan, command),
             self._recorded if learns else -1,
             partial(plan_copy, wrapper) if wrapper is not None and wrapper.is_strict else None,
+            waits=waits,
         )
         start.on_close = lambda: self._templates.end_unused(template)
         return start
+
+    # -- the next process ----------------------------------------------------------------------
+
+    def _start_next(self, template: Template, plan: LaunchPlan, child: Child) -> None:
+        """Start the next process in advance, in which the pages of memory are copied that the ready
+        process `child` has copied."""
+        self._preparing = None
+        if template.is_retired or plan.group is not None:  # a cgroup would stay without a program
+            return
+        self._end_next()
+        # The pid of a process that has ended may be that of another one by now.
+        template.look_at_pages(child.program_pids if child.poll_exit() is None else ())
+        try:
+            command = self._find_command(plan)
+            origin = _find_origin(plan, command)
+            start = self._make_start(template, plan, command, waits=True)
+            child = Child(plan, self._extension, start=start)
+        except (NoTemplate, ExthostError, OSError):
+            return  # the next start reports it
+        # It runs code that the template has imported when it is forked.
+        child.start_watchdog(self._loop.call_soon_threadsafe)
+        self._next = _NextProcess(child, start, template, origin)
+
+    def _take_next(
+        self, template: Template, plan: LaunchPlan, command: PythonCommand
+    ) -> _NextProcess | None:
+        """Return the process that was started in advance, which runs the program now; None if there
+        is none, or if it would differ from one that is started now."""
+        prepared = self._next
+        if prepared is None or not prepared.start.is_waiting:
+            return None
+        if (
+            prepared.template is template
+            and prepared.origin == _find_origin(plan, command)
+            and prepared.child.poll_exit() is None
+            and prepared.start.go_on()
+        ):
+            self._next = None
+            return prepared
+        self._end_next()
+        return None
+
+    def _end_next(self) -> None:
+        prepared, self._next = self._next, None
+        if prepared is not None:
+            self._templates.end_child(prepared.child)
 
     def on_ready(self, start: WarmStart | None, plan: LaunchPlan, child: Child) -> None:
         """Handle that a process is ready."""
@@ -376,15 +464,9 @@ class TemplateStarter:
             self._recording = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
         elif warm and template is not None and template.inputs.modules and not self._preparing:
             # Many pages are written to by the first call.
-            seconds = _SPARE_SECONDS if template.copied_pages else _LEARN_SECONDS
-            prepare = partial(self._prepare_next, template, child)
-            self._preparing = self._loop.call_later(seconds, prepare)
-
-    def _prepare_next(self, template: Template, child: Child) -> None:
-        self._preparing = None
-        if not template.is_retired:
-            # The pid of a process that has ended may be that of another one by now.
-            template.prepare_start(child.program_pids if child.poll_exit() is None else ())
+            seconds = _NEXT_SECONDS if template.copied_pages else _LEARN_SECONDS
+            start_next = partial(self._start_next, template, plan, child)
+            self._preparing = self._loop.call_later(seconds, start_next)
 
     def on_failed(self, start: WarmStart | None) -> None:
         """Handle that a process did not become ready. The next one is started without a template,
@@ -495,6 +577,7 @@ class TemplateStarter:
         """Make a template, and make it again until it imports nothing that it must not import."""
         learned, self._last_template = self._learned, None
         assert learned is not None
+        self._end_next()
         try:
             for _ in range(_MAX_ATTEMPTS):
                 template_plan, inputs = self._inputs(plan, command)
@@ -561,6 +644,7 @@ class TemplateStarter:
         if self._recorded >= 0:
             os.close(self._recorded)
             self._recorded = -1
+        self._end_next()
         self._templates.release(self._extension)
         await self._templates.wait_ended()
 
@@ -574,3 +658,29 @@ def _valid_modules(names: Iterable[Any]) -> tuple[str, ...]:
     )
     valid.pop("__main__", None)
     return tuple(valid)[:_MAX_MODULES]
+
+
+def _find_origin(plan: LaunchPlan, command: PythonCommand) -> tuple[object, ...]:
+    """Return what a process gets from its plan and from the host when it is started. The variables,
+    which may be secrets, are not kept."""
+    fields = describe_program(plan, command)
+    packed = pack(part for name in fields for part in (name.encode(), fields[name]))
+    cwd = plan.cwd or os.getcwd()  # noqa: PTH109 - pathlib takes longer, as below
+    script = os.path.realpath(os.path.join(cwd, command.target))  # noqa: PTH118
+    return (
+        replace(plan, env=EMPTY_MAPPING),
+        hashlib.sha256(packed).digest(),
+        find_file(cwd),
+        _list_importable(cwd if command.is_module else os.path.dirname(script)),  # noqa: PTH120
+        inherited_state(),
+    )
+
+
+def _list_importable(folder: str) -> frozenset[str]:
+    """Return the entries of a folder that can be imported. It is the first one in the search path
+    of the program, so that a template must not have other modules of these names."""
+    return frozenset(
+        name
+        for name in os.listdir(folder)  # noqa: PTH208
+        if "." not in name or name.endswith((".py", ".pyc", ".so"))
+    )

@@ -53,9 +53,15 @@ if TYPE_CHECKING:
 # The value of an attribute for a file descriptor that was closed.
 CLOSED = -1
 
+# A command that cannot be executed.
+_NOTHING = ("/dev/null",)
+
 
 class TemplateStart(Protocol):
-    """A start from a template, as `Child` uses it."""
+    """A start from a template, as `Child` uses it. `waits` is whether it is made in advance: then
+    nothing is executed if the program cannot be forked from the template."""
+
+    waits: bool
 
     def ends(self) -> TemplateEnds:
         """Return the descriptors for our init. The caller closes `join`."""
@@ -256,8 +262,10 @@ class Child:
         loop.remove_reader(self.exit_fd)
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
-        """Have the watchdog enforce the limits in the plan's `ceiling`, if there are any.
-        `call_in_loop` calls a function in the thread of the event loop."""
+        """Have the watchdog enforce the limits in the plan's `ceiling`, if there are any, unless it
+        does so already. `call_in_loop` calls a function in the thread of the event loop."""
+        if self._stop_watchdog is not None:
+            return
         ceiling = self._ceiling
         if self._group is not None and self._group.limits_memory:
             # The kernel enforces these two, since a cgroup also counts the buffers of sockets.
@@ -429,7 +437,8 @@ def _spawn(
     )
     null = subprocess.DEVNULL
     try:
-        argv = (*channel.argv_prefix, *plan.before, *plan.argv)
+        program = _NOTHING if start is not None and start.waits else (*plan.before, *plan.argv)
+        argv = (*channel.argv_prefix, *program)
         inherited_fds = (*channel.inherited, *ends[:2], *entry, *sockets)
         # A start from a template has the mounts of the template.
         folders = plan.wrapper.inaccessible_folders if start is None else ()

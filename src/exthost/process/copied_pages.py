@@ -3,7 +3,7 @@
 A page that a forked process writes to is copied first. A Python program writes to thousands of the
 pages that it shares with its template, since each object has a reference count, and copying them
 takes a third of its start. The pages are mostly the same in each process of a program, so the
-process of the next start can copy them in advance (`Template.prepare_start`).
+process of a start that is made in advance can copy them (`WarmStart`).
 """
 
 import os

@@ -254,6 +254,21 @@ def count_sockets(pid: int) -> int:
         return 0
 
 
+def inherited_state() -> tuple[bytes, ...]:
+    """Return what the processes that this one starts get from it: the mode of new files, the
+    signals that are ignored, and the limits of resources."""
+    try:
+        with (
+            open("/proc/self/status", "rb") as status,  # noqa: PTH123 - before each start
+            open("/proc/self/limits", "rb") as limits,  # noqa: PTH123
+        ):
+            lines = status.read().splitlines()
+            state = [line for line in lines if line.startswith((b"Umask:", b"SigIgn:"))]
+            return (*state, limits.read())
+    except OSError:
+        return ()
+
+
 @cache  # read at every start
 def max_pid() -> int:
     """Return the number that all pids are smaller than; 0 if it cannot be read."""

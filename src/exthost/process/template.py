@@ -200,38 +200,30 @@ class Template:
     def start(
         self,
         fields: Mapping[str, bytes],
-        learned: int,
+        learned: int = -1,
         sandbox: Callable[[int], SandboxCopy] | None = None,
+        *,
+        waits: bool = False,
     ) -> "WarmStart":
         """Return a new start.
 
         fields   describe the program
         learned  a file for the names of the modules that it imports, -1 for none
         sandbox  returns what its sandbox needs, given the user namespace of the template's; None
-                 for a program without a sandbox"""
+                 for a program without a sandbox
+        waits    whether the process waits for `WarmStart.go_on` before it runs the program"""
         self.starts += 1
-        return WarmStart(self, fields, learned, None if sandbox is None else sandbox(self._outer))
+        copy = None if sandbox is None else sandbox(self._outer)
+        return WarmStart(self, fields, learned, copy, waits=waits)
 
     def send(self, descriptors: Sequence[int]) -> None:
-        """Let the template fork a process, or use the spare one, and pass it these descriptors.
-        Raises OSError."""
+        """Let the template fork a process, and pass it these descriptors. Raises OSError."""
         socket.send_fds(self._socket, [b"s"], list(descriptors))
 
-    def prepare_start(self, pids: Sequence[int]) -> None:
-        """Let the template fork the process of the next start now: a spare one, which copies the
-        pages of memory that the first of these processes has copied. They are found once."""
+    def look_at_pages(self, pids: Sequence[int]) -> None:
+        """Find the pages of memory that the first of these processes has copied, once."""
         if not self.copied_pages and pids:
             self.copied_pages = find_copied_pages(pids[0])
-        try:
-            pages = memory_file("exthost-pages", self.copied_pages)
-        except OSError:
-            return
-        try:
-            socket.send_fds(self._socket, [b"p"], [pages])
-        except OSError:
-            pass  # the template has ended, or has not read the last messages
-        finally:
-            os.close(pages)
 
     @property
     def namespace(self) -> int:
@@ -271,7 +263,10 @@ class Template:
 
 
 class WarmStart:
-    """One start from a template: a `TemplateStart` for `Child`."""
+    """One start from a template: a `TemplateStart` for `Child`.
+
+    A start can be made in advance (`waits`). Its process copies the pages of memory that the last
+    process has copied, and waits for `go_on` before it runs the program."""
 
     def __init__(
         self,
@@ -279,8 +274,12 @@ class WarmStart:
         fields: Mapping[str, bytes],
         learned: int,
         sandbox: SandboxCopy | None,
+        *,
+        waits: bool,
     ) -> None:
         self.template: Template | None = template
+        self.waits = waits
+        self._gate = -1
         self._sandbox = sandbox
         self.on_close: Callable[[], None] = lambda: None
         self._fields = dict(fields)
@@ -305,20 +304,47 @@ class WarmStart:
             fields |= {"pid": b"%d" % pid, "next_pid": b"%d" % (_RESERVED_PIDS + place)}
         if self._learned >= 0:
             fields["learns"] = b"1"
-        learned = [self._learned] if self._learned >= 0 else []
+        descriptors = [*descriptors, self._learned] if self._learned >= 0 else [*descriptors]
+        opened: list[int] = []
         try:
+            if self.waits:
+                gate, self._gate = os.pipe()
+                opened.append(gate)
+                opened.append(memory_file("exthost-pages", self.template.copied_pages))
             self._request = memory_file(
                 "exthost-start",
                 pack((pack(part for name in fields for part in (name.encode(), fields[name])),)),
                 _ANSWER_BYTES,
             )
-            self.template.send((self._request, self._join.fileno(), *descriptors, *learned))
+            self.template.send((self._request, self._join.fileno(), *descriptors, *opened))
         except OSError as error:
             # Our init reads the end of the file, and does without the template.
             self._outcome = False, f"the template does not answer: {error.strerror}"
         finally:
             self._join.close()
             self._fields = {}
+            for fd in opened:
+                os.close(fd)
+
+    def go_on(self) -> bool:
+        """Let the process run the program. Return False if it has ended."""
+        try:
+            os.write(self._gate, b"\1")
+        except OSError:
+            return False
+        finally:
+            self._close_gate()
+        return True
+
+    def _close_gate(self) -> None:
+        if self._gate >= 0:
+            os.close(self._gate)
+            self._gate = -1
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its process has joined its namespace."""
+        return self._request >= 0 and os.pread(self._request, 5, 0) == b"warm\n"
 
     def outcome(self) -> tuple[bool, str]:
         """Return whether the process was forked from the template, and the reason if it was not.
@@ -338,6 +364,7 @@ class WarmStart:
         return self._outcome
 
     def close(self) -> None:
+        self._close_gate()
         if self._request >= 0:
             os.close(self._request)
             self._request = -1

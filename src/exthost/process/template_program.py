@@ -3,8 +3,8 @@ each start of an extension.
 
 The interpreter of the extension runs this file, so it uses only the standard library, and works
 with Python 3.8. It imports nothing of exthost. `template` sends the text of this file, the names
-of the modules, and a message for each start. Between two starts it can ask for a spare process: one
-that is forked in advance and copies the memory that the program is going to write to.
+of the modules, and a message for each start. A start can be made in advance: the process then
+copies the memory that the program is going to write to, and waits before it runs the program.
 
 The template reads no variables or arguments of an extension: these are in a file that only the
 forked process reads. That process joins the namespaces of the start (`init.c`), gives up the
@@ -224,6 +224,7 @@ class _Start:
         fields = _unpack(data[4 : 4 + length])
         self.values = dict(zip(fields[::2], fields[1::2]))
         self.learned = more.pop(0) if self.flag(b"learns") else -1
+        self.gate, self.pages = more if more else (-1, -1)
         self.argv = _unpack(self.values[b"argv"])
         self.orig_argv = _unpack(self.values[b"orig_argv"])
         variables = _unpack(self.values[b"env"])
@@ -251,60 +252,28 @@ def _read_file(fd):
 
 def _serve(sock):
     """Fork a process for each start. Return in that process, when it is the program."""
-    spare = None
     while True:
-        kind, descriptors = _receive(sock)
-        if kind == b"p":
-            if spare is not None:
-                spare.close()  # it ends unused
-            ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM, 0)
-            if _fork():
-                ours.close()  # a spare whose template has ended reads the end
-                _copy_pages(*descriptors)
-                return _join(_receive(theirs)[1])
-            theirs.close()
-            spare = ours
-        elif spare is not None and _pass_on(spare, descriptors):
-            spare = None
-        elif _fork():
+        descriptors = _receive(sock)
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             return _join(descriptors)
         for fd in descriptors:
             os.close(fd)
 
 
-def _fork():
-    """Return True in a new process."""
-    if os.fork():
-        return False
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    return True
-
-
 def _receive(sock):
-    """Return the kind of the next message, and its descriptors."""
+    """Return the descriptors of the next start."""
     while True:
         try:
-            kind, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(16 * 4))
+            message, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(16 * 4))
         except InterruptedError:
             continue
-        if not kind:
+        if not message:
             os._exit(0)  # the host has closed its end, or has ended
         descriptors = []
         for _, _, data in ancillary:
             descriptors += struct.unpack("%di" % (len(data) // 4), data[: len(data) // 4 * 4])
-        return kind, descriptors
-
-
-def _pass_on(spare, descriptors):
-    """Let the spare process make a start. Return False if it has ended."""
-    rights = struct.pack("%di" % len(descriptors), *descriptors)
-    try:
-        spare.sendmsg([b"s"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
-    except OSError:
-        return False
-    finally:
-        spare.close()
-    return True
+        return descriptors
 
 
 def _copy_pages(fd):
@@ -313,7 +282,6 @@ def _copy_pages(fd):
     for address, size in struct.iter_unpack("=QQ", _read_file(fd)):
         start, length = ctypes.c_void_p(address), ctypes.c_size_t(size)
         _libc.madvise(start, length, _MADV_POPULATE_WRITE)
-    os.close(fd)
 
 
 def _join(descriptors):
@@ -489,8 +457,10 @@ def _become(start):
         _learn(start.learned)
     for fd, number in ((start.stdin, 0), (start.stdout, 1), (start.stderr, 2)):
         os.dup2(fd, number)
+    if start.pages >= 0:
+        _copy_pages(start.pages)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
+        if int(name) > 2 and int(name) != start.gate:
             try:
                 os.close(int(name))
             except OSError:
@@ -503,6 +473,15 @@ def _become(start):
         os.environb[name] = value
     _show_command(start)
     _give_up_rights(start)
+    if start.gate >= 0:
+        _wait_at_gate(start.gate)
+
+
+def _wait_at_gate(gate):
+    """Wait until the host needs the process of a start that was made in advance."""
+    if os.read(gate, 1) != b"\1":
+        os._exit(0)  # it is not needed
+    os.close(gate)
 
 
 def _give_up_rights(start):
