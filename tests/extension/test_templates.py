@@ -420,6 +420,17 @@ async def test_limits_apply_to_a_process_that_was_started_in_advance() -> None:
         assert prepared._stop_watchdog is stop_watchdog
 
 
+async def test_the_next_process_ends_with_the_last_one() -> None:
+    restart = {"strategy": "never"}
+    async with started(sys.executable, str(LOOKS), restart=restart) as extension:
+        await restart_from_full_template(extension)
+        prepared = await start_next(extension)
+        only_child(extension).kill()
+        await wait_until(lambda: prepared.poll_exit() is not None)
+        assert templates(extension)._next is None
+        assert templates(extension)._preparing is None
+
+
 async def test_a_process_that_was_started_in_advance_and_killed_is_not_used() -> None:
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)

@@ -21,7 +21,7 @@ from tests.extensions.proc import (
     read_process,
 )
 from tests.sandbox import trial_host
-from tests.sandbox.trial_host import FAMILY, started_extension
+from tests.sandbox.trial_host import FAMILY, started_extension, wait_for_next
 from tests.sandbox.trials import TRIES, trial
 
 # The extension and its six forked processes.
@@ -213,6 +213,7 @@ async def a_dozen_crashes_cost_no_descriptor_no_thread_and_no_process() -> None:
                 except ExtensionGone:
                     continue
             if n > 1:
+                await wait_for_next(family)
                 counts.add(count_resources())
             with contextlib.suppress(ExtensionGone):
                 await family.call("leave")

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from tests.extensions.harness import SHORT_SHUTDOWN
+from exthost.process.child import Child
+from tests.extensions.harness import SHORT_SHUTDOWN, wait_until
 
 # Trials run once more with another start method (`test_trials`).
 START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
@@ -37,11 +38,44 @@ async def started_extension(
     spec = spec_from_mapping({"name": "family", "source": source, **settings})
     extension = Extension(spec, SHORT_SHUTDOWN, bus=events)
     try:
-        yield await extension.start()
+        await extension.start()
+        if START_METHOD == "template":
+            await restart_in_advance(extension)
+        yield extension
     finally:
         start = extension.internals.describe_start_method()
         STARTED[start.get("reason") or start["last"]] += 1
         await extension.close()
+
+
+async def restart_in_advance(extension: Extension) -> None:
+    """Restart the extension so that its process is one that was started in advance, which has most
+    of its start in common with no other way to start."""
+    starter = extension._starter.templates
+    if starter is None or starter.last.method != "template":
+        return
+    plan = extension._starter.prepared().plan
+    starter._learn(plan)
+    await extension.restart()
+    template = starter._last_template
+    child = extension._supervisor.processes.sessions[0].lifetime.child
+    if template is None or not isinstance(child, Child):
+        return
+    starter._start_next(template, plan, child)
+    prepared = starter._next
+    assert prepared is not None
+    await wait_for_next(extension)
+    await extension.restart()
+    processes = extension._supervisor.processes
+    assert processes.sessions[0].lifetime.child is prepared.child
+    await wait_until(lambda: not processes.dismissed_count)  # those that were replaced
+
+
+async def wait_for_next(extension: Extension) -> None:
+    """If the process was forked from a template, wait until the next one was started in advance."""
+    starter = extension._starter.templates
+    if starter is not None and starter.last.method == "template":
+        await wait_until(lambda: (next := starter._next) is not None and next.start.is_waiting)
 
 
 def run_test_host(end: str, ready_fd: int) -> NoReturn:

@@ -240,6 +240,11 @@ class ProcessStarter:
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, aspect, reason))
         self._weaknesses = weaknesses
 
+    def end_next(self) -> None:
+        """End the process that was started in advance, because no process is needed soon."""
+        if self.templates is not None:
+            self.templates.end_next()
+
     async def close(self) -> None:
         """Release what the starts have shared, when all processes have ended."""
         if self.templates is not None:

@@ -213,6 +213,8 @@ class Supervisor:
                         break
                 self.reconcile()
                 if self._is_settled():
+                    if not self.processes.count:
+                        self._starter.end_next()
                     commands.complete_settled()
                     commands.complete_restarts(None)
                 if not commands.stop:
@@ -481,6 +483,7 @@ class Supervisor:
             self._status.apply_event(Event.ENDED)
 
     def _finish(self) -> None:
+        self._starter.end_next()
         if self._status.state is State.ADMITTED:
             self._status.apply_event(Event.STOP)
         elif self._status.state is State.DISCOVERED:

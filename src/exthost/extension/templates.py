@@ -415,7 +415,14 @@ class TemplateStarter:
         self._preparing = None
         if template.is_retired or plan.group is not None:  # a cgroup would stay without a program
             return
-        self._end_next()
+        prepared = self._next
+        if (
+            prepared is not None
+            and prepared.template is template
+            and prepared.child.poll_exit() is None
+        ):
+            return
+        self.end_next()
         # The pid of a process that has ended may be that of another one by now.
         template.look_at_pages(child.program_pids if child.poll_exit() is None else ())
         try:
@@ -445,10 +452,14 @@ class TemplateStarter:
         ):
             self._next = None
             return prepared
-        self._end_next()
+        self.end_next()
         return None
 
-    def _end_next(self) -> None:
+    def end_next(self) -> None:
+        """End the process that was started in advance. None is started until another is ready."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+            self._preparing = None
         prepared, self._next = self._next, None
         if prepared is not None:
             self._templates.end_child(prepared.child)
@@ -577,7 +588,7 @@ class TemplateStarter:
         """Make a template, and make it again until it imports nothing that it must not import."""
         learned, self._last_template = self._learned, None
         assert learned is not None
-        self._end_next()
+        self.end_next()
         try:
             for _ in range(_MAX_ATTEMPTS):
                 template_plan, inputs = self._inputs(plan, command)
@@ -634,9 +645,8 @@ class TemplateStarter:
 
     async def close(self) -> None:
         """Release the templates of the extension, whose processes have ended."""
-        for timer in (self._recording, self._preparing):
-            if timer is not None:
-                timer.cancel()
+        if self._recording is not None:
+            self._recording.cancel()
         if self._building is not None:
             self._building.cancel()
             await asyncio.wait([self._building])
@@ -644,7 +654,7 @@ class TemplateStarter:
         if self._recorded >= 0:
             os.close(self._recorded)
             self._recorded = -1
-        self._end_next()
+        self.end_next()
         self._templates.release(self._extension)
         await self._templates.wait_ended()
 
