@@ -86,6 +86,9 @@ _MAX_CHANGES = 5
 # The files of the environment are looked at once for each start, and at most this long before it.
 _CHECK_SECONDS = 0.5
 
+# How long templates may take to end. They take milliseconds, unless their processes are stopped.
+_END_SECONDS = 10.0
+
 _RETIRED = "a file of its environment has changed: {}"
 
 
@@ -235,8 +238,10 @@ class Templates:
 
     async def wait_ended(self) -> None:
         """Return when the templates that are ending have ended."""
-        if self._ending:
-            await asyncio.wait(self._ending, timeout=10)
+        deadline = self._loop.time() + _END_SECONDS
+        # A template ends after the last of its processes.
+        while self._ending and (remaining := deadline - self._loop.time()) > 0:
+            await asyncio.wait(self._ending, timeout=remaining)
 
     def release(self, extension: str, *, keep: Template | None = None) -> None:
         """Forget that an extension uses templates, except one. Templates without users end."""
