@@ -97,13 +97,20 @@ class NetworkProxy:
             raise
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        policy = memory_file("exthost-network", json.dumps(self._policy._asdict()).encode())
+        from exthost.process.splicercode import SPLICER
+
         library_path = os.environ.get(_LIBRARY_VARIABLE)
+        program = SPLICER.get(os.uname().machine)
+        policy = splicer = -1
         try:
+            rules = json.dumps(self._policy._asdict()).encode()
+            policy = memory_file("exthost-network", rules)
+            if program is not None:
+                splicer = memory_file("exthost-splicer", program)
             return subprocess.Popen(
                 (
                     *(sys.executable, "-I", "-S", "-c", _PROGRAM, _PACKAGES),
-                    *(str(self._channel), str(policy)),
+                    *(str(self._channel), str(policy), str(splicer)),
                 ),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -111,10 +118,12 @@ class NetworkProxy:
                 env={_LIBRARY_VARIABLE: library_path} if library_path else {},
                 cwd="/",
                 start_new_session=True,
-                pass_fds=(self._channel, policy),
+                pass_fds=[fd for fd in (self._channel, policy, splicer) if fd >= 0],
             )
         finally:
-            os.close(policy)
+            for fd in (policy, splicer):
+                if fd >= 0:
+                    os.close(fd)
 
     @property
     def pid(self) -> int | None:
