@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from exthost.process.memory_file import memory_file
+from exthost.process import splicer_process
 from exthost.process.proxy_server import ReadinessLoop
 from exthost.process.splicer import Outcome, Splicer
+from exthost.process.splicer_process import start_splicer
 from exthost.process.splicercode import SPLICER
 
 WAIT_SECONDS = 30.0
@@ -24,16 +25,18 @@ BUFFER_BYTES = 64 * 1024
 class Spliced:
     """A splicer, the loop that it runs on, and the outcomes so far."""
 
-    def __init__(self, code: bytes) -> None:
+    def __init__(self) -> None:
+        started = start_splicer()
+        assert started is not None
+        self.process, channel = started
         self.loop = ReadinessLoop()
-        self.program = memory_file("splicer", code)
-        self.splicer = Splicer(self.loop, self.program)
+        self.splicer = Splicer(self.loop, channel)
         self.outcomes: list[Outcome] = []
 
     def close(self) -> None:
         self.splicer.close()
         self.loop.close()
-        os.close(self.program)
+        assert self.process.wait(WAIT_SECONDS) in (0, -signal.SIGKILL)
 
     def take(self, source: socket.socket, target: socket.socket) -> int:
         return self.splicer.take(source.fileno(), target.fileno(), self.outcomes.append)
@@ -51,10 +54,9 @@ class Spliced:
 
 @pytest.fixture
 def spliced() -> Iterator[Spliced]:
-    code = SPLICER.get(os.uname().machine)
-    if code is None:
+    if os.uname().machine not in SPLICER:
         pytest.skip(f"there is no splicer for {os.uname().machine}")
-    spliced = Spliced(code)
+    spliced = Spliced()
     yield spliced
     spliced.close()
 
@@ -93,7 +95,6 @@ def ends() -> Iterator[Ends]:
 
 
 def test_all_bytes_are_moved_and_the_end_is_reported(spliced: Spliced, ends: Ends) -> None:
-    assert spliced.splicer.pid is None  # it is started when it is first needed
     assert spliced.take(ends.source, ends.target)
     sent, received = bytearray(), bytearray()
     ends.first.setblocking(False)
@@ -142,7 +143,7 @@ def test_a_target_that_is_gone_is_a_failure(spliced: Spliced, ends: Ends) -> Non
     ends.target.shutdown(socket.SHUT_RDWR)
     ends.first.sendall(b"one")
     spliced.until_outcomes(Outcome.FAILED)
-    assert spliced.splicer.pid is not None  # SIGPIPE did not end it
+    assert spliced.process.poll() is None  # SIGPIPE did not end it
 
 
 def test_a_source_that_is_reset_is_a_failure(spliced: Spliced, ends: Ends) -> None:
@@ -163,25 +164,19 @@ def test_a_forgotten_direction_is_not_reported(spliced: Spliced, ends: Ends) -> 
     other.close()
 
 
-def test_a_splicer_that_is_killed_fails_its_directions_and_another_is_started(
+def test_a_splicer_that_is_killed_fails_its_directions_and_takes_no_others(
     spliced: Spliced, ends: Ends
 ) -> None:
     spliced.take(ends.source, ends.target)
-    first = spliced.splicer.pid
-    assert first is not None
-    os.kill(first, signal.SIGKILL)
+    spliced.process.kill()
     spliced.until_outcomes(Outcome.FAILED)
-    assert spliced.splicer.pid is None
-    with pytest.raises(ChildProcessError):
-        os.waitpid(first, 0)
-    assert spliced.take(ends.source, ends.target)
-    ends.first.close()
-    spliced.until_outcomes(Outcome.FAILED, Outcome.ENDED)
+    assert spliced.take(ends.source, ends.target) == 0
 
 
 def test_a_closed_splicer_has_closed_its_copies(spliced: Spliced, ends: Ends) -> None:
     spliced.take(ends.source, ends.target)
     spliced.splicer.close()
+    assert spliced.process.wait(WAIT_SECONDS) == 0
     ends.source.close()
     ends.target.close()
     assert ends.first.recv(1) == ends.last.recv(1) == b""
@@ -196,8 +191,7 @@ def test_a_splicer_without_descriptors_takes_nothing(
     spliced.take(ends.source, ends.target)  # the program is executed, and has answered
     ends.first.shutdown(socket.SHUT_WR)
     spliced.until_outcomes(Outcome.ENDED)
-    pid, other = spliced.splicer.pid, Ends()
-    assert pid is not None
+    pid, other = spliced.process.pid, Ends()
     _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (files, hard))
     spliced.take(other.source, other.target)
@@ -212,28 +206,32 @@ def test_a_splicer_without_descriptors_takes_nothing(
     other.close()
 
 
-def test_the_splicer_inherits_nothing_of_the_proxy(spliced: Spliced, ends: Ends) -> None:
+def test_the_splicer_inherits_nothing(ends: Ends) -> None:
     read_end, write_end = os.pipe()
     os.set_inheritable(write_end, True)
+    spliced = Spliced()
     spliced.take(ends.source, ends.target)
     ends.first.sendall(b"one")
     assert ends.last.recv(3) == b"one"
+    assert len([*Path(f"/proc/{spliced.process.pid}/fd").iterdir()]) == 6
     os.close(write_end)
     os.set_blocking(read_end, False)
     assert os.read(read_end, 1) == b""
     os.close(read_end)
+    spliced.close()
 
 
-def test_a_machine_without_a_program_has_no_splicer(ends: Ends) -> None:
+def test_a_machine_without_a_program_has_no_splicer(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splicer_process, "SPLICER", {})
+    assert start_splicer() is None
     loop = ReadinessLoop()
     assert Splicer(loop, -1).take(ends.source.fileno(), ends.target.fileno(), print) == 0
     loop.close()
 
 
-def test_a_program_that_cannot_be_executed_is_tried_once(ends: Ends) -> None:
-    spliced = Spliced(b"not a program")
-    assert spliced.take(ends.source, ends.target) == 0
-    os.pwrite(spliced.program, SPLICER.get(os.uname().machine, b""), 0)
-    assert spliced.take(ends.source, ends.target) == 0
-    assert spliced.splicer.pid is None
-    spliced.close()
+def test_a_program_that_cannot_be_executed_is_no_splicer(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = os.uname().machine
+    monkeypatch.setattr(splicer_process, "SPLICER", {machine: b"not a program"})
+    assert start_splicer() is None

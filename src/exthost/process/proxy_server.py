@@ -9,7 +9,7 @@ and connects to an address that it has checked.
 
     main(CHANNEL, POLICY, SPLICER)   CHANNEL is the descriptor of the Unix socket, POLICY that of a
                                      file with the rules as JSON (see `network_proxy`), SPLICER that
-                                     of the program of the splicer, or -1
+                                     of the socket to the splicer, or -1
 
 The process ends when its stdin is closed, which happens if the host dies. It reports connections on
 stdout, a line of JSON each time: `{"reached": {TARGET: COUNT}, "refused": [[TARGET, REASON, FIX,
@@ -44,8 +44,6 @@ from exthost.wire.proxy_requests import BadRequest, HttpRequest
 # How many connections there are at a time. More wait in the queue of the listening socket.
 MAX_CONNECTIONS = 1000
 _DESCRIPTORS_PER_CONNECTION = 2
-# The splicer, which inherits the limit, has two sockets and a pipe for each direction.
-_SPLICED_DESCRIPTORS_PER_CONNECTION = 8
 _OWN_DESCRIPTORS = 64
 
 # How long a client may take to send its request, and how long each address may take to answer.
@@ -659,7 +657,7 @@ class ProxyServer:
         # Those that wait for their request, a name or a server, the oldest first.
         self._waiting: dict[ProxyConnection, None] = {}
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MAX_CONNECTIONS * _SPLICED_DESCRIPTORS_PER_CONNECTION + _OWN_DESCRIPTORS
+        wanted = MAX_CONNECTIONS * _DESCRIPTORS_PER_CONNECTION + _OWN_DESCRIPTORS
         files = max(soft, min(wanted, hard)) if hard != resource.RLIM_INFINITY else wanted
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
         self._max_connections = max(

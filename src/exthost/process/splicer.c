@@ -18,6 +18,7 @@
 #include <linux/eventpoll.h>
 #include <linux/fcntl.h>
 #include <linux/prctl.h>
+#include <linux/resource.h>
 #include <linux/signal.h>
 
 typedef unsigned long word;
@@ -71,6 +72,8 @@ __asm__(".globl _start\n_start:\n\tbl run\n\tbrk #1\n");
 #define MESSAGE_NOSIGNAL 0x4000
 #define SET_PIPE_SIZE 1031
 #define SIGNAL_SET_BYTES 8
+/* Two sockets and a pipe for each direction, and a few for this process. */
+#define WANTED_FILES (MAX_DIRECTIONS * 4 + 64)
 
 enum outcome { ENDED, FAILED, NOT_TAKEN };
 
@@ -239,16 +242,28 @@ static void take(void)
     start(number, control.descriptors[0], control.descriptors[1]);
 }
 
+/* Raises the number of descriptors that this process may have. */
+static void raise_limit(void)
+{
+    word limit[2] = {0, 0};
+    call(__NR_prlimit64, 0, RLIMIT_NOFILE, 0, (word)limit, 0, 0);
+    if (limit[0] >= WANTED_FILES)
+        return;
+    limit[0] = limit[1] < WANTED_FILES ? limit[1] : WANTED_FILES;
+    call(__NR_prlimit64, 0, RLIMIT_NOFILE, (word)limit, 0, 0, 0);
+}
+
 __attribute__((used)) void run(void)
 {
     static struct epoll_event events[EVENTS];
-    /* The proxy's stdout must not stay open when the proxy has ended. */
+    /* Nothing of the host must stay open here. */
     if (call(__NR_close_range, 1, ~0u, 0, 0, 0, 0) < 0)
         for (int fd = 1; fd < 1024; fd++)
             close_descriptor(fd);
     call(__NR_prctl, PR_SET_NAME, (word)"exthost-splicer", 0, 0, 0, 0);
     struct action ignore = {(word)SIG_IGN, 0, 0, 0};
     call(__NR_rt_sigaction, SIGPIPE, (word)&ignore, 0, SIGNAL_SET_BYTES, 0, 0);
+    raise_limit();
     long created = call(__NR_epoll_create1, 0, 0, 0, 0, 0, 0);
     if (created < 0)
         end(125);
