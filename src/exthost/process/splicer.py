@@ -1,8 +1,8 @@
 """The splicer: a small process (`splicer.c`) that moves the bytes of large transfers between
 sockets, for the proxy of a sandboxed process.
 
-The event loop of the proxy is Python, which takes half as long again for each piece of data. So the
-proxy hands a direction of a connection over to the splicer once it has transferred much.
+The event loop of the proxy is Python, and moving data there takes nearly twice the processor time.
+So the proxy hands a direction of a connection over to the splicer once it has transferred much.
 
 The host starts the splicer with the proxy, and waits for both: a splicer that the proxy had started
 would have no parent after it, and a host that is the first process of a container would have to
