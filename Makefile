@@ -293,7 +293,8 @@ constraints: $(STAMP)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra all --extra wasm --extra ray --group test --group docs \
 		--no-header --no-annotate --no-emit-package exthost --no-emit-package exthost-sdk --output-file constraints.txt pyproject.toml
 
-# The first process of a namespace is committed as machine code. Run this after a change of init.c.
+# The first process of a namespace and the splicer of the proxy are committed as machine code. Run
+# this after a change of init.c or splicer.c.
 init: $(STAMP)
 	$(BIN)/python scripts/build_init.py
 

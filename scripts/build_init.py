@@ -1,10 +1,11 @@
-"""Compile `sandbox/init.c` for each architecture into `sandbox/initcode.toml`.
+"""Compile `sandbox/init.c` for each architecture into `sandbox/initcode.toml`, and
+`process/splicer.c` into `process/splicercode.toml`.
 
     python scripts/build_init.py
 
-Run it after a change of init.c; needs gcc and aarch64-linux-gnu-gcc. The digests of the source and
-of each program, and the versions of compiler and linker, are stored beside the code. A test fails
-if one was changed without the others, and builds the program again if the same compiler is
+Run it after a change of a source; needs gcc and aarch64-linux-gnu-gcc. The digests of the source
+and of each program, and the versions of compiler and linker, are stored beside the code. A test
+fails if one was changed without the others, and builds the program again if the same compiler is
 installed.
 """
 
@@ -16,7 +17,8 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "src" / "exthost" / "launch" / "sandbox"
+PACKAGE = Path(__file__).parent.parent / "src" / "exthost"
+FOLDER = PACKAGE / "launch" / "sandbox"
 COMPILERS = {"x86_64": ("gcc", "-fcf-protection=none"), "aarch64": ("aarch64-linux-gnu-gcc",)}
 FLAGS = (
     *("-Os", "-static", "-nostdlib", "-no-pie", "-fno-pic", "-ffreestanding", "-s"),
@@ -24,8 +26,18 @@ FLAGS = (
     *("-Wl,--build-id=none", "-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,noexecstack"),
 )
 
+# Each source, where its programs are stored, and what the program is.
+PROGRAMS = (
+    (FOLDER / "init.c", FOLDER / "initcode.toml", "The first process of a namespace"),
+    (
+        PACKAGE / "process" / "splicer.c",
+        PACKAGE / "process" / "splicercode.toml",
+        "The process that moves large transfers",
+    ),
+)
+
 HEAD = """\
-# The first process of a namespace, compiled from `init.c` by `make init`. Generated: the source is
+# {title}, compiled from `{source}` by `make init`. Generated: the source is
 # what to read and to change. A program is encoded in base 85.
 
 source_sha256 = "{digest}"
@@ -52,8 +64,13 @@ def toolchain(compiler: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    source = FOLDER / "init.c"
-    text = HEAD.format(digest=hashlib.sha256(source.read_bytes()).hexdigest())
+    for source, tables, title in PROGRAMS:
+        write_tables(source, tables, title)
+
+
+def write_tables(source: Path, tables: Path, title: str) -> None:
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    text = HEAD.format(title=title, source=source.name, digest=digest)
     for machine, compiler in COMPILERS.items():
         program = build(compiler, source)
         versions = "".join(f'  "{version}",\n' for version in toolchain(compiler))
@@ -65,7 +82,7 @@ def main() -> None:
             f"built_by = [\n{versions}]\n"
             f"code = '''\n{code}\n'''\n"
         )
-    (FOLDER / "initcode.toml").write_text(text, encoding="utf-8")
+    tables.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -251,6 +251,149 @@ async def test_a_proxy_that_is_killed_is_started_again_with_the_same_listener() 
         assert [is_final for _, is_final in proxied.observer.ends] == [False]
 
 
+# Large transfers.
+
+LARGE_BYTES = 16 * 2**20
+ENDLESS = 2**60
+
+
+@contextlib.asynccontextmanager
+async def sending_server(size: int) -> Any:
+    """Yield the port of a server that sends so many bytes after the first bytes of a connection,
+    and an event: the first connection has ended."""
+    has_ended = asyncio.Event()
+    connections: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
+        await reader.read(65536)
+        remaining, chunk = size, bytes(2**16)
+        with contextlib.suppress(ConnectionError):
+            while remaining:
+                writer.write(chunk)
+                await writer.drain()
+                remaining -= len(chunk)
+        writer.close()
+        has_ended.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], has_ended
+        await asyncio.wait_for(asyncio.gather(*connections), WAIT_SECONDS)
+
+
+async def begin_download(
+    proxied: Proxied, port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await proxied.connect()
+    writer.write(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
+    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
+    writer.write(b"go")
+    return reader, writer
+
+
+async def find_splicer(proxied: Proxied, reader: asyncio.StreamReader) -> int:
+    """Return the pid of the splicer of a proxy. It has moved the last of the bytes that are read
+    here, so it runs."""
+    size = 2 * proxy_server.LARGE_TRANSFER_BYTES
+    await asyncio.wait_for(reader.readexactly(size), WAIT_SECONDS)
+    assert proxied.proxy.splicer_pid is not None
+    return proxied.proxy.splicer_pid
+
+
+async def read_to_the_end(reader: asyncio.StreamReader) -> int:
+    """Return how many bytes came until the connection ended, well or not."""
+    size = 0
+    with contextlib.suppress(ConnectionError):
+        while data := await asyncio.wait_for(reader.read(2**20), WAIT_SECONDS):
+            size += len(data)
+    return size
+
+
+async def test_the_reply_to_a_plain_request_with_a_body_can_be_large() -> None:
+    async with sending_server(LARGE_BYTES) as (port, _), Proxied(f"localhost:{port}") as proxied:
+        head = b"POST http://localhost:%d/ HTTP/1.1\r\nContent-Length: 2\r\n\r\n" % port
+        assert await proxied.ask(head + b"hi", closes=False) == bytes(LARGE_BYTES)
+
+
+async def test_large_transfers_and_the_splicer_end_with_the_proxy() -> None:
+    async with (
+        sending_server(ENDLESS) as (port, has_ended),
+        Proxied(f"localhost:{port}") as proxied,
+    ):
+        reader, writer = await begin_download(proxied, port)
+        watch = os.pidfd_open(await find_splicer(proxied, reader))
+        splicer_has_ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(watch, splicer_has_ended.set)
+        assert proxied.proxy.pid is not None
+        os.kill(proxied.proxy.pid, signal.SIGKILL)
+        await read_to_the_end(reader)
+        writer.close()
+        await asyncio.wait_for(splicer_has_ended.wait(), WAIT_SECONDS)
+        asyncio.get_running_loop().remove_reader(watch)
+        os.close(watch)
+        await asyncio.wait_for(has_ended.wait(), WAIT_SECONDS)
+
+
+async def test_a_large_transfer_ends_at_the_server_if_the_client_leaves() -> None:
+    async with (
+        sending_server(ENDLESS) as (port, has_ended),
+        Proxied(f"localhost:{port}") as proxied,
+    ):
+        reader, writer = await begin_download(proxied, port)
+        await find_splicer(proxied, reader)
+        writer.transport.abort()
+        await asyncio.wait_for(has_ended.wait(), WAIT_SECONDS)
+        assert not proxied.observer.ends
+
+
+async def test_a_transfer_that_the_splicer_does_not_take_is_copied() -> None:
+    async with (
+        sending_server(ENDLESS) as (endless_port, has_ended),
+        sending_server(LARGE_BYTES) as (port, _),
+        Proxied(f"localhost:{endless_port}", f"localhost:{port}") as proxied,
+    ):
+        reader, writer = await begin_download(proxied, endless_port)
+        splicer = await find_splicer(proxied, reader)
+        _, hard = resource.prlimit(splicer, resource.RLIMIT_NOFILE)
+        resource.prlimit(splicer, resource.RLIMIT_NOFILE, (3, hard))
+        other_reader, other_writer = await begin_download(proxied, port)
+        assert await read_to_the_end(other_reader) == LARGE_BYTES
+        other_writer.close()
+        writer.transport.abort()
+        await asyncio.wait_for(has_ended.wait(), WAIT_SECONDS)
+
+
+async def test_without_a_splicer_large_transfers_are_copied() -> None:
+    async with sending_server(LARGE_BYTES) as (port, _):
+        with serving(f"localhost:{port}") as (_, proxy_port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", proxy_port)
+            writer.write(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
+            writer.write(b"go")
+            assert await read_to_the_end(reader) == LARGE_BYTES
+            writer.close()
+
+
+async def test_a_splicer_that_is_killed_ends_its_transfers_and_later_ones_are_copied() -> None:
+    async with (
+        sending_server(ENDLESS) as (endless_port, has_ended),
+        sending_server(LARGE_BYTES) as (port, _),
+        Proxied(f"localhost:{endless_port}", f"localhost:{port}") as proxied,
+    ):
+        reader, writer = await begin_download(proxied, endless_port)
+        os.kill(await find_splicer(proxied, reader), signal.SIGKILL)
+        await read_to_the_end(reader)
+        writer.close()
+        await asyncio.wait_for(has_ended.wait(), WAIT_SECONDS)
+        reader, writer = await begin_download(proxied, port)
+        assert await read_to_the_end(reader) == LARGE_BYTES
+        writer.close()
+        assert not proxied.observer.ends
+
+
 @pytest.mark.more
 async def test_a_proxy_that_ends_too_often_stays_down_and_connections_are_refused() -> None:
     async with Proxied("localhost:1") as proxied:

@@ -1,4 +1,5 @@
-"""The committed programs of `sandbox/initcode.toml` are built from their source.
+"""The committed programs of `sandbox/initcode.toml` and `process/splicercode.toml` are built from
+their sources.
 
 Another compiler would build another program, so a program is compared only if the compiler and the
 linker are those that built it. It must always have its recorded digest.
@@ -6,54 +7,96 @@ linker are those that built it. It must always have its recorded digest.
 
 import hashlib
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from exthost.launch.sandbox.initcode import BUILT_BY, INIT, INIT_SHA256
-from scripts.build_init import COMPILERS, FOLDER, build, toolchain
+from exthost.launch.sandbox import initcode
+from exthost.process import splicercode
+from scripts.build_init import COMPILERS, PROGRAMS, build, toolchain
 
 
-@pytest.mark.parametrize("machine", INIT)
-def test_each_program_has_its_recorded_digest(machine: str) -> None:
-    assert hashlib.sha256(INIT[machine]).hexdigest() == INIT_SHA256[machine]
+class Program(NamedTuple):
+    """A committed program of one machine, and its record."""
+
+    source: Path
+    source_sha256: str
+    machine: str
+    code: bytes
+    sha256: str
+    built_by: tuple[str, ...]
 
 
-def compiler_of(machine: str) -> tuple[str, ...]:
+SOURCES = [source for source, _, _ in PROGRAMS]
+RECORDS = {
+    "init.c": (*(initcode.SOURCE_SHA256, initcode.INIT, initcode.INIT_SHA256, initcode.BUILT_BY),),
+    "splicer.c": (
+        *(splicercode.SOURCE_SHA256, splicercode.SPLICER),
+        *(splicercode.SPLICER_SHA256, splicercode.BUILT_BY),
+    ),
+}
+ALL = [
+    Program(source, source_sha256, machine, codes[machine], digests[machine], built_by[machine])
+    for source in SOURCES
+    for source_sha256, codes, digests, built_by in (RECORDS[source.name],)
+    for machine in codes
+]
+
+each_program = pytest.mark.parametrize(
+    "program", ALL, ids=[f"{program.source.stem}-{program.machine}" for program in ALL]
+)
+
+
+@each_program
+def test_each_program_has_its_recorded_digest(program: Program) -> None:
+    assert hashlib.sha256(program.code).hexdigest() == program.sha256
+
+
+@each_program
+def test_each_program_was_built_from_its_source(program: Program) -> None:
+    digest = hashlib.sha256(program.source.read_bytes()).hexdigest()
+    assert digest == program.source_sha256, "a source was changed: run `make init`"
+
+
+def compiler_of(program: Program) -> tuple[str, ...]:
     """Return the compiler that built the program. Skip the test if it is missing or another one."""
-    compiler = COMPILERS[machine]
+    compiler = COMPILERS[program.machine]
     versions = toolchain(compiler)
     if not versions:
-        pytest.skip(f"no {compiler[0]} here: the {machine} program is not built again")
-    if versions != BUILT_BY[machine]:
+        pytest.skip(f"no {compiler[0]} here: the {program.machine} program is not built again")
+    if versions != program.built_by:
         pytest.skip(
-            f"the {machine} program is by {BUILT_BY[machine]}, the compiler here is {versions}"
+            f"the {program.machine} program is by {program.built_by}, "
+            f"the compiler here is {versions}"
         )
     return compiler
 
 
-@pytest.mark.parametrize("machine", INIT)
-def test_each_program_is_built_again_byte_for_byte(machine: str) -> None:
-    compiler = compiler_of(machine)
-    assert build(compiler, FOLDER / "init.c") == INIT[machine], "run `make init`"
+@each_program
+def test_each_program_is_built_again_byte_for_byte(program: Program) -> None:
+    compiler = compiler_of(program)
+    assert build(compiler, program.source) == program.code, "run `make init`"
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("machine", INIT)
-def test_another_source_makes_another_program(machine: str, tmp_path: Path) -> None:
-    compiler = compiler_of(machine)
-    changed = tmp_path / "init.c"
-    source = (FOLDER / "init.c").read_text(encoding="utf-8")
+@each_program
+def test_another_source_makes_another_program(program: Program, tmp_path: Path) -> None:
+    compiler = compiler_of(program)
+    changed = tmp_path / program.source.name
+    source = program.source.read_text(encoding="utf-8")
     changed.write_text(source + '\nconst char more[] = "more";\n', encoding="utf-8")
-    assert build(compiler, changed) != INIT[machine]
+    assert build(compiler, changed) != program.code
 
 
-def test_every_machine_is_recorded() -> None:
-    assert set(INIT) == set(COMPILERS) == set(BUILT_BY) == set(INIT_SHA256)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_every_machine_is_recorded(source: Path) -> None:
+    _, codes, digests, built_by = RECORDS[source.name]
+    assert set(codes) == set(COMPILERS) == set(built_by) == set(digests)
 
 
-@pytest.mark.parametrize("machine", INIT)
-def test_each_program_names_its_recorded_compiler(machine: str) -> None:
+@each_program
+def test_each_program_names_its_recorded_compiler(program: Program) -> None:
     """A wrong record would prevent the comparison of a changed program."""
-    _, compiler, _ = BUILT_BY[machine]
+    _, compiler, _ = program.built_by
     version = compiler.partition(" ")[2]
-    assert b"GCC: " + version.encode() in INIT[machine]
+    assert b"GCC: " + version.encode() in program.code

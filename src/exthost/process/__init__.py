@@ -10,6 +10,9 @@ In reading order:
     init_channel     the pipes to the first process of a namespace (`launch/sandbox/init.c`)
     network_proxy    the host's end of the proxy by which a process reaches the hosts of its list
     proxy_server     that proxy, a process of its own
+    splicer          the proxy's end of a process that moves large transfers (`splicer.c`)
+    splicer_process  starts that process
+    splicercode      that process, compiled; generated
     program_check    checks a program before a wrapper executes it
     small_files      reads the beginning of a file that is not trusted
     private_mounts   starts a process where another user can reach files in closed folders

@@ -68,6 +68,7 @@ class NetworkProxy:
         "_process",
         "_remove_reader",
         "_restarts",
+        "_splicer",
         "_unread",
         "child_end",
     )
@@ -78,6 +79,7 @@ class NetworkProxy:
         self._observer: ProxyObserver | None = None
         self._remove_reader: Callable[[], None] | None = None
         self._restarts: list[float] = []
+        self._splicer: subprocess.Popen[bytes] | None = None
         self._unread = b""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel, self.child_end = ours.detach(), theirs.detach()
@@ -97,13 +99,15 @@ class NetworkProxy:
             raise
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        policy = memory_file("exthost-network", json.dumps(self._policy._asdict()).encode())
         library_path = os.environ.get(_LIBRARY_VARIABLE)
+        policy = memory_file("exthost-network", json.dumps(self._policy._asdict()).encode())
+        splicer = -1
         try:
+            splicer = self._start_splicer()
             return subprocess.Popen(
                 (
                     *(sys.executable, "-I", "-S", "-c", _PROGRAM, _PACKAGES),
-                    *(str(self._channel), str(policy)),
+                    *(str(self._channel), str(policy), str(splicer)),
                 ),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -111,15 +115,42 @@ class NetworkProxy:
                 env={_LIBRARY_VARIABLE: library_path} if library_path else {},
                 cwd="/",
                 start_new_session=True,
-                pass_fds=(self._channel, policy),
+                pass_fds=[fd for fd in (self._channel, policy, splicer) if fd >= 0],
             )
+        except BaseException:
+            self._end_splicer()
+            raise
         finally:
-            os.close(policy)
+            for fd in (policy, splicer):
+                if fd >= 0:
+                    os.close(fd)
+
+    def _start_splicer(self) -> int:
+        """Start the splicer, and return the proxy's end of the socket to it; -1 if it cannot be
+        started. The proxy works without it."""
+        from exthost.process.splicer_process import start_splicer
+
+        started = start_splicer()
+        if started is None:
+            return -1
+        self._splicer, channel = started
+        return channel
+
+    def _end_splicer(self) -> None:
+        splicer, self._splicer = self._splicer, None
+        if splicer is not None:
+            splicer.kill()
+            splicer.wait()
 
     @property
     def pid(self) -> int | None:
         """The pid of the proxy; None if it has ended for good."""
         return None if self._process is None else self._process.pid
+
+    @property
+    def splicer_pid(self) -> int | None:
+        """The pid of the process that moves the large transfers of the proxy; None without one."""
+        return None if self._splicer is None else self._splicer.pid
 
     def close_child_end(self) -> None:
         """Close the end that our init has inherited."""
@@ -188,6 +219,7 @@ class NetworkProxy:
         self._unread = b""
         process.kill()
         status = process.wait()
+        self._end_splicer()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -222,5 +254,8 @@ class NetworkProxy:
         if process is not None:
             fds += [pipe.fileno() for pipe in (process.stdin, process.stdout) if pipe is not None]
             process.returncode = 0  # it is not a child of the copy
+        if self._splicer is not None:
+            self._splicer.returncode = 0
+            self._splicer = None
         replace_by_null(fds)
         self._channel = self.child_end = -1

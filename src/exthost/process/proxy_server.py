@@ -7,15 +7,17 @@ program is executed. This process accepts its connections, reads what the client
 CONNECT, plain HTTP or SOCKS5), and connects, outside. It resolves a name once, checks each address,
 and connects to an address that it has checked.
 
-    main(CHANNEL, POLICY)   CHANNEL is the descriptor of the Unix socket, POLICY that of a file with
-                            the rules as JSON (see `network_proxy`)
+    main(CHANNEL, POLICY, SPLICER)   CHANNEL is the descriptor of the Unix socket, POLICY that of a
+                                     file with the rules as JSON (see `network_proxy`), SPLICER that
+                                     of the socket to the splicer, or -1
 
 The process ends when its stdin is closed, which happens if the host dies. It reports connections on
 stdout, a line of JSON each time: `{"reached": {TARGET: COUNT}, "refused": [[TARGET, REASON, FIX,
 COUNT]]}`. It runs in an isolated interpreter, with the parts of the package that it needs.
 
 One thread serves all connections with `epoll`; asyncio would take longer to import than everything
-else here. Only names are resolved in other threads.
+else here. Only names are resolved in other threads, and large transfers are moved by another
+process (`splicer`).
 """
 
 import array
@@ -35,13 +37,13 @@ from typing import Any, TypeAlias
 
 from exthost.model import network_rules
 from exthost.model.network_rules import Address, BadHost, Host, NetworkRules, UpstreamProxy
+from exthost.process.splicer import Outcome, Splicer
 from exthost.wire import proxy_requests
 from exthost.wire.proxy_requests import BadRequest, HttpRequest
 
 # How many connections there are at a time. More wait in the queue of the listening socket.
 MAX_CONNECTIONS = 1000
-# A connection has two sockets, and two pipes with two ends each if it transfers much.
-_DESCRIPTORS_PER_CONNECTION = 6
+_DESCRIPTORS_PER_CONNECTION = 2
 _OWN_DESCRIPTORS = 64
 
 # How long a client may take to send its request, and how long each address may take to answer.
@@ -51,10 +53,10 @@ CONNECT_SECONDS = 10.0
 _RESOLVE_SECONDS = 30.0
 _RESOLVER_THREADS = 8
 
-# How many bytes are copied at a time. A direction that fills the buffer gets a pipe, through which
-# the kernel moves data without copying it.
+# How many bytes are copied at a time.
 _COPY_BYTES = 64 * 1024
-_PIPE_BYTES = 256 * 1024
+# After how many bytes a direction is handed over to the splicer. Most connections transfer less.
+LARGE_TRANSFER_BYTES = 256 * 1024
 
 # The send buffer of the connection to the client, which is on this machine. With more data on the
 # way, the data would leave the cache of the processor before the client reads it.
@@ -201,13 +203,15 @@ class Direction:
     gets at most; None for all. Later bytes are read and dropped."""
 
     __slots__ = (
-        "_in_pipe",
+        "_copied",
         "_loop",
+        "_may_splice",
+        "_number",
         "_on_end",
         "_pending",
-        "_pipe",
         "_remaining",
         "_source",
+        "_splicer",
         "_target",
         "is_open",
     )
@@ -215,18 +219,21 @@ class Direction:
     def __init__(
         self,
         loop: ReadinessLoop,
+        splicer: Splicer,
         source: socket.socket,
         target: socket.socket,
         pending: bytes,
         remaining: int | None,
         on_end: Callable[[bool], None],
     ) -> None:
-        self._loop, self._source, self._target = loop, source, target
+        self._loop, self._splicer = loop, splicer
+        self._source, self._target = source, target
         self._pending = memoryview(pending)
         self._remaining = remaining
         self._on_end = on_end
-        self._pipe: tuple[int, int] | None = None
-        self._in_pipe = 0
+        self._copied = 0
+        self._may_splice = remaining is None
+        self._number = 0  # at the splicer
         self.is_open = True
 
     def start(self) -> None:
@@ -244,28 +251,17 @@ class Direction:
 
     def _read(self) -> None:
         try:
-            if self._pipe is not None:
-                count = os.splice(
-                    self._source.fileno(),
-                    self._pipe[1],
-                    _PIPE_BYTES,
-                    flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE,
-                )
-                self._in_pipe += count
-            else:
-                data = self._source.recv(_COPY_BYTES)
-                count = len(data)
-                self._pending = memoryview(data)[: self._take(count)]
+            data = self._source.recv(_COPY_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             self._on_end(False)
             return
-        if not count:
+        if not data:
             self._finish()
             return
-        if count == _COPY_BYTES and self._pipe is None and self._remaining is None:
-            self._open_pipe()
+        self._copied += len(data)
+        self._pending = memoryview(data)[: self._take(len(data))]
         self._flush()
 
     def _flush(self) -> None:
@@ -273,14 +269,6 @@ class Direction:
         try:
             while self._pending:
                 self._pending = self._pending[self._target.send(self._pending) :]
-            while self._in_pipe:
-                assert self._pipe is not None
-                self._in_pipe -= os.splice(
-                    self._pipe[0],
-                    self._target.fileno(),
-                    self._in_pipe,
-                    flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE,
-                )
         except (BlockingIOError, InterruptedError):
             self._loop.set_reader(self._source.fileno(), None)
             self._loop.set_writer(self._target.fileno(), self._flush)
@@ -289,20 +277,28 @@ class Direction:
             self._on_end(False)
             return
         self._loop.set_writer(self._target.fileno(), None)
-        self._loop.set_reader(self._source.fileno(), self._read)
+        if self._copied < LARGE_TRANSFER_BYTES or not self._hand_over():
+            self._loop.set_reader(self._source.fileno(), self._read)
 
-    def _open_pipe(self) -> None:
-        try:
-            pipe = os.pipe()
-        except OSError:
-            return  # out of descriptors: copying works as well
-        try:
-            import fcntl
+    def _hand_over(self) -> bool:
+        """Let the splicer move what follows. Return False if it cannot."""
+        if not self._may_splice:
+            return False
+        source, target = self._source.fileno(), self._target.fileno()
+        self._number = self._splicer.take(source, target, self._on_spliced)
+        if self._number:
+            self._loop.set_reader(source, None)
+        return bool(self._number)
 
-            fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        except OSError:
-            pass  # a user may have only so many pages in pipes
-        self._pipe = pipe
+    def _on_spliced(self, outcome: Outcome) -> None:
+        self._number = 0
+        if outcome == Outcome.ENDED:
+            self._finish()
+        elif outcome == Outcome.FAILED:
+            self._on_end(False)
+        else:
+            self._may_splice = False
+            self._loop.set_reader(self._source.fileno(), self._read)
 
     def _finish(self) -> None:
         """Pass the end of the source on to the target."""
@@ -315,9 +311,15 @@ class Direction:
         self._on_end(True)
 
     def close(self) -> None:
-        for fd in self._pipe or ():
-            os.close(fd)
-        self._pipe = None
+        """Stop moving bytes. The splicer has copies of the sockets, so they are shut down."""
+        if self._number:
+            self._splicer.forget(self._number)
+            self._number = 0
+            for end in (self._source, self._target):
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass  # it has ended
 
 
 class ProxyConnection:
@@ -451,10 +453,10 @@ class ProxyConnection:
 
     def _relay(self, rest: bytes, remaining: int | None) -> None:
         assert self._upstream is not None
-        client, upstream = self._client, self._upstream
+        client, upstream, splicer = self._client, self._upstream, self._server.splicer
         self._directions = (
-            Direction(self._loop, client, upstream, rest, remaining, self._on_end),
-            Direction(self._loop, upstream, client, self._early, None, self._on_end),
+            Direction(self._loop, splicer, client, upstream, rest, remaining, self._on_end),
+            Direction(self._loop, splicer, upstream, client, self._early, None, self._on_end),
         )
         for direction in self._directions:
             if not self.is_closed:
@@ -634,7 +636,7 @@ def _split_authority(request: HttpRequest) -> tuple[Host, int]:
 class ProxyServer:
     """Accepts connections, and reports them."""
 
-    def __init__(self, policy: dict[str, Any], channel: int) -> None:
+    def __init__(self, policy: dict[str, Any], channel: int, splicer: int = -1) -> None:
         self.rules = NetworkRules(policy["entries"])
         self._proxies = {
             is_plain: UpstreamProxy(*policy[name]) if policy.get(name) else None
@@ -647,6 +649,7 @@ class ProxyServer:
             self.headers.setdefault((host, port), []).append((name, value))
         self.loop = ReadinessLoop()
         self.resolver = Resolver(self.loop)
+        self.splicer = Splicer(self.loop, splicer)
         self._channel = socket.socket(fileno=channel)
         self._channel.setblocking(False)
         self._listener: socket.socket | None = None
@@ -717,6 +720,7 @@ class ProxyServer:
     def close(self) -> None:
         """Close the descriptors of the server. Its process just ends instead."""
         self.resolver.close()
+        self.splicer.close()
         self.loop.close()
         self._channel.close()
         if self._listener is not None:
@@ -785,8 +789,8 @@ class ProxyServer:
             os._exit(0)
 
 
-def main(channel: int, policy: int) -> None:
+def main(channel: int, policy: int, splicer: int) -> None:
     """Run the proxy."""
     with os.fdopen(policy, "rb") as file:
         rules = json.load(file)
-    ProxyServer(rules, channel).serve()
+    ProxyServer(rules, channel, splicer).serve()

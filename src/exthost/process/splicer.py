@@ -1,0 +1,97 @@
+"""The splicer: a small process (`splicer.c`) that moves the bytes of large transfers between
+sockets, for the proxy of a sandboxed process.
+
+The event loop of the proxy is Python, and moving data there takes nearly twice the processor time.
+So the proxy hands a direction of a connection over to the splicer once it has transferred much.
+
+The host starts the splicer with the proxy, and waits for both: a splicer that the proxy had started
+would have no parent after it, and a host that is the first process of a container would have to
+find it. The splicer exits when the proxy closes its end of the socket, or ends.
+
+The proxy never waits for the splicer. What the splicer does not take, the proxy copies itself. If
+the splicer is killed, its transfers end, and the proxy copies the later ones.
+"""
+
+import enum
+import socket
+import struct
+from collections.abc import Callable
+from typing import Protocol
+
+# An answer of the splicer: the number of the direction, and the outcome.
+_ANSWER = struct.Struct("=II")
+_NUMBER = struct.Struct("=I")
+
+
+class Outcome(enum.IntEnum):
+    """How the splicer finished a direction: `enum outcome` in splicer.c has the same numbers."""
+
+    ENDED = 0  # the source has ended, and the target has all of its bytes
+    FAILED = 1
+    NOT_TAKEN = 2  # the splicer had no room, and has moved nothing
+
+
+class ReaderLoop(Protocol):
+    """Calls a function when a descriptor is readable."""
+
+    def set_reader(self, fd: int, reader: Callable[[], None] | None) -> None: ...
+
+
+class Splicer:
+    """The proxy's end of the splicer. `channel` is the descriptor of the Unix socket to it; -1 if
+    there is none for this machine."""
+
+    def __init__(self, loop: ReaderLoop, channel: int) -> None:
+        self._loop = loop
+        self._last_number = 0
+        self._callbacks: dict[int, Callable[[Outcome], None]] = {}
+        self._channel: socket.socket | None = None
+        if channel >= 0:
+            self._channel = socket.socket(fileno=channel)
+            self._channel.setblocking(False)
+            loop.set_reader(channel, self._receive)
+
+    def take(self, source: int, target: int, callback: Callable[[Outcome], None]) -> int:
+        """Let the splicer move all bytes from one socket to another, which are non-blocking.
+        `callback` gets the outcome. Return a number for `forget`; 0 if there is no splicer, or if
+        it is too busy."""
+        if self._channel is None:
+            return 0
+        number = self._last_number % 0xFFFF_FFFF + 1
+        try:
+            socket.send_fds(self._channel, [_NUMBER.pack(number)], [source, target])
+        except OSError:  # its queue is full, or it has just ended
+            return 0
+        self._last_number = number
+        self._callbacks[number] = callback
+        return number
+
+    def forget(self, number: int) -> None:
+        """Do not call the callback of this direction any more."""
+        self._callbacks.pop(number, None)
+
+    def close(self) -> None:
+        """Close the socket, so that the splicer exits."""
+        if self._channel is not None:
+            self._loop.set_reader(self._channel.fileno(), None)
+            self._channel.close()
+            self._channel = None
+
+    def _receive(self) -> None:
+        while self._channel is not None:
+            try:
+                answer = self._channel.recv(_ANSWER.size)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                answer = b""
+            if len(answer) != _ANSWER.size:  # it has ended, and with it what it moved
+                self.close()
+                callbacks, self._callbacks = self._callbacks, {}
+                for on_failure in callbacks.values():
+                    on_failure(Outcome.FAILED)
+                return
+            number, outcome = _ANSWER.unpack(answer)
+            callback = self._callbacks.pop(number, None)
+            if callback is not None:
+                callback(Outcome(outcome))
