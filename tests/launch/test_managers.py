@@ -206,3 +206,23 @@ def test_a_place_is_the_first_one_whose_variable_is_an_absolute_path() -> None:
 @pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 10_000])
 def test_a_file_that_is_not_an_object_of_json_is_empty(text: str, tmp_path: Path) -> None:
     assert managers._read_json(Path(write(tmp_path / "file.json", text))) == {}
+
+
+def test_the_parts_of_a_folder_are_those_that_exist(tmp_path: Path) -> None:
+    for name in ("bin", "erts-2", "erts-1", "layout.v4", "etc"):
+        (tmp_path / name).mkdir()
+    parts = managers.installation_parts(tmp_path, ("bin", "lib", "erts-*", "layout.v[0-9]"))
+    assert [Path(part).name for part in parts] == ["bin", "erts-1", "erts-2", "layout.v4"]
+
+
+@pytest.mark.parametrize("target", ["/missing/node_modules/tool/cli.js", "{folder}/cli.js"])
+def test_a_script_of_no_package_of_pnpm_needs_nothing(target: str, tmp_path: Path) -> None:
+    write(tmp_path / "cli.js")
+    target = target.format(folder=tmp_path)
+    shim = write(tmp_path / "tool", f"#!/bin/sh\n# cmd-shim-target={target}\n")
+    assert list(managers.pnpm_packages(shim)) == []
+
+
+def test_the_variables_of_places_have_no_dollar_and_no_path() -> None:
+    assert {"UV_CACHE_DIR", "XDG_DATA_HOME", "PNPM_HOME"} < set(managers.PLACE_VARIABLES)
+    assert all(name.isidentifier() for name in managers.PLACE_VARIABLES)
