@@ -6,6 +6,7 @@ import pytest
 
 from exthost.errors import Refused, SpawnFailed
 from exthost.launch import machine_check, sandbox_probe
+from exthost.launch.extension_user import probe_user_id
 from exthost.launch.machine_check import can_enforce, describe_weaknesses, enforced_policy
 from exthost.model.probe_result import ProbeResult, SandboxSupport
 from exthost.model.spec import Permissions, Spec
@@ -123,6 +124,21 @@ async def test_no_trial_is_run_on_an_event_loop(machine: dict[str, ProbeResult])
         can_enforce(spec_of(permissions=LIMITED))
     del machine["strict"]
     assert can_enforce(spec_of(permissions=LIMITED))
+
+
+def test_the_trial_is_run_as_the_user_of_the_extension(monkeypatch: pytest.MonkeyPatch) -> None:
+    support = SandboxSupport(uid=0, setpriv="/bin/setpriv")
+    users: list[int | None] = []
+
+    def probe(support: SandboxSupport, uid: int | None) -> ProbeResult:
+        users.append(uid)
+        return WORKS
+
+    monkeypatch.setattr(sandbox_probe, "find_sandbox_support", lambda: support)
+    monkeypatch.setattr(sandbox_probe, "probe_strict", probe)
+    assert can_enforce(spec_of(permissions=LIMITED), as_host=True)
+    assert can_enforce(spec_of(permissions=LIMITED))
+    assert users == [None, probe_user_id(support)] and users[1] is not None
 
 
 def test_a_pid_namespace_is_used_if_it_works_and_required_if_the_config_says_so(

@@ -9,6 +9,7 @@ import pytest
 
 from exthost.errors import ExthostError
 from exthost.launch import observation
+from exthost.launch.file_view import system_view
 from exthost.launch.learned_policy import Grant, Proposal
 from exthost.launch.plan import Launch
 from exthost.model.spec import Permissions, Pool, Spec
@@ -72,11 +73,12 @@ def test_the_folder_of_the_config_and_private_mounts_are_part_of_the_situation(
 ) -> None:
     spec = spec_of(cwd=str(tmp_path), config_file="/etc/a/exthost.toml")
     wrapper = SimpleNamespace(private_mounts=("/tmp",))
-    launch = SimpleNamespace(enforced={}, plan=SimpleNamespace(wrapper=wrapper))
+    first, *others = system_view(network=True).visible_paths
+    shown = [{"path": first.path, "access": first.access, "source": first.source}]
+    launch = SimpleNamespace(enforced={"paths": shown}, plan=SimpleNamespace(wrapper=wrapper))
     situation = observation.find_situation(spec, cast(Launch, launch), [])
     assert situation.own == [str(tmp_path), "/etc/a"] and situation.private == ("/tmp",)
-    paths = [item.path for item in situation.visible]
-    assert len(paths) == len(set(paths))
+    assert situation.visible == (first, *others)
 
 
 def test_the_texts_in_a_value_are_found_at_every_depth() -> None:
