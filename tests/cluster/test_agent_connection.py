@@ -2,20 +2,23 @@
 
 import asyncio
 import socket
+import threading
 from pathlib import Path
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, Self, cast
 
 import pytest
 
 from exthost.cluster import agent_connection
 from exthost.cluster.agent_connection import AgentConnection, NodeLost, StartRefused
 from exthost.cluster.folders import read_folder
-from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection
+from exthost.cluster.link import HEARTBEAT_SECONDS, MAX_UNSENT_BYTES, Link, NodeConnection
 from exthost.cluster.messages import NUMBERS_PER_PROCESS, Order, stream_numbers
 from exthost.cluster.multiplexer import Kind
 from exthost.cluster.remote_child import RemoteChild
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
+from tests.cluster.fake_link import FakeLink
 
 PLAN = LaunchPlan(argv=("program",), cwd=None)
 ORDER = Order(extension="a", plan=PLAN)
@@ -235,3 +238,74 @@ async def test_a_closed_connection_is_reported_by_the_next_read() -> None:
         node.host._on_readable()
         (reason,) = node.losses
         assert reason == "the connection to node n has ended: the connection was closed"
+
+
+async def test_an_order_that_the_socket_does_not_accept_at_once_is_sent_later() -> None:
+    with Node() as node:
+        text = "x" * 2_000_000
+        node.host._link.send_message(FIRST, {"text": text})
+        assert node.host._link.unsent_bytes
+        events: list[Any] = []
+        # Each iteration of the loop writes, because the socket has room again.
+        for _ in range(1000):
+            events += node.received()
+            await asyncio.sleep(0)
+        assert {"text": text} in [payload for _, _, payload in events]
+        node.host.close()
+        node.host._set_writer(True)  # a thread may be late
+
+
+async def test_the_loop_watches_the_socket_for_every_thread() -> None:
+    with Node() as node:
+        threads: list[int] = []
+        node.host._set_writer = (  # type: ignore[method-assign]
+            lambda is_waiting: threads.append(threading.get_ident())
+        )
+        node.host._watch_writable(True)
+        assert threads == [threading.get_ident()]
+        await asyncio.to_thread(node.host._watch_writable, False)
+        await asyncio.sleep(0)
+        assert threads == [threading.get_ident()] * 2
+
+
+async def test_writers_are_notified_when_there_is_room_or_credit() -> None:
+    with Node() as node:
+        notified: list[int] = []
+
+        def writer(number: int, is_watched: bool) -> Any:
+            return SimpleNamespace(is_watched=is_watched, notify=lambda: notified.append(number))
+
+        sender: Any = SimpleNamespace(has_room=threading.Event(), stop=lambda: None)
+        node.host._outgoing = {1: writer(1, True), 2: writer(2, False)}
+        node.host._folders = {3: sender}
+        node.host._link.unsent_bytes = MAX_UNSENT_BYTES
+        node.host._on_writable()
+        assert notified == [] and not sender.has_room.is_set()
+        node.host._link.unsent_bytes = 0
+        node.host._on_writable()
+        assert notified == [1] and sender.has_room.is_set()
+        sender.has_room.clear()
+        node.host._on_event(Kind.CREDIT, 2, None)
+        assert notified == [1, 2] and not sender.has_room.is_set()
+        node.host._on_event(Kind.CREDIT, 3, None)
+        node.host._on_event(Kind.CREDIT, 4, None)
+        assert notified == [1, 2] and sender.has_room.is_set()
+
+
+def test_the_sender_of_a_folder_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = FakeLink(room=2)
+    sender = agent_connection._FolderSender(cast(Link, link), FIRST, "/", PackageTree(()))
+    monkeypatch.setattr(agent_connection, "_FOLDER_STALL_SECONDS", 0.0)
+    with pytest.raises(TimeoutError):
+        sender.write(b"abc")
+    assert link.sent == b"ab"
+
+    def wait(seconds: float) -> bool:
+        link.room = 10
+        return True
+
+    monkeypatch.setattr(sender.has_room, "wait", wait)
+    assert sender.write(b"cde") == 3 and link.sent == b"abcde"
+    sender.stop()
+    with pytest.raises(ConnectionError):
+        sender.write(b"f")
