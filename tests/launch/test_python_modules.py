@@ -82,9 +82,9 @@ def test_without_site_only_the_standard_library_is_searched(python: Python) -> N
 def test_folders_of_pth_files_are_searched(python: Python) -> None:
     for name in ("one", "two", "three"):
         write(python.root / name / f"{name}.py")
-    write(
-        python.site / "paths.pth", f"# {python.root}/two\nimport x\n\n{python.root}/one\nmissing\n"
-    )
+    write(python.site / "# two" / "two.py")
+    lines = ("# two", "import x", "", f"{python.root}/one", "missing")
+    write(python.site / "paths.pth", "\n".join(lines))
     write(python.site / "notes.txt", f"{python.root}/three\n")
     assert python.find("one") == f"{python.root}/one/one.py"
     assert "not in a folder" in python.misses("two")
