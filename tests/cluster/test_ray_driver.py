@@ -2,7 +2,9 @@
 
 import importlib.util
 import io
+import subprocess
 import sys
+import time
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -219,8 +221,8 @@ def test_a_client_needs_grpc_and_another_driver_a_node_on_this_machine(
         Driver("ray://there:1", {})
     ray.node_ids = []
     now = [0.0]
-    monkeypatch.setattr(ray_driver.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(ray_driver.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
     with pytest.raises(ConnectionError, match="no node of Ray"):
         Driver("here:1", {})
     # It has asked for the node as long as it may take to start.
@@ -241,7 +243,7 @@ def test_an_agent_outlives_the_worker_that_starts_it_except_in_a_container(
         started.append((command, env))
         return SimpleNamespace(stdin=io.BytesIO(), stderr=io.BytesIO(b"why\n"), wait=lambda: 0)
 
-    monkeypatch.setattr(ray_driver.subprocess, "Popen", popen)
+    monkeypatch.setattr(subprocess, "Popen", popen)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setenv("KEPT", "yes")

@@ -17,6 +17,9 @@ class Pipe:
         self.pieces = list(pieces)
         self.callback: Callable[[], None] | None = None
 
+    def is_watched(self) -> bool:
+        return self.callback is not None
+
     def watch(self, loop: Any, callback: Callable[[], None]) -> None:
         self.callback = callback
 
@@ -45,7 +48,7 @@ async def test_each_notification_reads_once_until_the_end() -> None:
         assert pipe.callback is not None
         pipe.callback()
         assert received == expected
-    assert pipe.callback is None
+    assert not pipe.is_watched()
 
 
 async def test_an_error_of_the_pipe_is_its_end() -> None:
@@ -54,7 +57,7 @@ async def test_an_error_of_the_pipe_is_its_end() -> None:
     assert pipe.callback is not None
     pipe.callback()
     reader.drain(100)
-    assert pipe.callback is None and received == []
+    assert not pipe.is_watched() and received == []
 
 
 async def test_drain_reads_up_to_its_limit_and_stops_at_an_empty_pipe() -> None:
@@ -63,10 +66,10 @@ async def test_drain_reads_up_to_its_limit_and_stops_at_an_empty_pipe() -> None:
     reader.drain(4)
     assert received == [b"12", b"34"]
     reader.drain(100)
-    assert received == [b"12", b"34", b"56"] and pipe.callback is not None
+    assert received == [b"12", b"34", b"56"] and pipe.is_watched()
     reader.close()
     reader.close()
-    assert pipe.callback is None
+    assert not pipe.is_watched()
 
 
 async def test_a_flood_waits_for_its_turn_and_a_turn_ends_in_time() -> None:
@@ -77,11 +80,11 @@ async def test_a_flood_waits_for_its_turn_and_a_turn_ends_in_time() -> None:
     on_readable()
     pipe.pieces = [b"a", b"b", b"c"]
     on_readable()
-    assert received[1:] == [] and pipe.callback is None
+    assert received[1:] == [] and not pipe.is_watched()
     assert reader.take_turn(-math.inf, may_be_long=False) is TurnEnd.MORE
-    assert received[1:] == [b"a"] and pipe.callback is None
+    assert received[1:] == [b"a"] and not pipe.is_watched()
     assert reader.take_turn(math.inf, may_be_long=False) is TurnEnd.EMPTY
-    assert received[1:] == [b"a", b"b", b"c"] and pipe.callback is not None
+    assert received[1:] == [b"a", b"b", b"c"] and pipe.is_watched()
     reader.close()
     assert reader.take_turn(math.inf, may_be_long=False) is TurnEnd.EMPTY
-    assert pipe.callback is None
+    assert not pipe.is_watched()
