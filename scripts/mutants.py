@@ -178,7 +178,8 @@ def _module_name(path: Path) -> str:
 def _imports_by_file() -> dict[Path, set[str]]:
     """Return the modules that each file of src/ and tests/ imports. `from a import b` imports the
     module a and, if it exists, the module a.b. A name that the package a re-exports counts as an
-    import of the module that defines it."""
+    import of the module that defines it. The text "a.b", or "b.py" in a file beside it, counts as
+    an import of a module that is run as a program."""
     files = [*sorted(SOURCE.rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
     trees = {file: ast.parse(file.read_bytes()) for file in files}
     modules = {_module_name(file): file for file in files}
@@ -189,6 +190,10 @@ def _imports_by_file() -> dict[Path, set[str]]:
                 if isinstance(node, ast.ImportFrom) and node.module:
                     for alias in node.names:
                         exported[f"{_module_name(file)}.{alias.asname or alias.name}"] = node.module
+    programs: dict[str | Path, str] = {}
+    for name, file in modules.items():
+        if b"\nif __name__ ==" in file.read_bytes():
+            programs[name] = programs[file] = name
     imports: dict[Path, set[str]] = {}
     for file in files:
         found = imports[file] = set()
@@ -200,6 +205,9 @@ def _imports_by_file() -> dict[Path, set[str]]:
                 found.add(node.module)
                 found.update(name for name in names if name in modules)
                 found.update(exported[name] for name in names if name in exported)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts = (node.value, file.parent / node.value)
+                found.update(programs[text] for text in texts if text in programs)
     return imports
 
 

@@ -261,3 +261,40 @@ def test_a_driver_ends_with_its_host_while_ray_tries_to_connect(tmp_path: Path) 
             assert driver.wait(30) == 1
         finally:
             driver.kill()
+
+
+def test_a_driver_continues_after_an_error_while_ray_is_connected(tmp_path: Path) -> None:
+    # A package that connects at once, and then fails to list the nodes.
+    client = tmp_path / "ray" / "util" / "client"
+    client.mkdir(parents=True)
+    (client / "__init__.py").write_text("ray = None\n")
+    (client.parent / "__init__.py").touch()
+    (tmp_path / "ray" / "_private.py").write_text("state = None\n")
+    (tmp_path / "ray" / "__init__.py").write_text(
+        "class exceptions: RuntimeEnvSetupError = KeyError\n"
+        "def init(**_): pass\n"
+        "def remote(**_): return lambda function: function\n"
+        "def nodes(): raise OSError('no answer')\n"
+        "def shutdown(): pass\n"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-P", "-m", "exthost.cluster.ray_driver", "local"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PYTHONPATH": f"{tmp_path}:{package_root()}"},
+    )
+    with driver:
+        assert driver.stdin is not None and driver.stdout is not None
+        try:
+            driver.stdin.write(b"{}\n")
+            driver.stdin.flush()
+            assert json.loads(driver.stdout.readline()) == {"number": 0, "result": None}
+            for number in (1, 2):
+                driver.stdin.write(b'{"number": %d, "do": "nodes"}\n' % number)
+                driver.stdin.flush()
+                answer = json.loads(driver.stdout.readline())
+                assert answer == {"number": number, "error": "OSError: no answer"}
+            driver.stdin.close()
+            assert driver.wait(30) == 0
+        finally:
+            driver.kill()

@@ -292,6 +292,10 @@ async def test_a_change_of_the_environment_retires_the_template(environment: Pat
     async with started(*argv, env={"LOOKS_IMPORTS": "changes"}) as extension:
         await restart_from_full_template(extension)
         template = template_pid(extension)
+        (report,) = (item.report for item in full_templates(extension))
+        # The time of the folder changes when a package is installed.
+        assert report is not None
+        assert {str(module), str(module.parent)} <= report.files.keys()
         module.write_text("value = 'newer'\n")
         await extension.restart()
         wanted = {"module": "changes", "name": "value"}

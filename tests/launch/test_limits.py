@@ -1,5 +1,6 @@
 """The limits that apply: those of the config, of the dialect and of the host, and their maximum."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from exthost.config import config_from_mapping
 from exthost.dialects.find import find_dialect
 from exthost.errors import ConfigError
-from exthost.launch.limits import resolve_limits
-from exthost.model.spec import Limits, Spec
+from exthost.launch.limits import resolve_limits, resolve_method_limits
+from exthost.model.spec import Limits, Permissions, Spec
 from tests.dialects.requirements import shows
 
 
@@ -42,3 +43,21 @@ def test_a_max_message_above_the_maximum_of_the_dialect_is_a_mistake() -> None:
     document = {"defaults": {"limits": {"max_message": "64MiB"}}, "extensions": [entry]}
     (spec,) = config_from_mapping(document).specs
     assert resolve_limits(spec, find_dialect("cigen")).max_message == 10 * 2**20
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(None, 30.0), (5.0, 5.0), (60.0, 30.0)])
+def test_the_longest_execution_time_limits_calls(seconds: float | None, expected: float) -> None:
+    permissions = Permissions(max_execution_time=seconds)
+    spec = Spec(id="a", argv=("x",), limits=Limits(call=30.0), permissions=permissions)
+    limits = resolve_limits(spec, find_dialect("morphir"))
+    assert limits.call == expected and limits.max_in_flight != 1
+
+
+def test_the_longest_execution_time_limits_each_method_unless_the_config_limits_calls() -> None:
+    dialect = find_dialect("synaps")
+    usual = dialect.traits.method_limits
+    spec = Spec(id="a", argv=("x",))
+    assert usual and resolve_method_limits(spec, dialect) == usual
+    limited = replace(spec, permissions=Permissions(max_execution_time=0.5))
+    assert resolve_method_limits(limited, dialect) == dict.fromkeys(usual, 0.5)
+    assert resolve_method_limits(replace(limited, limits=Limits(call=9.0)), dialect) == {}

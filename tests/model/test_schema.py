@@ -514,3 +514,13 @@ def test_a_reference_to_an_item_that_a_list_does_not_have_leads_to_nothing(
 ) -> None:
     survey = Survey({"$ref": f"#/anyOf/{index}", "anyOf": [{}]})
     assert (survey.visits, survey.refusal) == (visits, "")
+
+
+def test_a_reference_may_have_escaped_characters() -> None:
+    definitions = {"a b/c~d": {"type": "string"}}
+    checker = new_checker(
+        {"$defs": definitions, "properties": {"x": {"$ref": "#/$defs/a%20b~1c~0d"}}}
+    )
+    survey = Survey({"$defs": definitions})
+    assert survey._resolve_reference("#/$defs/a%20b~1c~0d") == {"type": "string"}
+    assert checker.warning == "" and len(checker.problems({"x": 1})) == 1

@@ -2,12 +2,16 @@
 
 import asyncio
 import sys
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from exthost.dialects.find import find_dialect
-from exthost.errors import HandshakeFailed
+from exthost.errors import Evidence, ExtensionGone, HandshakeFailed
 from exthost.events import Bus, LogLine
+from exthost.session import handshake
+from exthost.session.session import Session
 from tests.extensions.clock import Clock
 from tests.extensions.harness import ONE_HOUR, closed_at_end, error_of, unstarted_extension
 
@@ -155,3 +159,28 @@ async def test_stderr_without_a_newline_at_the_end_is_logged() -> None:
     async with closed_at_end(ext):
         await error_of(ext.start())
     assert [line.text for line in lines if line.source == "stderr"] == ["dying at initialize"]
+
+
+@pytest.mark.parametrize(
+    ("code", "exit", "stderr", "text"),
+    [
+        ("X1002", "exited with 1", ("env: node: No such file or directory",), "in the foreground"),
+        ("X1001", "never ran: Exec format error (ENOEXEC)", (), "is the file complete?"),
+        ("X1001", "exited with 127", ("env: 'node': No such file or directory",), "names node,"),
+        ("X1001", "exited with 127", ("/bin/sh\\r: No such file",), "Windows line ends"),
+        ("X1001", "exited with 1", ("open x: No such file",), "see its stderr for the cause"),
+        ("X1001", "exited with 1", ("it prints \\r",), "see its stderr for the cause"),
+        ("X1001", "exited with 0", (), "exited by itself"),
+        ("X1001", "exited with 0", ("done",), "see its stderr for the cause"),
+        ("X1001", "exited with 1", ("Parse error",), "the opening of morphir"),
+        ("X1001", "exited with 1", (), "run its command by hand"),
+    ],
+)
+def test_the_help_for_an_exit_follows_from_status_and_stderr(
+    code: str, exit: str, stderr: tuple[str, ...], text: str
+) -> None:
+    evidence = Evidence(exit=exit, stderr=stderr, argv=("missing",))
+    diagnostics = SimpleNamespace(evidence=lambda: evidence)
+    session = SimpleNamespace(diagnostics=diagnostics, dialect=find_dialect("morphir"))
+    help = handshake._help_for_exit(cast(Session, session), ExtensionGone(code, "it ended"))
+    assert text in help

@@ -135,7 +135,7 @@ class Link:
                     if sent < len(frame):
                         self._keep([memoryview(frame)[sent:]])
                     return len(data)
-            elif self.unsent_bytes >= MAX_UNSENT_BYTES:
+            elif not self.has_room:
                 return 0
             count = self.multiplexer.send(stream, data)
             if count:

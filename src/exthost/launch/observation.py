@@ -91,7 +91,7 @@ def _existing_paths(values: Iterable[str], cwd: str) -> Iterator[str]:
     for value in values:
         candidate = value.rpartition("=")[2] if value.startswith("-") else value
         path = os.path.join(cwd, os.path.expanduser(candidate))  # noqa: PTH111, PTH118
-        if candidate and "\0" not in path and len(path) < 4096 and os.path.lexists(path):
+        if candidate and os.path.lexists(path):
             yield os.path.normpath(path)
 
 

@@ -97,6 +97,8 @@ def test_without_a_terminal_a_missing_value_names_its_option(tmp_path: Path) -> 
     [
         (["--set", "folder=/a", "--set", "units=miles"], "must be one of metric, us"),
         (["--set", "folder=/a", "--set", "fodler=/b"], "has no input 'fodler'"),
+        (["--set", "folder"], "'folder' is not NAME=VALUE"),
+        (["--set", "=/a"], "'=/a' is not NAME=VALUE"),
     ],
 )
 def test_a_wrong_value_is_reported(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -1,0 +1,23 @@
+"""What is prepared for the next start of an extension."""
+
+from typing import Any
+
+import pytest
+
+from exthost.extension import startup
+from exthost.launch.shared_folders import Neighbours
+from tests.extensions.harness import closed_at_end, unstarted_extension
+
+
+@pytest.mark.parametrize(("entry", "is_writer"), [("/srv/data:rw", True), ("/srv/data", False)])
+async def test_the_code_of_others_is_looked_at_only_for_an_extension_that_may_write(
+    entry: str, is_writer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = Neighbours()
+    prepared: list[Any] = []
+    ext = unstarted_extension(permissions={"filesystem": [entry]})
+    async with closed_at_end(ext):
+        monkeypatch.setattr(startup, "prepare", lambda *arguments: prepared.append(arguments))
+        monkeypatch.setattr(type(ext._starter), "_neighbours", lambda self: others)
+        ext._starter.prepared()
+    assert (prepared[0][-1] is others) == is_writer
