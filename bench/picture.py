@@ -156,7 +156,7 @@ def make_notes(reduced: Mapping[str, Any]) -> list[str]:
             f"Each client was measured {repeats} times, in turn with exthost. Bar: median. "
             "Line: lowest to highest."
         )
-    notes.append("The number of a client is that of exthost, multiplied by the measured ratio.")
+    notes.append("The number of a client is that of exthost, scaled by the measured ratio.")
     facts = reduced["machine"]
     processor = facts.get("processor", "")
     cores = f"{facts.get('cores', '?')} cores" + (f" ({processor})" if processor else "")
