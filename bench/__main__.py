@@ -4,6 +4,7 @@ import argparse
 import fnmatch
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -96,6 +97,8 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"--priority: {error.strerror}; run as root, or without it", file=sys.stderr)
             return 2
     isolate.adopt_orphans()
+    # Raised inside the row that is measured, so that its processes end too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     layout = Layout(rows)
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="exthost-bench-") as folder:
