@@ -2,18 +2,16 @@
 
 import argparse
 import fnmatch
-import importlib.util
 import json
 import os
-import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bench import children, compare, cores, isolate, proxy, rules, search
+from bench import children, compare, isolate, machine, proxy, rules, search
 from bench.row import Outcome, Row, Setting, Verdict, as_json, exit_status
 from bench.rows import ROWS
 from bench.table import Layout, cells, summary
@@ -35,30 +33,6 @@ def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
         return any(fnmatch.fnmatchcase(text.lower(), wanted) for text in (row.key, row.name))
 
     return [row for row in rows if not patterns or any(fits(row, p) for p in patterns)]
-
-
-def machine(child: str) -> dict[str, str]:
-    """Return the facts about this machine that the numbers depend on."""
-    usable = cores.usable()
-    load = os.getloadavg()[0]
-    facts = {
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": platform.python_version(),
-        "child": child,
-        "cores": str(len(usable)) if usable else "not pinned: this system has no affinity",
-        "load": f"{load:.1f}",
-    }
-    if len(usable) == 1:
-        facts["cores"] = "1: rows named split are skipped, the others share it"
-    if load > 0.5:
-        facts["load"] += " (other work is running: expect noise)"
-    for name in ("exthost", "uvloop", "msgspec"):
-        if importlib.util.find_spec(name) is not None:
-            try:
-                facts[name] = version(name)
-            except PackageNotFoundError:
-                facts[name] = "not installed, only importable"
-    return facts
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
@@ -123,6 +97,8 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"--priority: {error.strerror}; run as root, or without it", file=sys.stderr)
             return 2
     isolate.adopt_orphans()
+    # Raised inside the row that is measured, so that its processes end too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     layout = Layout(rows)
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="exthost-bench-") as folder:
@@ -130,7 +106,7 @@ def main(words: Sequence[str] | None = None) -> int:
         setting = Setting(child=argv, child_is_c=children.is_c(argv))
         if args.quick:
             setting = replace(setting, rounds=QUICK_ROUNDS, few=QUICK_FEW)
-        facts = machine(word)
+        facts = machine.describe(word)
         if not args.json:
             print("\n".join(f"{name}: {fact}" for name, fact in facts.items()), end="\n\n")
             print(layout.heading())

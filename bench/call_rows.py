@@ -195,69 +195,93 @@ EXT_CALL_ROWS: tuple[Row, ...] = (
     ),
 )
 
+PYTHON_SDK = peers.python_sdk()
+NODE_SDK = peers.node("mcp_sdk.cjs", "@modelcontextprotocol/sdk")
+RUST_SDK = peers.compiled("Rust SDK", "rmcp_peer")
+GO_SDK = peers.compiled("Go SDK", "go_sdk")
+MCP_GO = peers.compiled("mcp-go", "mcp_go")
+
 # Other clients on the same C server: tools/call, 100 in flight.
 PEER_ROWS: tuple[Row, ...] = (
     Row(
         key="peer-mcp-python",
         name="host.call_tool, mcp, 100 in flight, asyncio / MCP Python SDK client",
-        measure=peers.python_sdk(),
+        measure=peers.calls(PYTHON_SDK),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-mcp-python-uvloop",
         name="host.call_tool, mcp, 100 in flight, uvloop / MCP Python SDK client",
-        measure=peers.python_sdk(uvloop=True),
+        measure=peers.calls(peers.python_sdk(uvloop=True), uvloop=True),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-mcp-python-ext",
         name="ext.call_tool, mcp, 100 in flight, asyncio / MCP Python SDK client",
-        measure=peers.python_sdk(through="ext.call_tool"),
+        measure=peers.calls(PYTHON_SDK, through="ext.call_tool"),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-fastmcp",
         name="host.call_tool, mcp, 100 in flight / FastMCP client",
-        measure=peers.fastmcp,
+        measure=peers.calls(peers.FASTMCP),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-mcp-node",
         name="host.call_tool, mcp, 100 in flight / Node MCP SDK",
-        measure=peers.node("mcp_sdk.cjs", "--mcp", "@modelcontextprotocol/sdk"),
+        measure=peers.calls(NODE_SDK),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-mcp-rust",
         name="host.call_tool, mcp, 100 in flight / Rust SDK (rmcp)",
-        measure=peers.compiled("Rust SDK", "rmcp_peer"),
+        measure=peers.calls(RUST_SDK),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-mcp-go",
         name="host.call_tool, mcp, 100 in flight / Go SDK",
-        measure=peers.compiled("Go SDK", "go_sdk"),
+        measure=peers.calls(GO_SDK),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-mcp-mark3labs-go",
         name="host.call_tool, mcp, 100 in flight / mcp-go",
-        measure=peers.compiled("mcp-go", "mcp_go"),
+        measure=peers.calls(MCP_GO),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
     ),
     Row(
         key="peer-vscode-jsonrpc",
         name="host.call_tool, mcp, 100 in flight / Node vscode-jsonrpc",
-        measure=peers.node("vscode_jsonrpc.cjs", "--mcp-headers", "vscode-jsonrpc"),
+        measure=peers.calls(peers.node("vscode_jsonrpc.cjs", "vscode-jsonrpc", "--mcp-headers")),
         direction=Direction.AT_LEAST,
         limit_s=LIMIT_S,
+    ),
+    # Starts of that server by other clients.
+    *(
+        Row(
+            key=f"peer-start-{key}",
+            name=f"start to first result, mcp: a new Host / {name}",
+            measure=peers.starts(peer),
+            direction=Direction.AT_LEAST,
+            limit_s=LIMIT_S,
+        )
+        for key, name, peer in (
+            ("python", "MCP Python SDK client", PYTHON_SDK),
+            ("fastmcp", "FastMCP client", peers.FASTMCP),
+            ("node", "Node MCP SDK", NODE_SDK),
+            ("rust", "Rust SDK (rmcp)", RUST_SDK),
+            ("go", "Go SDK", GO_SDK),
+            ("mark3labs-go", "mcp-go", MCP_GO),
+        )
     ),
 )

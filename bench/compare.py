@@ -16,13 +16,21 @@ from bench.table import number
 Run = Mapping[str, Mapping[str, Any]]
 
 
-def read_run(text: str) -> Run:
-    """Return the rows of a run that were measured. Raises ValueError for other text."""
+def read_document(text: str) -> dict[str, Any]:
+    """Return the --json output of a run. Raises ValueError for other text."""
     try:
-        rows = json.loads(text)["rows"]
-        return {row["key"]: row for row in rows if row["value"] is not None}
+        document: dict[str, Any] = json.loads(text)
+        for row in document["rows"]:
+            row["key"], row["value"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"not the --json output of a run: {error}") from None
+    return document
+
+
+def read_run(text: str) -> Run:
+    """Return the rows of a run that were measured. Raises ValueError for other text."""
+    rows = read_document(text)["rows"]
+    return {row["key"]: row for row in rows if row["value"] is not None}
 
 
 def lines(earlier: Run, outcomes: Iterable[Outcome]) -> list[str]:

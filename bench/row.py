@@ -59,7 +59,8 @@ class Reading:
     """One measured value, its absolute numbers, and notes.
 
     `low` and `high` are the quartiles of the rounds, which show the noise. `other_work` is the
-    share of all cores that other programs used, if it is known.
+    share of all cores that other programs used, if it is known. `subject_s` is the median time of
+    what a ratio compares with its baseline, in seconds, where a picture shows it.
     """
 
     value: float
@@ -68,6 +69,7 @@ class Reading:
     low: float | None = None
     high: float | None = None
     other_work: float | None = None
+    subject_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +177,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         found["note"] = reading.note
         found["noisy"] = is_noisy(reading)
         found["other_work"] = reading.other_work
+        found["subject_s"] = reading.subject_s
     if outcome.reason:
         found["reason"] = outcome.reason
     return found

@@ -4,8 +4,9 @@ const { spawn } = require("node:child_process");
 const rpc = require("vscode-jsonrpc/node");
 const { turns } = require("./turns.cjs");
 
-async function main() {
-  const [calls, text, command, ...args] = process.argv.slice(2);
+const [calls, text, command, ...args] = process.argv.slice(2);
+
+async function connect() {
   const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
   const connection = rpc.createMessageConnection(
     new rpc.StreamMessageReader(child.stdout),
@@ -17,9 +18,11 @@ async function main() {
     const result = await connection.sendRequest("tools/call", params);
     if (result.content[0].text !== text) throw new Error("not the echo");
   };
-  await turns(call, Number(calls));
-  connection.dispose();
-  child.stdin.end();
+  const close = () => {
+    connection.dispose();
+    child.stdin.end();
+  };
+  return { call, close };
 }
 
-main();
+turns(connect, Number(calls));

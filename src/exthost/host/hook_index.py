@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from exthost.host.hook_policy import may_block
-from exthost.model.spec import Pins
+from exthost.model.documents.setting_keys import Pins
 
 if TYPE_CHECKING:
     from exthost.dialects.base import Dialect

@@ -1,4 +1,4 @@
-// Package turns makes a block of calls, a hundred in flight, for each line on stdin; until stdin ends.
+// Package turns makes a block of calls, or one start, for each line on stdin; until stdin ends.
 package turns
 
 import (
@@ -18,6 +18,12 @@ type Arguments struct {
 	Server []string
 }
 
+// A Client is connected to a server of its own, whose tools it has listed.
+type Client struct {
+	Call  func()
+	Close func()
+}
+
 func Read() Arguments {
 	calls, err := strconv.Atoi(os.Args[1])
 	Check(err)
@@ -30,20 +36,31 @@ func Check(err error) {
 	}
 }
 
-// Run says that it is ready, and then that each block is done.
-func Run(calls int, call func()) {
-	call()
+// Run answers `go` with a block of calls, a hundred in flight, and then `done`. It answers `start`
+// with `started` when another client has its first result, and with `closed` when that has ended.
+func Run(calls int, connect func() Client) {
+	client := connect()
+	client.Call()
 	fmt.Println("ready")
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		if lines.Text() == "start" {
+			another := connect()
+			another.Call()
+			fmt.Println("started")
+			another.Close()
+			fmt.Println("closed")
+			continue
+		}
 		var group sync.WaitGroup
 		for range inFlight {
 			group.Go(func() {
 				for range calls / inFlight {
-					call()
+					client.Call()
 				}
 			})
 		}
 		group.Wait()
 		fmt.Println("done")
 	}
+	client.Close()
 }

@@ -16,13 +16,24 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import Reader, read_table, read_text
-from exthost.model.documents.setting_keys import SETTING_KEYS, SharedSettings, ToolSettings
+from exthost.model.documents.setting_keys import (
+    SETTING_KEYS,
+    Breaker,
+    Limits,
+    Pins,
+    Pool,
+    Restart,
+    SharedSettings,
+    ToolSettings,
+)
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.spec import Breaker, Limits, Pins, Pool, Restart, Spec
+
+if TYPE_CHECKING:
+    from exthost.model.spec import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +66,7 @@ class SettingValues(SharedSettings):
             holding = replace(holding, sha256=shared)
         return self.over(holding)
 
-    def apply_to(self, spec: Spec, **other_fields: Any) -> Spec:
+    def apply_to(self, spec: "Spec", **other_fields: Any) -> "Spec":
         """Return the Spec merged with these settings, which take precedence. `other_fields` are
         further fields of the Spec to replace.
 
