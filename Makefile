@@ -227,8 +227,9 @@ bench-peers: $(STAMP)
 		|| echo "no client in Rust: its row is skipped"
 
 # The picture of the speed in README.md and its data, from the rows `peer-…`, each measured five
-# times: about ten minutes, more on a busy machine. PRIORITY=--priority runs it before other programs, as root. Do not give it
-# a real-time priority: threads of Node and Go that share a core then wait for each other forever.
+# times: about ten minutes, more on a busy machine. PRIORITY=--priority runs it before other
+# programs, as root. Do not give it a real-time priority: threads of Node and Go that share a core
+# then wait for each other forever.
 bench-picture: $(STAMP) node fastmcp bench-peers
 	$(BIN)/python -m bench --json $(PRIORITY) --repeat 5 peer-mcp peer-fastmcp peer-start > $(VENV)/bench.json
 	$(BIN)/python -m bench.picture $(VENV)/bench.json docs/images/bench.svg
