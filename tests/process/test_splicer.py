@@ -13,7 +13,7 @@ import pytest
 
 from exthost.process import splicer_process
 from exthost.process.proxy_server import ReadinessLoop
-from exthost.process.splicer import Outcome, Splicer
+from exthost.process.splicer import SpliceOutcome, Splicer
 from exthost.process.splicer_process import start_splicer
 from exthost.process.splicercode import SPLICER
 
@@ -31,7 +31,7 @@ class Spliced:
         self.process, channel = started
         self.loop = ReadinessLoop()
         self.splicer = Splicer(self.loop, channel)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[SpliceOutcome] = []
 
     def close(self) -> None:
         self.splicer.close()
@@ -47,7 +47,7 @@ class Spliced:
             assert time.monotonic() < deadline
             self.loop.run_once(0.05)
 
-    def until_outcomes(self, *outcomes: Outcome) -> None:
+    def until_outcomes(self, *outcomes: SpliceOutcome) -> None:
         self.until(lambda: len(self.outcomes) >= len(outcomes))
         assert tuple(self.outcomes) == outcomes
 
@@ -122,14 +122,14 @@ def test_all_bytes_are_moved_and_the_end_is_reported(spliced: Spliced, ends: End
     spliced.loop.set_reader(ends.last.fileno(), receive)
     spliced.until(lambda: spliced.outcomes and len(received) == len(payload))
     spliced.loop.set_reader(ends.last.fileno(), None)
-    assert received == payload and spliced.outcomes == [Outcome.ENDED]
+    assert received == payload and spliced.outcomes == [SpliceOutcome.ENDED]
 
 
 def test_the_target_stays_open_for_the_proxy(spliced: Spliced, ends: Ends) -> None:
     spliced.take(ends.source, ends.target)
     ends.first.sendall(b"one")
     ends.first.shutdown(socket.SHUT_WR)
-    spliced.until_outcomes(Outcome.ENDED)
+    spliced.until_outcomes(SpliceOutcome.ENDED)
     ends.target.send(b"two")
     ends.target.close()
     received = b""
@@ -142,7 +142,7 @@ def test_a_target_that_is_gone_is_a_failure(spliced: Spliced, ends: Ends) -> Non
     spliced.take(ends.source, ends.target)
     ends.target.shutdown(socket.SHUT_RDWR)
     ends.first.sendall(b"one")
-    spliced.until_outcomes(Outcome.FAILED)
+    spliced.until_outcomes(SpliceOutcome.FAILED)
     assert spliced.process.poll() is None  # SIGPIPE did not end it
 
 
@@ -150,7 +150,7 @@ def test_a_source_that_is_reset_is_a_failure(spliced: Spliced, ends: Ends) -> No
     spliced.take(ends.source, ends.target)
     ends.first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     ends.first.close()
-    spliced.until_outcomes(Outcome.FAILED)
+    spliced.until_outcomes(SpliceOutcome.FAILED)
 
 
 def test_a_forgotten_direction_is_not_reported(spliced: Spliced, ends: Ends) -> None:
@@ -160,7 +160,7 @@ def test_a_forgotten_direction_is_not_reported(spliced: Spliced, ends: Ends) -> 
     other = Ends()
     spliced.take(other.source, other.target)
     other.first.close()
-    spliced.until_outcomes(Outcome.ENDED)
+    spliced.until_outcomes(SpliceOutcome.ENDED)
     other.close()
 
 
@@ -169,7 +169,7 @@ def test_a_splicer_that_is_killed_fails_its_directions_and_takes_no_others(
 ) -> None:
     spliced.take(ends.source, ends.target)
     spliced.process.kill()
-    spliced.until_outcomes(Outcome.FAILED)
+    spliced.until_outcomes(SpliceOutcome.FAILED)
     assert spliced.take(ends.source, ends.target) == 0
 
 
@@ -190,19 +190,19 @@ def test_a_splicer_without_descriptors_takes_nothing(
 ) -> None:
     spliced.take(ends.source, ends.target)  # the program is executed, and has answered
     ends.first.shutdown(socket.SHUT_WR)
-    spliced.until_outcomes(Outcome.ENDED)
+    spliced.until_outcomes(SpliceOutcome.ENDED)
     pid, other = spliced.process.pid, Ends()
     _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (files, hard))
     spliced.take(other.source, other.target)
-    spliced.until_outcomes(Outcome.ENDED, Outcome.NOT_TAKEN)
+    spliced.until_outcomes(SpliceOutcome.ENDED, SpliceOutcome.NOT_TAKEN)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (64, hard))
     other.first.sendall(b"one")
     spliced.take(other.source, other.target)
     assert other.last.recv(3) == b"one"
     assert len([*Path(f"/proc/{pid}/fd").iterdir()]) == 6  # nothing was left open
     other.first.close()
-    spliced.until_outcomes(Outcome.ENDED, Outcome.NOT_TAKEN, Outcome.ENDED)
+    spliced.until_outcomes(SpliceOutcome.ENDED, SpliceOutcome.NOT_TAKEN, SpliceOutcome.ENDED)
     other.close()
 
 

@@ -37,7 +37,7 @@ from typing import Any, TypeAlias
 
 from exthost.model import network_rules
 from exthost.model.network_rules import Address, BadHost, Host, NetworkRules, UpstreamProxy
-from exthost.process.splicer import Outcome, Splicer
+from exthost.process.splicer import SpliceOutcome, Splicer
 from exthost.wire import proxy_requests
 from exthost.wire.proxy_requests import BadRequest, HttpRequest
 
@@ -290,11 +290,11 @@ class Direction:
             self._loop.set_reader(source, None)
         return bool(self._number)
 
-    def _on_spliced(self, outcome: Outcome) -> None:
+    def _on_spliced(self, outcome: SpliceOutcome) -> None:
         self._number = 0
-        if outcome == Outcome.ENDED:
+        if outcome == SpliceOutcome.ENDED:
             self._finish()
-        elif outcome == Outcome.FAILED:
+        elif outcome == SpliceOutcome.FAILED:
             self._on_end(False)
         else:
             self._may_splice = False

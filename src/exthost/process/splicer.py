@@ -23,7 +23,7 @@ _ANSWER = struct.Struct("=II")
 _NUMBER = struct.Struct("=I")
 
 
-class Outcome(enum.IntEnum):
+class SpliceOutcome(enum.IntEnum):
     """How the splicer finished a direction: `enum outcome` in splicer.c has the same numbers."""
 
     ENDED = 0  # the source has ended, and the target has all of its bytes
@@ -44,14 +44,14 @@ class Splicer:
     def __init__(self, loop: ReaderLoop, channel: int) -> None:
         self._loop = loop
         self._last_number = 0
-        self._callbacks: dict[int, Callable[[Outcome], None]] = {}
+        self._callbacks: dict[int, Callable[[SpliceOutcome], None]] = {}
         self._channel: socket.socket | None = None
         if channel >= 0:
             self._channel = socket.socket(fileno=channel)
             self._channel.setblocking(False)
             loop.set_reader(channel, self._receive)
 
-    def take(self, source: int, target: int, callback: Callable[[Outcome], None]) -> int:
+    def take(self, source: int, target: int, callback: Callable[[SpliceOutcome], None]) -> int:
         """Let the splicer move all bytes from one socket to another, which are non-blocking.
         `callback` gets the outcome. Return a number for `forget`; 0 if there is no splicer, or if
         it is too busy."""
@@ -89,9 +89,9 @@ class Splicer:
                 self.close()
                 callbacks, self._callbacks = self._callbacks, {}
                 for on_failure in callbacks.values():
-                    on_failure(Outcome.FAILED)
+                    on_failure(SpliceOutcome.FAILED)
                 return
             number, outcome = _ANSWER.unpack(answer)
             callback = self._callbacks.pop(number, None)
             if callback is not None:
-                callback(Outcome(outcome))
+                callback(SpliceOutcome(outcome))
