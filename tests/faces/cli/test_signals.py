@@ -117,6 +117,7 @@ def writer(drained: Path) -> str:
     return extension("one", EXTHOST[0], "-S", "-E", str(STDERR_WRITER), str(drained))
 
 
+@pytest.mark.more
 def test_the_table_shows_each_extension_and_is_removed_at_the_end(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"), extension("gone", "no-such-program"))
     with terminal(tmp_path) as screen:
@@ -187,6 +188,7 @@ def test_sigterm_stops_the_host_in_order(tmp_path: Path) -> None:
     assert "one: stopped" in stderr and (tmp_path / "drained").exists()
 
 
+@pytest.mark.more
 def test_closing_the_terminal_stops_the_host_in_order(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:
@@ -195,6 +197,7 @@ def test_closing_the_terminal_stops_the_host_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "drained").read_text() == "drained"
 
 
+@pytest.mark.more
 def test_ctrl_c_ends_extensions_that_are_still_starting(tmp_path: Path) -> None:
     write_config(tmp_path, extension("h", *hostile_command("hang_at=initialize")))
     with subprocess.Popen(
@@ -207,6 +210,7 @@ def test_ctrl_c_ends_extensions_that_are_still_starting(tmp_path: Path) -> None:
         assert host.returncode == 130
 
 
+@pytest.mark.more
 def test_a_flood_of_lines_does_not_delay_the_table_and_the_log_counts_dropped_lines(
     tmp_path: Path,
 ) -> None:
@@ -231,6 +235,7 @@ def test_a_flood_of_lines_does_not_delay_the_table_and_the_log_counts_dropped_li
     assert line_count and line_count + dropped[-1] == FLOOD_LINES + 2, "with hello and goodbye"
 
 
+@pytest.mark.more
 def test_the_host_continues_when_its_stderr_is_closed(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with host_process(tmp_path) as host:
@@ -268,6 +273,7 @@ def test_a_reader_that_does_not_read_does_not_block_the_host(
         assert host.wait(timeout=WAIT_SECONDS) == 0
 
 
+@pytest.mark.more
 def test_a_stopped_terminal_does_not_block_the_host(tmp_path: Path) -> None:
     write_config(tmp_path, writer(tmp_path / "drained"))
     with terminal(tmp_path) as screen:

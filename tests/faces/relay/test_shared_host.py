@@ -69,6 +69,7 @@ def test_a_client_uses_the_host_of_run_which_stays(tmp_path: Path) -> None:
         host.communicate(timeout=SECONDS)
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 def test_a_host_that_is_killed_fails_the_calls_and_the_next_one_is_joined(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
@@ -292,6 +293,7 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
 # -- a list at once --------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.sampled
 def test_the_second_host_lists_the_tools_and_starts_no_server(tmp_path: Path) -> None:
     config = shared_config(tmp_path, {"mcp_servers": server() | server("second")})

@@ -31,6 +31,7 @@ async def test_a_program_starts_the_host_which_ends_after_it(tmp_path: Path) -> 
     wait_until_gone(pid)
 
 
+@pytest.mark.more
 def test_sync_attach_starts_a_host_which_ends_after_it(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with exthost.sync_attach(config, start=True) as host:
