@@ -439,6 +439,8 @@ async def test_a_process_that_was_started_in_advance_and_killed_is_not_used() ->
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
         prepared = await start_next(extension)
+        # It is a child of our init as soon as the process between them has ended.
+        await wait_until(lambda: bool(prepared.program_pids))
         os.kill(prepared.program_pids[0], signal.SIGKILL)
         await wait_until(lambda: prepared.poll_exit() is not None)
         await extension.restart()
