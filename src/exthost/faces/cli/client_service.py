@@ -102,7 +102,9 @@ class ClientService:
         control.requests.accept_client = self.accept
         control.requests.list_clients = self.list_clients
         control.requests.on_detached = self._start_timer_if_unused
-        if not self._is_installed:
+        if self._is_installed:
+            self._replies.read()  # before the first client comes, which they may answer
+        else:
             control.requests.client_objection = ConfigError(
                 "X0165",
                 "the gateway is not installed: mcp is missing",
@@ -111,11 +113,9 @@ class ClientService:
 
     async def wait_until_unused(self) -> None:
         """Return when the last client has been gone for the time of `[gateway] linger`."""
-        if self._is_installed:
-            await asyncio.to_thread(self._replies.read)
-            if self._replies.is_empty:
-                self._is_package_needed.set()
-                self._load_gateway()
+        if self._is_installed and self._replies.is_empty:
+            self._is_package_needed.set()
+            self._load_gateway()
         self._start_timer(max(FIRST_CLIENT_SECONDS, self._host.config.gateway.linger))
         try:
             await self._is_over.wait()
