@@ -486,6 +486,26 @@ async def test_the_next_process_is_started_in_advance(monkeypatch: pytest.Monkey
             assert only_child(extension) is prepared.child
 
 
+async def test_a_folder_with_many_files_is_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extension may write there, and the host waits for the list."""
+    program = tmp_path / "program.py"
+    program.write_text(LOOKS.read_text("utf-8"))
+    async with started(sys.executable, str(program)) as extension:
+        await restart_from_full_template(extension)
+        prepared = await start_next(extension)
+        monkeypatch.setattr("exthost.extension.templates._MAX_ENTRIES", 1)
+        (tmp_path / "other").touch()
+        await extension.restart()
+        assert only_child(extension) is not prepared
+        assert start_method(extension)["last"] == "template"
+        (template,) = full_templates(extension)
+        starter = templates(extension)
+        starter._start_next(template, extension._starter.prepared().plan, only_child(extension))
+        assert starter._next is None
+
+
 @pytest.mark.parametrize("change", ["environment", "module", "umask", "limit", "folder"])
 async def test_a_process_that_would_differ_by_now_is_not_used(change: str, tmp_path: Path) -> None:
     environ = {"PATH": os.defpath, "VALUE": "old"}

@@ -28,13 +28,7 @@ class Program(NamedTuple):
 
 
 SOURCES = [source for source, _, _ in PROGRAMS]
-RECORDS = {
-    "init.c": (*(initcode.SOURCE_SHA256, initcode.INIT, initcode.INIT_SHA256, initcode.BUILT_BY),),
-    "splicer.c": (
-        *(splicercode.SOURCE_SHA256, splicercode.SPLICER),
-        *(splicercode.SPLICER_SHA256, splicercode.BUILT_BY),
-    ),
-}
+RECORDS = {"init.c": initcode.PROGRAM, "splicer.c": splicercode.PROGRAM}
 ALL = [
     Program(source, source_sha256, machine, codes[machine], digests[machine], built_by[machine])
     for source in SOURCES

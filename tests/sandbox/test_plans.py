@@ -15,7 +15,7 @@ import pytest
 
 import exthost
 from exthost.launch.sandbox import pid_namespace, seccomp, strict
-from exthost.launch.sandbox.initcode import INIT, SOURCE_SHA256
+from exthost.launch.sandbox.initcode import INIT, PROGRAM
 from exthost.launch.sandbox.strict import View, VisiblePath
 from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
 from exthost.model.launch_plan import Ceiling, ResourceLimit
@@ -436,7 +436,7 @@ def test_limits_as_arguments_of_prlimit() -> None:
 def test_the_init_program_was_built_from_its_source() -> None:
     source = Path(exthost.__file__).parent / "launch" / "sandbox" / "init.c"
     built_from = hashlib.sha256(source.read_bytes()).hexdigest()
-    assert built_from == SOURCE_SHA256, "init.c was changed: run `make init`"
+    assert built_from == PROGRAM.source_sha256, "init.c was changed: run `make init`"
     machines = {"x86_64": 62, "aarch64": 183}
     assert set(INIT) == set(machines) == set(seccomp.ARCHITECTURES)
     for machine, number in machines.items():

@@ -19,6 +19,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -85,6 +86,9 @@ _MAX_CHANGES = 5
 
 # The files of the environment are looked at once for each start, and at most this long before it.
 _CHECK_SECONDS = 0.5
+
+# How many entries of the folder of a script are compared: a few milliseconds of work.
+_MAX_ENTRIES = 10_000
 
 # How long templates may take to end. They take milliseconds, unless their processes are stopped.
 _END_SECONDS = 10.0
@@ -449,9 +453,12 @@ class TemplateStarter:
         prepared = self._next
         if prepared is None or not prepared.start.is_waiting:
             return None
+        origin: tuple[object, ...] = ()
+        with suppress(NoTemplate):
+            origin = _find_origin(plan, command)
         if (
             prepared.template is template
-            and prepared.origin == _find_origin(plan, command)
+            and prepared.origin == origin
             and prepared.child.poll_exit() is None
             and prepared.start.go_on()
         ):
@@ -693,9 +700,13 @@ def _find_origin(plan: LaunchPlan, command: PythonCommand) -> tuple[object, ...]
 
 def _list_importable(folder: str) -> frozenset[str]:
     """Return the entries of a folder that can be imported. It is the first one in the search path
-    of the program, so that a template must not have other modules of these names."""
-    return frozenset(
-        name
-        for name in os.listdir(folder)  # noqa: PTH208
-        if "." not in name or name.endswith((".py", ".pyc", ".so"))
-    )
+    of the program, so that a template must not have other modules of these names. Raises NoTemplate
+    if there are too many entries: the extension may write there, and the host waits."""
+    names = []
+    with os.scandir(folder) as entries:
+        for number, entry in enumerate(entries):
+            if number == _MAX_ENTRIES:
+                raise NoTemplate(f"{folder} has too many files")
+            if "." not in entry.name or entry.name.endswith((".py", ".pyc", ".so")):
+                names.append(entry.name)
+    return frozenset(names)
