@@ -44,7 +44,8 @@ async def test_a_lost_connection_of_rays_client_is_replaced_by_the_next_start(
     # For so many seconds Ray's client tries to connect again; the default is 30.
     monkeypatch.setenv("RAY_CLIENT_RECONNECT_GRACE_PERIOD", "2")
     async with on_ray(ray, address=ray.client_address) as r:
-        assert ray.kill_client_servers() == 1
+        # The process that served the client of another test may not have ended yet.
+        assert ray.kill_client_servers() >= 1
         await wait_until(lambda: r.placers[0].has_ended, PLACE_SECONDS)
         assert await r.extension.call("echo", 1) == 1
         await r.extension.restart()
