@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from exthost.errors import Refused
+from exthost.launch import admission, sandbox_probe
 from exthost.launch.admission import (
     _operator_folders,
     _record_file,
@@ -14,7 +15,10 @@ from exthost.launch.admission import (
 )
 from exthost.launch.admission_record import Admission
 from exthost.launch.sandbox.strict import View, VisiblePath
-from exthost.model.spec import Package, Spec
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.probe_result import SandboxSupport
+from exthost.model.spec import Package, Permissions, Spec
+from exthost.process.environment import Variables
 
 SPEC = Spec(id="a", argv=("a",), dialect="mcp")
 
@@ -40,16 +44,33 @@ def test_only_folders_that_the_operator_named_are_shown(
     assert _operator_folders(spec) == folders
 
 
+@pytest.mark.parametrize("is_root", [True, False])
+def test_an_extension_has_a_user_of_its_own_if_the_host_is_root(
+    is_root: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    support = SandboxSupport(bwrap="bwrap", setpriv="setpriv", uid=0 if is_root else 1000)
+    monkeypatch.setattr(sandbox_probe, "find_sandbox_support", lambda: support)
+    monkeypatch.setattr(admission, "can_enforce", lambda spec, **options: True)
+    monkeypatch.setattr(
+        admission, "with_extension_user", lambda name, view, *rest: replace(view, uid=5)
+    )
+    spec = replace(SPEC, argv=("/bin/true",), permissions=Permissions())
+    plan = LaunchPlan(argv=spec.argv, cwd=str(tmp_path), env=Variables({}))
+    admitted = admission.decide(spec, plan, "", {})
+    assert admitted.view is not None
+    assert admitted.view.uid == (5 if is_root else None)
+
+
 def test_a_file_that_is_replaced_or_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     file, link = tmp_path / "file", tmp_path / "link"
     file.touch()
     link.symlink_to(file)
-    admission = Admission(files=(_record_file(str(file)), _record_file(str(link))))
-    check_unchanged(SPEC, admission)
+    both = Admission(files=(_record_file(str(file)), _record_file(str(link))))
+    check_unchanged(SPEC, both)
     (tmp_path / "new").touch()
     (tmp_path / "new").replace(file)
     with pytest.raises(Refused, match="is not the file or folder that it was"):
-        check_unchanged(SPEC, admission)
+        check_unchanged(SPEC, both)
     other = Admission(files=(_record_file(str(link)),))
     link.unlink()
     link.symlink_to(tmp_path)

@@ -89,6 +89,19 @@ def test_a_command_that_another_program_executes_has_no_template(folder: Path) -
         find_python_command(plan)
 
 
+def test_the_search_for_the_interpreter_skips_files_that_are_not_executable(folder: Path) -> None:
+    for kind in ("file", "folder"):
+        (folder / kind).mkdir()
+    (folder / "file" / "python3").write_text("text\n")
+    (folder / "folder" / "python3").mkdir()
+    plan = make_plan(folder, "python3", "run.py")
+    path = f"{folder}/file:{folder}/folder:{folder}"
+    command = find_python_command(replace(plan, env=Variables({"PATH": path})))
+    assert command.interpreter == f"{folder}/python3"
+    with pytest.raises(NoTemplate, match="python3 is not found"):
+        find_python_command(replace(plan, env=Variables({"PATH": f"{folder}/file"})))
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
