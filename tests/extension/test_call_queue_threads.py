@@ -1,5 +1,5 @@
-"""The call queue as the blocking API uses it: other threads submit calls, also while the queue or
-its session closes."""
+"""The call queue with calls from several threads, as the blocking API makes them, also while the
+queue or its session closes."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ from tests.extensions.harness import closed_at_end, unstarted_extension, wait_un
 
 
 class CountedCall(BlockingCall):
-    """A call of the blocking API that counts how often it ended."""
+    """A call of the blocking API that counts how often it is completed. Once is correct."""
 
     ends = 0
     outcome: Any = None
@@ -37,19 +37,21 @@ class CountedCall(BlockingCall):
         super().reject(error)
 
 
-def call_of(queue: CallQueue, value: int) -> CountedCall:
-    return CountedCall("echo", value, DELIVER, 100.0, queue)
+def make_call(queue: CallQueue, value: int) -> CountedCall:
+    timeout = 100.0
+    return CountedCall("echo", value, DELIVER, timeout, queue)
 
 
 def shared_queue() -> CallQueue:
+    """Return a queue that several threads can use, with one call in flight at a time."""
     loop = asyncio.get_running_loop()
     return CallQueue("x", max_in_flight=1, is_shared=True, bus=Bus(), loop=loop)
 
 
 class InterruptedQueue(OrderedDict[Call, None]):
-    """The waiting calls of a queue. Calls a function before the first call is added, once: after
-    the thread of the caller has read the state of the queue. In that moment, the thread of the
-    event loop may change the state."""
+    """The waiting calls of a queue. Runs `callback` immediately before the first call is added. At
+    that moment the caller's thread has already checked the state of the queue, so the callback
+    simulates a change by the event loop at the worst time."""
 
     def __init__(self, callback: Any) -> None:
         super().__init__()
@@ -67,7 +69,7 @@ async def test_a_call_added_while_the_queue_closes_fails_with_the_reason() -> No
     queue.waiting = InterruptedQueue(
         lambda: queue.close(lambda _: ExtensionGone("X1006", "closed"))
     )
-    call = call_of(queue, 1)
+    call = make_call(queue, 1)
     queue.submit_threadsafe(call)
     await wait_until(lambda: call.ended)
     assert isinstance(call.outcome, ExtensionGone) and call.ends == 1
@@ -79,22 +81,23 @@ async def test_a_call_added_while_the_last_answer_arrives_is_sent() -> None:
     fake_child = FakeChild()
     session = session_with(fake_child, queue)
     queue.attach(session)
-    first, second = call_of(queue, 1), call_of(queue, 2)
+    first, second = make_call(queue, 1), make_call(queue, 2)
     queue.submit_threadsafe(first)
 
     def complete_first_call() -> None:
-        queue.complete([(session.pending.pop(0), "answer")])
+        first_request = 0
+        queue.complete([(session.pending.pop(first_request), "answer")])
 
     queue.waiting = InterruptedQueue(complete_first_call)
     queue.submit_threadsafe(second)
     await wait_until(lambda: len(fake_child.received()) == 2)  # both requests
-    fake_child.exit()
+    fake_child.exit()  # so that the second call ends, too
     await wait_until(lambda: second.ended)
     assert queue.outcomes.results == 1 and queue.outcomes.unsuccessful == {"gone": 1}
     assert first.ends == second.ends == 1
 
 
-class EndingLock:
+class LockThatEndsSession:
     """The lock of a session. It ends the session immediately before a thread gets the lock for the
     first time."""
 
@@ -117,46 +120,45 @@ async def test_a_call_sent_while_its_session_ends_is_refused() -> None:
     queue = shared_queue()
     session = session_with(FakeChild(), queue)
     queue.attach(session)
-    session.lock = EndingLock(session)  # type: ignore[assignment]
+    session.lock = LockThatEndsSession(session)  # type: ignore[assignment]
     with pytest.raises(ExtensionGone):
-        queue.submit_threadsafe(call_of(queue, 1))
+        queue.submit_threadsafe(make_call(queue, 1))
     assert not session.pending and not queue.outcomes.unsuccessful
-    await wait_until(lambda: session.lifetime.released.is_set)  # not a method: a Latch
+    await wait_until(lambda: session.lifetime.released.is_set)
 
 
-CALLS_OF_THREADS = 6 * 100
+THREADS = 6
+CALLS_PER_THREAD = 100
 CALLS_OF_TASKS = 100
 
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("end", ["no interruption", "a crash", "a close"])
-async def test_each_call_of_many_threads_and_tasks_ends_once_with_its_answer(
-    end: str,
-) -> None:
-    ext = unstarted_extension(limits={"max_in_flight": 20})
-    ext.internals.queue.is_shared = True
+async def test_every_call_of_many_threads_and_tasks_ends_exactly_once(end: str) -> None:
+    ext = unstarted_extension(limits={"max_in_flight": 20}, shared=True)
     async with closed_at_end(ext):
         await ext.start()
         accepted: list[CountedCall] = []
         refused: list[int] = []
 
         def make_calls(first_number: int) -> None:
-            for n in range(first_number, first_number + 100):
-                call = CountedCall(
-                    *ext.internals.calls.factory.for_method("echo", n, 60), ext.internals.queue
-                )
+            queue = ext.internals.queue
+            for n in range(first_number, first_number + CALLS_PER_THREAD):
+                parameters = ext.internals.calls.factory.for_method("echo", n, 60)
+                call = CountedCall(*parameters, queue)
                 try:
-                    ext.internals.queue.submit_threadsafe(call)
+                    queue.submit_threadsafe(call)
                 except ExtensionGone:  # not accepted any more
                     refused.append(n)
                     continue
                 accepted.append(call)
-                if n % 7 == 0:
+                if n % 7 == 0:  # some calls are awaited at once, most later
                     with suppress(ExtensionGone):
                         assert call.wait() == n
 
-        # The numbers of different threads differ, so that a wrong reply is noticed.
-        threads = [threading.Thread(target=make_calls, args=(1000 * t,)) for t in range(6)]
+        # No two calls have the same number, so that a wrong reply is noticed. The tasks start at 0.
+        starts = [1000 * (thread + 1) for thread in range(THREADS)]
+        threads = [threading.Thread(target=make_calls, args=(start,)) for start in starts]
         for thread in threads:
             thread.start()
         task_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(CALLS_OF_TASKS)]
@@ -168,16 +170,15 @@ async def test_each_call_of_many_threads_and_tasks_ends_once_with_its_answer(
         results += await asyncio.gather(*task_calls[50:], return_exceptions=True)
         await wait_until(lambda: not any(thread.is_alive() for thread in threads))
         await wait_until(lambda: all(call.ended for call in accepted))
-        for n, result in [*enumerate(results), *((call.params, call.outcome) for call in accepted)]:
-            assert result == n or (isinstance(result, ExtensionGone) and end != "no interruption")
+        outcomes = [*enumerate(results), *((call.params, call.outcome) for call in accepted)]
+        for sent, received in outcomes:
+            is_end = isinstance(received, ExtensionGone) and end != "no interruption"
+            assert received == sent or is_end
         assert all(call.ends == 1 for call in accepted)
-        assert len(accepted) + len(refused) == CALLS_OF_THREADS
+        assert len(accepted) + len(refused) == THREADS * CALLS_PER_THREAD
         stats = ext.stats
         assert stats.in_flight == stats.waiting == 0
-        results_received = sum(result == n for n, result in enumerate(results))
-        results_received += sum(call.outcome == call.params for call in accepted)
-        assert stats.result == results_received
+        assert stats.result == sum(received == sent for sent, received in outcomes)
         if end == "no interruption":
-            assert (
-                refused == [] and stats.calls == stats.result == CALLS_OF_THREADS + CALLS_OF_TASKS
-            )
+            assert refused == []
+            assert stats.calls == stats.result == THREADS * CALLS_PER_THREAD + CALLS_OF_TASKS

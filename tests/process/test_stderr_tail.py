@@ -89,6 +89,12 @@ def test_the_first_and_last_lines_of_a_burst_are_shown() -> None:
     assert len(tail.lines()) == SHOWN_LINES
 
 
+def test_a_burst_of_as_many_lines_as_an_error_shows_is_whole() -> None:
+    tail = StderrTail(now=lambda: 0.0)
+    tail.feed("\n".join([*numbered_lines(0, SHOWN_LINES), ""]).encode())
+    assert list(tail.lines()) == numbered_lines(0, SHOWN_LINES)
+
+
 def test_lines_that_are_left_out_are_counted_with_an_unfinished_last_line() -> None:
     tail = StderrTail(now=lambda: 0.0)
     tail.feed("\n".join(numbered_lines(0, 100)).encode())

@@ -1,5 +1,5 @@
-"""Trials of pids: programs that share a folder have different pids, although each has a
-namespace."""
+"""Trials of pids. Each extension has a PID namespace, but its pid differs from that of every other.
+Otherwise programs that name lock files after their pid would collide in a shared folder."""
 
 import asyncio
 import contextlib
@@ -14,19 +14,21 @@ from tests.sandbox.confined import EXPLORER, explore, folder
 from tests.sandbox.programs import needs
 from tests.sandbox.trials import trial
 
-PROGRAMS = 10
+PROGRAM_COUNT = 10
 
 GET_PID = "import os; result = os.getpid()"
 
-# Code that creates a lock file named after the pid, and fails if it exists.
+# Code that creates a lock file named after the pid, and fails if it exists. `facts` has the keyword
+# arguments of `explore`.
 LOCK = """
     import os, pathlib
-    name = pathlib.Path(facts["folder"], f"lock.{os.getpid()}")
-    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    result = name.name
+    path = pathlib.Path(facts["folder"], f"lock.{os.getpid()}")
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    result = path.name
 """
 
-# Code that starts a shell, which creates a file named after its pid.
+# Code that starts a shell, which creates a file named after its pid, and fails if it exists (-C).
+# $0 is the folder.
 SHELL = """
     import subprocess
     text = 'set -C; echo > "$0/$$"; echo $$'
@@ -38,13 +40,13 @@ SHELL = """
 async def running_extensions(
     count: int, argv: list[str], bus: Bus
 ) -> AsyncIterator[list[Extension]]:
-    """Yield this many running extensions of the same program, without a sandbox."""
+    """Yield this many running extensions of the same program, without permissions."""
     async with contextlib.AsyncExitStack() as stack:
         connect = (exthost.connect(argv, dialect="morphir", events=bus) for _ in range(count))
         yield [await stack.enter_async_context(item) for item in connect]
 
 
-def spawned_pids(bus: Bus) -> list[int]:
+def collect_spawned_pids(bus: Bus) -> list[int]:
     """Return a list to which the pid of each started process will be added."""
     pids: list[int] = []
     bus.subscribe(Spawned, lambda event: pids.append(event.pid))
@@ -54,16 +56,18 @@ def spawned_pids(bus: Bus) -> list[int]:
 @trial
 async def programs_that_share_a_folder_have_different_pids() -> None:
     bus = Bus()
-    pids_outside = spawned_pids(bus)
+    pids_outside = collect_spawned_pids(bus)
     with folder() as shared:
-        async with running_extensions(PROGRAMS, EXPLORER, bus) as extensions:
+        async with running_extensions(PROGRAM_COUNT, EXPLORER, bus) as extensions:
             locks = [await explore(ext, LOCK, folder=str(shared)) for ext in extensions]
             shells = [await explore(ext, SHELL, folder=str(shared)) for ext in extensions]
             assert {ext.enforced["pid"] for ext in extensions} == {"same as outside"}
     assert locks == [f"lock.{pid}" for pid in pids_outside], (
-        "the pid inside and outside of the namespace is the same"
+        "the pids inside and outside of the namespaces differ",
+        pids_outside,
     )
-    assert len({*shells, *map(str, pids_outside)}) == 2 * PROGRAMS, (shells, pids_outside)
+    # The pids of the shells and of the programs are all different.
+    assert len({*shells, *map(str, pids_outside)}) == 2 * PROGRAM_COUNT, (shells, pids_outside)
 
 
 @trial
@@ -85,16 +89,18 @@ async def the_processes_of_a_pool_have_different_pids() -> None:
             return set(await asyncio.gather(*(explore(ext, slow_code) for _ in range(9))))
 
         pids: set[int] = set()
-        while len(pids) < 3:  # a pool starts its processes one by one
+        # A pool starts its processes one by one. The loop ends when all three have answered.
+        while len(pids) < 3:
             pids = await pids_of_busy_processes()
 
 
 @trial
-async def where_the_kernel_chooses_the_pid_that_is_reported() -> None:
+async def a_sandboxed_program_has_the_second_pid_of_its_namespace() -> None:
     async with exthost.connect(EXPLORER, dialect="morphir", permissions={}) as ext:
         assert ext.enforced["pid"] == "first of its namespace"
-        assert await explore(ext, GET_PID) == 2
+        assert await explore(ext, GET_PID) == 2  # 1 is the first process, which is of exthost
     support = sandbox_probe.find_sandbox_support()
+    # Only without bubblewrap a process has the same pid inside and outside of its namespace.
     assert sandbox_probe.probe_pid_namespace(support)[0].keeps_pid
     assert not sandbox_probe.probe_strict(support).keeps_pid
 
@@ -115,17 +121,17 @@ public class Echo {
 """
 
 
-async def check_answer(java: Extension) -> None:
-    assert await java.call("echo", 1, timeout=60) == []
+async def check_answer(extension: Extension) -> None:
+    assert await extension.call("echo", 1, timeout=60) == []
 
 
 @trial
-async def two_java_programs_run_at_once_and_one_is_restarted() -> None:
+async def two_java_programs_do_not_share_their_performance_file() -> None:
     java = needs("java")
     bus = Bus()
     lines: list[str] = []
     bus.subscribe(LogLine, lambda event: lines.append(event.text))
-    pids_outside = spawned_pids(bus)
+    pids_outside = collect_spawned_pids(bus)
     with folder() as place:
         source = place / "Echo.java"
         source.write_text(JAVA)
@@ -137,4 +143,5 @@ async def two_java_programs_run_at_once_and_one_is_restarted() -> None:
             await second.restart()
             await check_answer(first)
             await check_answer(second)
+    # A JVM logs a warning if another one uses its file.
     assert not [line for line in lines if "hsperfdata" in line], lines

@@ -425,8 +425,8 @@ ROWS: Mapping[str, Row] = {
             "programs_that_share_a_folder_have_different_pids",
             "a_program_that_is_started_again_has_another_pid",
             "the_processes_of_a_pool_have_different_pids",
-            "where_the_kernel_chooses_the_pid_that_is_reported",
-            "two_java_programs_run_at_once_and_one_is_restarted",
+            "a_sandboxed_program_has_the_second_pid_of_its_namespace",
+            "two_java_programs_do_not_share_their_performance_file",
         ),
     ),
     "crowd": Row(

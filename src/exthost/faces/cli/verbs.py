@@ -86,7 +86,7 @@ EXIT_CODES = {
     1: "the extension returned an error",
     2: "wrong usage, an unknown name, or invalid arguments",
     3: "invalid config or manifest",
-    4: "refused, for example by a permission, the sandbox or a pin",
+    4: "refused, for example by a permission, the sandbox or the lock",
     5: "the extension did not start, or its handshake failed",
     6: "a call timed out",
     7: "the extension died or broke the protocol, or its circuit breaker is open",
