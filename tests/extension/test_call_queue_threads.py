@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from exthost.errors import ExtensionGone
-from exthost.events import Bus
+from exthost.events import Bus, CallStarted
 from exthost.extension.call_queue import CallQueue
 from exthost.host.sync.blocking_call import BlockingCall
 from exthost.session.call import Call
@@ -42,10 +42,10 @@ def make_call(queue: CallQueue, value: int) -> CountedCall:
     return CountedCall("echo", value, DELIVER, timeout, queue)
 
 
-def shared_queue() -> CallQueue:
+def shared_queue(bus: Bus | None = None) -> CallQueue:
     """Return a queue that several threads can use, with one call in flight at a time."""
     loop = asyncio.get_running_loop()
-    return CallQueue("x", max_in_flight=1, is_shared=True, bus=Bus(), loop=loop)
+    return CallQueue("x", max_in_flight=1, is_shared=True, bus=bus or Bus(), loop=loop)
 
 
 class InterruptedQueue(OrderedDict[Call, None]):
@@ -95,6 +95,21 @@ async def test_a_call_added_while_the_last_answer_arrives_is_sent() -> None:
     await wait_until(lambda: second.ended)
     assert queue.outcomes.results == 1 and queue.outcomes.unsuccessful == {"gone": 1}
     assert first.ends == second.ends == 1
+
+
+async def test_a_call_of_another_thread_is_published() -> None:
+    bus = Bus()
+    methods: list[str] = []
+    bus.subscribe(CallStarted, lambda event: methods.append(event.method))
+    queue = shared_queue(bus)
+    fake_child = FakeChild()
+    queue.attach(session_with(fake_child, queue))
+    call = make_call(queue, 1)
+    thread = threading.Thread(target=queue.submit_threadsafe, args=(call,))
+    thread.start()
+    await wait_until(lambda: methods == ["echo"] and not thread.is_alive())
+    fake_child.exit()
+    await wait_until(lambda: call.ended)
 
 
 class LockThatEndsSession:
