@@ -664,6 +664,7 @@ async def test_facets_return_models_definitions_and_specs(tmp_path: Path) -> Non
         assert params == {"engineId": "wire-inference_engine"}
         error = await error_of(ext.inference.list_models("another"))
         assert isinstance(error, UsageError) and error.code == "X1340"
+        assert error.message == "it provides no inference engine 'another'"
         assert "wire-inference_engine" in error.help
 
 

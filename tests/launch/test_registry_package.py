@@ -69,6 +69,8 @@ PACKAGE = "pypi:toy-server@1.2.3"
 
 def test_the_digest_of_an_installed_wheel_is_in_the_cache(tool: ToolInCache) -> None:
     assert tool.find() == (PACKAGE, f"sha256:{DIGEST}")
+    tool.installed.write_text(RECORD + OWN_LINE)  # without a file that only the installation has
+    assert tool.find() == (PACKAGE, f"sha256:{DIGEST}")
     moved = tool.cache.rename(tool.cache.with_name("elsewhere"))
     assert tool.find() == (PACKAGE, "")
     assert tool.find(UV_CACHE_DIR=str(moved)) == (PACKAGE, f"sha256:{DIGEST}")

@@ -62,6 +62,17 @@ async def test_arguments_of_a_wrong_type_cause_the_errors_of_a_host(tmp_path: Pa
                 await item.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
 
 
+async def test_a_long_result_is_cut_as_by_a_host(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text(toml_entry("text", TEXT) + 'limits = { result = "1KB" }\n')
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        arguments = {"text": "x" * 5000}
+        expected = await host.call_tool("shout", arguments)
+        result = await attached.call_tool("shout", arguments)
+        assert result.text == expected.text
+        assert len(result.text) <= 1024
+
+
 async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> None:
     async with open_host_and_attach(tmp_path) as (host, attached):
         for item in (host, attached):
