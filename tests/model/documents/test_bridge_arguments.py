@@ -2,7 +2,10 @@
 
 import pytest
 
-from exthost.model.documents.remote_server import bridge_arguments
+from exthost.errors import ConfigError
+from exthost.model.documents.problems import Place, Problems
+from exthost.model.documents.remote_server import REMOTE_KEYS, bridge_arguments
+from exthost.model.spec import HostEnvRef
 
 URL = "https://example.org/mcp"
 
@@ -35,3 +38,14 @@ def test_a_header_with_an_invalid_name_is_a_problem() -> None:
         "not the name of an HTTP header"
         in bridge_arguments({"url": URL, "headers": {"a b": "x"}}).problem
     )
+
+
+def test_a_url_can_come_from_a_variable_of_the_host() -> None:
+    problems = Problems("x.toml")
+    url = REMOTE_KEYS["url"].type.read({"from": "SERVER_URL"}, Place(problems))
+    argv, env, problem = bridge_arguments({"url": url})
+    assert (argv, problem) == (("--url-from", "EXTHOST_BRIDGE_URL"), "")
+    assert env == {"EXTHOST_BRIDGE_URL": HostEnvRef("SERVER_URL")}
+    assert REMOTE_KEYS["url"].type.read({"form": "SERVER_URL"}, Place(problems)) is None
+    with pytest.raises(ConfigError):
+        problems.raise_first()
