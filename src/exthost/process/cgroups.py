@@ -1,9 +1,9 @@
 """Creates and removes cgroups for extensions, and kills the processes in them.
 
 The host looks for a base, a cgroup below which it can create others, when an extension first has a
-limit that a cgroup can enforce. `sandbox.cgroup` decides which cgroup is usable. Nothing is changed
-before the first cgroup is created. At that point the host moves itself into a leaf (a cgroup
-without cgroups below it) if it must, and removes the cgroups of earlier hosts that were killed.
+limit that a cgroup can enforce. `process.cgroup_rules` decides which cgroup is usable. Nothing is
+changed before the first cgroup is created. At that point the host moves itself into a cgroup below
+the base (the leaf) if it must, and removes the cgroups of earlier hosts that were killed.
 
 If a cgroup cannot be created later, none is tried again, and the watchdog alone enforces the limits
 from then on.
