@@ -371,6 +371,7 @@ def _code_of_interpreter(interpreter: Interpreter, name: str, command: InnerComm
         if name == "java":
             rest = _java_entry(options, rest)
         scripts = [value for option, value in options if option in interpreter.script]
+        # The script is the value of an option, or else the first argument; "" if there is neither.
         code = _code_of_script(interpreter, name, (*scripts, *rest, "")[0], command)
     return code._replace(interpreter=_interpreter_path(command))
 

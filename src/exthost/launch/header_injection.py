@@ -73,7 +73,7 @@ def _make_header(
                 spec,
                 f"the value of {name} cannot be in the header {injection.name}: it is empty, or "
                 "has a line break, a character outside ASCII, or a space at an end",
-                "check the secret; one of several lines cannot be sent in a header",
+                "check the secret; a secret of several lines cannot be sent in a header",
             )
     header = injection.fill_in(values)
     return InjectedHeader(injection.host, injection.port, injection.name, header)

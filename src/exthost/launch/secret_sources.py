@@ -33,7 +33,8 @@ _FORBIDDEN_MODES = 0o027
 _CONTAINER_FOLDERS = ("/run/secrets/", "/var/run/secrets/")
 _CONTAINER_FORBIDDEN_MODES = 0o022
 
-# Asks the keyring in a process of its own: it may wait for a person, and loads what is installed.
+# Asks the keyring in a separate process, because the keyring may wait for a person, and loads
+# plugins that are installed.
 _READ_KEYRING = (
     "import keyring, sys; secret = keyring.get_password(*sys.argv[1:]); "
     "sys.exit(3) if secret is None else sys.stdout.write(secret)"
@@ -176,7 +177,8 @@ class SecretReading:
                 data = process.stdout.read(_MAX_BYTES + 1)
             code = 0
             if len(data) <= _MAX_BYTES:
-                # Its pid stays its own until it is waited for in `_kill`.
+                # Wait for the exit, but do not reap the process: its pid must not be reused before
+                # `_kill` signals the group.
                 with contextlib.suppress(ChildProcessError):  # `stop` has waited for it
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 _kill(process)
@@ -200,8 +202,8 @@ class SecretReading:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a command and what it has started, and wait for it. The command must not have been
-    waited for: its pid could be that of another process then."""
+    """Kill a command and what it has started, and reap it. A command that was reaped before is not
+    signalled: its pid may be that of another process."""
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
