@@ -112,6 +112,7 @@ def visible_files(admission: Admission) -> tuple[ExpectedPath, ...]:
 
 
 def _record_file(path: str) -> RecordedFile:
+    """Return the identity of the file at a path, now."""
     real_path = os.path.realpath(path)
     try:
         # O_PATH needs no read access. O_NOFOLLOW fails if a symlink was put there meanwhile.

@@ -50,6 +50,7 @@ def find_compiled(
 
 
 def main(package: str, output: BinaryIO) -> None:
+    """Compile the modules of a folder, and write the result."""
     make_file: Any = vars(bootstrap)["_code_to_hash_pyc"]
     for folder, names, _ in find_compiled(package):
         for name in names:

@@ -42,7 +42,7 @@ _INSTALL_FOR_ALL = "install its program where every user can reach it (/usr/loca
 
 
 def probe_user_id(support: SandboxSupport) -> int | None:
-    """Return the uid of the user that tries whether the sandbox works. No extension has this uid.
+    """Return the uid as which the host tries whether the sandbox works. No extension has this uid.
     None if this host can run extensions only as its own user, because it is not root or there is no
     setpriv."""
     # `user_registry` never gives an extension the uid of the empty id.
@@ -88,8 +88,8 @@ def with_extension_user(
                 return _as_root(extension, view, reason, _INSTALL_FOR_ALL)
             folders.add(inaccessible)
     if folders:
-        # In a closed folder such as /root, the files are often readable for root alone, although
-        # the visible path above them is readable.
+        # Below such a folder, root alone can often read the files, even in a readable visible
+        # folder. (Elsewhere, the program itself reports a file that it cannot read.)
         for path in command_files:
             if not can_read(path, uid):
                 reason = f"its own user {uid} cannot read {path}"

@@ -65,6 +65,7 @@ def read_injected(
 def _make_header(
     spec: Spec, injection: HeaderInjection, environ: Mapping[str, str]
 ) -> InjectedHeader:
+    """Return one header with its secrets. Raises Refused if a value cannot be in a header."""
     values = {name: resolve_reference(spec.env[name], environ) for name in injection.variables}
     for name, value in values.items():
         if not value or not value.isascii() or not value.isprintable() or value != value.strip():

@@ -121,6 +121,7 @@ def find_policy(argv: Sequence[str], cwd: str) -> KnownPolicy | None:
 def _make_policy(
     server: KnownServer, arguments: Sequence[str], cwd: str, runner: str, version: str
 ) -> KnownPolicy:
+    """Return the policy of a server for these arguments, with remarks for a person."""
     remarks = [server.note] if server.note else []
     remarks += [
         f"it needs the variable {name}: env = {{ {name} = {{ from = … }} }}" for name in server.env

@@ -255,6 +255,7 @@ class _Sorter:
         self.seen: dict[Tier, dict[str, None]] = {}
 
     def sort(self, path: str, uses: frozenset[FileUse]) -> None:
+        """Put a path into its tier, given all uses of it."""
         real_path = self._facts.real_path(path)
         if uses & _WRITING and not self._is_bytecode(real_path):
             if not self._is_temporary(path):
@@ -309,6 +310,7 @@ class _Sorter:
         return "/__pycache__" in path or path.endswith(".pyc")
 
     def _sort_read(self, path: str, uses: frozenset[FileUse]) -> None:
+        """Sort a path that was read or executed, and that is not visible without a grant."""
         reason = "it executed it" if "execute" in uses else "it read it"
         if problem := self._problem(path):
             self._withhold(path, f"{problem}; {reason}")
@@ -332,6 +334,7 @@ class _Sorter:
             self._read_files[path] = reason
 
     def _sort_listed(self, path: str) -> None:
+        """Sort a folder that was only listed."""
         holds_visible = any(_is_below(item.path, path) for item in self._situation.visible)
         problem = self._problem(path)
         if problem:
@@ -344,6 +347,7 @@ class _Sorter:
         (self.optional if holds_visible else self._grants).append(grant)
 
     def _sort_written(self, path: str, real_path: str, uses: frozenset[FileUse]) -> None:
+        """Sort a path that was written, created, renamed or deleted."""
         if any(
             item.access == "write" and _is_below(real_path, item.path)
             for item in self._situation.visible

@@ -181,6 +181,7 @@ def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Cod
 def _make_record(
     spec: Spec, plan: LaunchPlan, code: _Code, environ: Mapping[str, str]
 ) -> LockRecord:
+    """Return the record of an extension, without an offer."""
     marks = _folders(spec, environ)
     compiled = PackageTree(
         tuple(sorted(file for tree in code.trees for file in tree.compiled.files))
@@ -268,6 +269,8 @@ class StartState(NamedTuple):
         return [self._with_file(change) for change in changes]
 
     def _with_file(self, change: LockChange) -> LockChange:
+        """Return a change of a digest with the first file that differs; any other change as it
+        is."""
         trees = {"program": self.code.program, "package": self.code.package}
         tree = trees.get(change.key)
         if tree is None or change.kind != "changed":
@@ -357,6 +360,7 @@ def mask_url_secrets(text: str) -> str:
 
 
 def _describe_permissions(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the permissions as lines that are the same on every machine."""
     permissions = spec.permissions
     if permissions is None:
         return ("unrestricted",)

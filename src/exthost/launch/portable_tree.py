@@ -86,6 +86,7 @@ def _read_file(path: str, marks: Marks) -> _File:
 
 
 def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
+    """Return the digest of an open file. Raises OSError."""
     if not stat.S_ISREG(status.st_mode):
         raise OSError(0, "it is not a regular file")
     if status.st_size > MAX_BYTES:

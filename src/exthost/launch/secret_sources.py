@@ -85,6 +85,7 @@ class SecretReading:
                 _kill(self._process)
 
     def _read(self, name: str, source: SecretSource) -> str:
+        """Return one secret, without the newline at its end. Raises Refused."""
         match source.kind:
             case "file":
                 data = self._read_file(name, source.place)
@@ -105,6 +106,8 @@ class SecretReading:
         return os.fsdecode(data)
 
     def _read_file(self, name: str, path: str) -> bytes:
+        """Return the content of the file of a secret, which other users must not be able to
+        read."""
         folder = os.path.dirname(self._spec.config_file) or os.getcwd()  # noqa: PTH109, PTH120
         path = os.path.join(folder, os.path.expanduser(path))  # noqa: PTH111, PTH118
         try:
@@ -120,6 +123,7 @@ class SecretReading:
             raise self._error("X1860", name, text, "correct the path, or create the file") from None
 
     def _check_mode(self, name: str, path: str, status: os.stat_result) -> None:
+        """Raise Refused unless the file of a secret is safe from other users."""
         if not stat.S_ISREG(status.st_mode):
             raise self._error("X1860", name, f"{path} is not a file", "name a file")
         is_mounted = os.path.realpath(path).startswith(_CONTAINER_FOLDERS)
@@ -141,6 +145,7 @@ class SecretReading:
         return self._run(name, command, f"the keyring entry {entry}")
 
     def _run(self, name: str, command: tuple[str, ...], title: str) -> bytes:
+        """Return the output of a command. `title` names the command in errors."""
         help = "run it where the host is started, and see what it prints"
         with self._lock:
             if self._is_stopped:
@@ -169,6 +174,7 @@ class SecretReading:
     def _read_output(
         self, name: str, process: "subprocess.Popen[bytes]", title: str, help: str
     ) -> bytes:
+        """Return the output of a running command, which is killed if it takes too long."""
         timer = threading.Timer(COMMAND_SECONDS, _kill, (process,))
         timer.start()
         try:

@@ -6,9 +6,9 @@ next start, which may be outside any sandbox. Therefore `protect_view` protects 
 sandbox of the writer: it is mounted read-only (`protected_paths`). `code_paths` computes what is
 code.
 
-Where code cannot be protected, it is exposed. Then the extension that comes later in the config,
-the writer or the owner of the code, is refused, unless the exposed code
-is pinned (its digest is in the config). An extension is also refused if its code would have to be
+Where code cannot be protected, it is exposed. Then one of the two extensions, the writer or the
+owner of the code, is refused: the one that comes later in the config. Code that is pinned (its
+digest is in the config) may be exposed. An extension is also refused if its code would have to be
 protected from a writer that already runs. A discovered package in a granted folder is always
 refused: the writer may have put it there. No extension may write to the host's state folder.
 

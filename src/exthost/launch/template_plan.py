@@ -110,6 +110,7 @@ def find_python_command(plan: LaunchPlan) -> PythonCommand:
 
 
 def _find_interpreter(program: str, env: Mapping[str, str]) -> str:
+    """Return the path of the interpreter. Raises NoTemplate if it is not a compiled program."""
     candidates = [program]
     if "/" not in program:
         folders = (env.get("PATH") or os.defpath).split(os.pathsep)

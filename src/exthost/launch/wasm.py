@@ -149,6 +149,7 @@ class Compilation:
             self._process.kill()
 
     def _compile(self, path: str) -> None:
+        """Run the compiler, and wait for it. Raises SpawnFailed."""
         command = (*_runner(self._spec, self._environ), "--compile")
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -187,6 +187,7 @@ class AccessObserver:
             relay.close()
 
     def _receive_call(self, listener: int, relay: "_NameRelay", poll: select.poll) -> None:
+        """Receive one call, record what it uses, and let it continue."""
         buffer = bytearray(_NOTIFICATION_BYTES)
         try:
             fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -222,6 +223,7 @@ class AccessObserver:
     def _observe_paths(
         self, listener: int, id: int, pid: int, call: ObservedCall, arguments: list[int]
     ) -> None:
+        """Record the paths of a call."""
         uses = []
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
             for argument in call.paths:
@@ -233,6 +235,7 @@ class AccessObserver:
                 self._note_file(path, use)
 
     def _note_file(self, path: str, use: FileUse) -> None:
+        """Record the use of a path."""
         if path.startswith(_KERNEL_FOLDERS):
             return
         exists = os.path.lexists(path)

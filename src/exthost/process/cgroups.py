@@ -108,6 +108,7 @@ class Group:
 
 
 def _find_base() -> cgroup_rules.CgroupBase:
+    """Look for the base among the host's cgroup and its parent."""
     uid = os.geteuid()
     host_cgroup = parent = None
     try:
@@ -124,6 +125,7 @@ def _find_base() -> cgroup_rules.CgroupBase:
 
 
 def _inspect(folder: str) -> cgroup_rules.FoundCgroup:
+    """Return what decides whether a cgroup is usable. Raises OSError."""
     is_root = not os.path.exists(f"{folder}/cgroup.events")  # noqa: PTH110
     pids = _read_pids(folder)
     return cgroup_rules.FoundCgroup(

@@ -100,8 +100,8 @@ class ExtensionMemory:
         """Update `_by_process` with the mappings of the processes that have run long enough since
         the last read."""
         known = self._by_process
-        # ENDED is less than every clock. A smaller clock than before is that of a new process with
-        # the same pid.
+        # A missing process counts as ENDED, which is less than every clock. A smaller clock than
+        # before is that of a new process with the same pid.
         for pid in [pid for pid in known if clocks.get(pid, ENDED) < known[pid].clock]:
             del known[pid]
         began = time.monotonic_ns()

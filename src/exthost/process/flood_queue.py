@@ -111,6 +111,7 @@ class FloodQueue:
             self._timer = loop.call_later(seconds, self._serve)
 
     def _serve(self) -> None:
+        """Serve the pipes for a fraction of a millisecond, and schedule the next turn."""
         self._timer = None
         loop = self._loop()
         assert loop is not None, "the loop itself calls this"
@@ -135,6 +136,7 @@ class FloodQueue:
         return min(self._pipes, key=lambda pipe: pipe.budget.level(now))
 
     def _serve_pipe(self, pipe: FloodedPipe, now: float, end: float) -> None:
+        """Let a pipe take its turn, and put it back into the queue if there may be more."""
         self._pipes.remove(pipe)
         turn = TurnEnd.MORE
         level = pipe.budget.level(now)

@@ -101,6 +101,7 @@ class NetworkProxy:
             raise
 
     def _start(self) -> "subprocess.Popen[bytes]":
+        """Start the process of the proxy, and its splicer. Raises OSError or ValueError."""
         library_path = os.environ.get(_LIBRARY_VARIABLE)
         policy = memory_file("exthost-network", json.dumps(self._policy._asdict()).encode())
         splicer = -1

@@ -83,6 +83,7 @@ def _enter_new_namespace() -> None:
 
 
 def _open_folders(folders: Sequence[InaccessibleFolder]) -> None:
+    """Cover the folders with empty ones, and mount the visible paths there. Raises OSError."""
     # An outer path comes before the paths in it.
     paths = sorted(
         (path for folder in folders for path in folder.visible_paths),

@@ -76,8 +76,8 @@ class ProcessorTime:
         interval_seconds  the time between two samples that this one stands for
         """
         processes = self._processes
-        # ENDED is less than every clock. A smaller clock than before is that of a new process with
-        # the same pid.
+        # A missing process counts as ENDED, which is less than every clock. A smaller clock than
+        # before is that of a new process with the same pid.
         for pid in [pid for pid in processes if clocks.get(pid, ENDED) < processes[pid].clock]:
             self._end(processes.pop(pid))
         for pid, clock in clocks.items():
@@ -93,6 +93,7 @@ class ProcessorTime:
         return running + max(reaped, self._measured, estimated if is_clear else 0.0)
 
     def _sample(self, pid: int, process: _Process, clock: int, interval_seconds: float) -> None:
+        """Add a sample of one process."""
         clock = max(clock, process.clock)
         if process.samples < _ESTIMATED_SAMPLES:
             charge = interval_seconds * running_threads(pid)

@@ -132,6 +132,7 @@ class ReadinessLoop:
         callbacks: dict[int, Callable[[], None]],
         callback: Callable[[], None] | None,
     ) -> None:
+        """Set or remove a callback, and update what epoll waits for."""
         if callback is None and fd not in callbacks:
             return
         before = self._mask(fd)
@@ -270,6 +271,7 @@ class Direction:
         return count
 
     def _read(self) -> None:
+        """Read from the source once, and pass the bytes on."""
         try:
             data = self._source.recv(_COPY_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -412,6 +414,7 @@ class ProxyConnection:
     # The steps of a connection. Each `yield` waits for a descriptor, or for the resolver.
 
     def _serve(self) -> _Steps:
+        """Connect the client, or send it the reason why that is not possible."""
         try:
             yield from self._connect_client()
         except BadRequest as error:
@@ -427,6 +430,7 @@ class ProxyConnection:
             )
 
     def _connect_client(self) -> Generator[_Wait, Any, None]:
+        """Read the request, check it by the rules, and connect to its target."""
         deadline = time.monotonic() + HEAD_SECONDS
         data = yield from self._receive(self._client, b"", deadline)
         request: HttpRequest | None = None
@@ -492,6 +496,7 @@ class ProxyConnection:
     def _read_socks(
         self, data: bytes, deadline: float
     ) -> Generator[_Wait, Any, tuple[Host, int, bytes]]:
+        """Return the host and port of a SOCKS request, and the bytes after it."""
         while (greeting := proxy_requests.parse_socks_greeting(data)) is None:
             data = yield from self._receive(self._client, data, deadline)
         accepts, data = greeting
@@ -558,6 +563,7 @@ class ProxyConnection:
                     raise ConnectionError("nothing was read in time") from None
 
     def _resolve(self, host: Host, port: int) -> Generator[_Wait, Any, list[Address]]:
+        """Return the addresses of a host. Raises _Failure if it has none."""
         host = network_rules.parse_host(host) if isinstance(host, str) else host
         if not isinstance(host, str):
             return [host]
@@ -753,6 +759,7 @@ class ProxyServer:
         os._exit(0)
 
     def _take_listener(self) -> None:
+        """Receive the listening socket of the sandbox."""
         # The message stays in the socket, for the proxy that is started if this one is killed.
         descriptors = array.array("i", (-1,))
         space = socket.CMSG_SPACE(descriptors.itemsize)
@@ -766,6 +773,7 @@ class ProxyServer:
         self.loop.set_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
+        """Accept one connection, if there is room."""
         assert self._listener is not None
         if len(self._connections) >= self._max_connections:
             # The oldest one that has sent no request makes room. If there is none, clients wait.
@@ -791,6 +799,7 @@ class ProxyServer:
             connection.resume(False)
 
     def _report(self, now: float) -> None:
+        """Write what was reached and refused since the last report, as far as the pipe has room."""
         if not self._unsent and (self._reached or self._refused):
             refused = [[*key, count] for key, count in self._refused.items()]
             line = json.dumps({"reached": self._reached, "refused": refused}) + "\n"

@@ -79,6 +79,7 @@ class Splicer:
             self._channel = None
 
     def _receive(self) -> None:
+        """Read the answers of the splicer, and call the callbacks."""
         while self._channel is not None:
             try:
                 answer = self._channel.recv(_ANSWER.size)

@@ -411,6 +411,7 @@ def pack(fields: "Sequence[bytes] | Any") -> bytes:
 
 
 def _read_report(data: bytes) -> TemplateReport | None:
+    """Return the report in the output of a template; None if it is not valid."""
     try:
         value = decode(data)
         if len(value["files"]) > _MAX_FILES:

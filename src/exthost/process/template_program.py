@@ -118,6 +118,9 @@ class _Preload:
             self.missing[name] = str(error)[:200] or type(error).__name__
 
     def _wrap(self, execute):
+        """Return an `exec_module` that checks a module before it is executed, and compares
+        after."""
+
         def exec_module(loader, module):
             name, path = module.__name__, getattr(module.__spec__, "origin", None) or ""
             if name in self._refused:
@@ -503,6 +506,7 @@ def _wait_at_gate(gate):
 
 
 def _give_up_rights(start):
+    """Give up capabilities, and apply the system call filter."""
     if start.flag(b"no_bounding_set"):
         for capability in range(_LAST_CAPABILITY + 1):
             _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -625,6 +629,7 @@ def _run(start):
 
 
 def _main():
+    """Import the modules, report, and serve starts. Return the start in a forked process."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fileno=0)
     size = struct.unpack("<I", _read_exactly(sock, 4))[0]
     names, refused = _unpack(_read_exactly(sock, size))

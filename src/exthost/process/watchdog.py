@@ -95,6 +95,7 @@ class _Watched:
         )
 
     def _compare(self, clocks: dict[int, int], inits: list[int], interval: float) -> str:
+        """Return a description of the limit that these processes exceed; "" if there is none."""
         memory, processes, cpu, sockets = self._ceiling
         count = len(clocks)
         if processes is not None and count > processes:
@@ -150,6 +151,7 @@ def watch(
 
 
 def _run() -> None:
+    """Sample all watched extensions, at random intervals, until there are none."""
     global _thread
     pause = 0.0
     while True:
