@@ -8,7 +8,7 @@ import pytest
 
 from exthost.process import extension_memory, procfs
 from exthost.process.extension_memory import ExtensionMemory
-from exthost.process.procfs import MemoryUse
+from exthost.process.procfs import MemoryUse, SharedMapping
 
 MIB = 2**20
 
@@ -25,12 +25,12 @@ class FakeProcesses:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.uses: dict[int, MemoryUse] = {}
-        self.mappings: dict[int, Mapping[int, tuple[int, int]]] = {}
+        self.mappings: dict[int, Mapping[int, SharedMapping]] = {}
         self.reads = 0
         monkeypatch.setattr(extension_memory, "memory_use", lambda pid: self.uses[pid])
         monkeypatch.setattr(extension_memory, "shared_mappings", self.shared_mappings)
 
-    def shared_mappings(self, pid: int) -> Mapping[int, tuple[int, int]]:
+    def shared_mappings(self, pid: int) -> Mapping[int, SharedMapping]:
         self.reads += 1
         return self.mappings[pid]
 
@@ -40,10 +40,10 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
     return FakeProcesses(monkeypatch)
 
 
-def shared_file(*, mapped: int, end: int) -> Mapping[int, tuple[int, int]]:
+def shared_file(*, mapped: int, end: int) -> Mapping[int, SharedMapping]:
     """Return the mappings of a process that has one shared file: how many bytes of the file are
     mapped, and at which byte of the file the last mapping ends."""
-    return {INODE: (mapped, end)}
+    return {INODE: SharedMapping(mapped, end)}
 
 
 def measure(memory: ExtensionMemory, clocks: Mapping[int, int]) -> int:

@@ -37,7 +37,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED
-    plan_proxy(spec, environ)  # raises Refused
+    plan_proxy(spec, environ)  # only to raise Refused; each start plans its proxy again
     request = ViewRequest(
         extension=spec.id,
         argv=plan.argv,
@@ -63,9 +63,10 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         files = _command_files(spec, plan)
         view = with_extension_user(spec.id, view, support, state_root(environ), files)
     if view.uid is None:
-        # The check above may have been about a separate user, and the extension runs as the host's
-        # user instead. Called only to raise Refused if the sandbox does not work for that user; the
-        # result is not needed, since each start asks again (`contain`).
+        # The first `can_enforce` may have tried the sandbox as a separate user, and the extension
+        # runs as the host's user instead. This call only raises Refused if the sandbox does not
+        # work for the host's user. Its result is not needed, since each start asks again
+        # (`contain`).
         can_enforce(spec, as_host=True)
     system = {mount.path for mount in system_view(network=True).visible_paths}
     visible = (mount.path for mount in view.visible_paths if mount.path not in system)
@@ -111,6 +112,7 @@ def visible_files(admission: Admission) -> tuple[ExpectedPath, ...]:
 
 
 def _record_file(path: str) -> RecordedFile:
+    """Return the identity of the file at a path, now."""
     real_path = os.path.realpath(path)
     try:
         # O_PATH needs no read access. O_NOFOLLOW fails if a symlink was put there meanwhile.

@@ -117,7 +117,8 @@ def suggest_variable(
         lacking = _held_back_for_network(environment, "\n".join(stderr))
     if not lacking:
         return _suggest_value(environment, stderr)
-    name, verb = lacking[0], "It is" if len(lacking) == 1 else "They are"
+    name = lacking[0]
+    verb = "It is" if len(lacking) == 1 else "They are"
     return (
         f"held back: {', '.join(lacking)}. {verb} set here, but not passed to the extension: "
         f'use env = {{ {name} = {{ from = "{name}" }} }} in the config, or -e {name} of '
@@ -234,6 +235,7 @@ def find_hidden_module(plan: LaunchPlan, environment: Environment, stderr: Itera
     name = _missing_module(text)
     if plan.wrapper is None or not plan.wrapper.is_strict:
         return ""
+    # Ruby reports a missing module with an absolute path as a missing file: the third group.
     file = _NO_FILE.search(text)
     missing = name or (file[3] if file is not None else "")
     if not missing:

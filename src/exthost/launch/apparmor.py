@@ -1,8 +1,9 @@
 """The AppArmor profile that lets bubblewrap make user namespaces, as text.
 
 Ubuntu 23.10 and later forbid unprivileged user namespaces to programs without a profile
-(`kernel.apparmor_restrict_unprivileged_userns`). The profile allows them to bubblewrap and to our
-init, and to no other program. It changes nothing else: both run unconfined, as without AppArmor.
+(`kernel.apparmor_restrict_unprivileged_userns`). The profile allows them only to bubblewrap and to
+our init, the first program in a namespace (`sandbox/init.c`). It changes nothing else: both run
+unconfined, as without AppArmor.
 
 No machine with that restriction was available, so the profile is tested only as text.
 """

@@ -67,8 +67,8 @@ def _in_brackets(host: str) -> str:
 
 
 def check_bridge(spec: Spec, policy: Permissions | None) -> None:
-    """Raise Refused if a bridge cannot run here, or if it must not use the network. `policy` is
-    enforced on it."""
+    """Raise Refused if a bridge cannot run here, or if it must not use the network. `policy` is the
+    result of `enforced_policy`, which adds the host of a URL that the config contains."""
     if find_spec("mcp") is None:
         raise Refused(
             "X1804",

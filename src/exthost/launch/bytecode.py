@@ -55,6 +55,7 @@ def hide_bytecode(
     is_covered = lock is not None and bool(lock.record.package or lock.record.program)
     if lock is None or lock.mode == "warn" or not is_covered or spec.source == "wasm":
         return plan
+    # Whether the compiled files are hidden only if Python obeys the variables.
     needs_variables = bool(bytecode.caches)
     wrapper = plan.wrapper
     if wrapper is not None and wrapper.is_strict:
@@ -71,8 +72,8 @@ def hide_bytecode(
             sealed = find_sealed(spec, plan, environ, bytecode, uid)
             settings[_PREFIX] = _NOWHERE if sealed is None else str(sealed)
             if sealed is not None:
-                closed = "" if uid is None else find_inaccessible_folder(str(sealed), uid)
-                plan = replace(plan, wrapper=with_folder(wrapper, str(sealed), closed))
+                inaccessible = "" if uid is None else find_inaccessible_folder(str(sealed), uid)
+                plan = replace(plan, wrapper=with_folder(wrapper, str(sealed), inaccessible))
     else:
         digest = (lock.record.package or lock.record.program).removeprefix("sha256:")
         settings = {_PREFIX: _make_folder(spec, environ, digest[:32])}
@@ -96,7 +97,8 @@ def hide_bytecode(
 
 
 def _ignoring_flags(plan: LaunchPlan) -> str:
-    """Return the option with which a command makes Python ignore variables; "" if it does not."""
+    """Return the option with which a command makes Python ignore variables, or the wrappers that
+    change the variables; "" if there are none."""
     inner = find_interpreter_command(plan.argv, plan.cwd, plan.env)
     if inner is None or program_name(os.path.realpath(inner.argv[0])) != "python":
         return ""
@@ -106,6 +108,8 @@ def _ignoring_flags(plan: LaunchPlan) -> str:
 
 
 def _find_flag(words: Sequence[str]) -> str:
+    """Return the option of Python that contains the letter E or I; "" if there is none before the
+    script or the module."""
     for word in words:
         if not re.fullmatch("-[A-Za-z]+.*", word):
             return ""

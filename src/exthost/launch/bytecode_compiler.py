@@ -3,8 +3,8 @@
 The interpreter of an extension runs this text in the sandbox of the extension, before its start.
 It imports nothing of the folder. It compiles each module that has a compiled file for this
 interpreter, and writes a line of JSON, `[folder, name, size]`, and the compiled module. For each
-compiled file of the standard library it writes `[folder, name, null]`; the name is
-empty if it stands for all compiled files of a folder.
+compiled file of the standard library it writes `[folder, name, null]`; the name is empty if it
+stands for all compiled files of a folder.
 """
 
 # ruff: noqa: PTH120, PTH123, PTH208 - pathlib would take longer than the rest
@@ -50,6 +50,7 @@ def find_compiled(
 
 
 def main(package: str, output: BinaryIO) -> None:
+    """Compile the modules of a folder, and write the result."""
     make_file: Any = vars(bootstrap)["_code_to_hash_pyc"]
     for folder, names, _ in find_compiled(package):
         for name in names:
@@ -60,7 +61,8 @@ def main(package: str, output: BinaryIO) -> None:
                 code = compile(data, source, "exec", dont_inherit=True)
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
-            # The folder of the result belongs to this content of the package: no time is compared.
+            # The result is stored for exactly this content of the package. So Python need not check
+            # that the source is still the same: the last argument is False.
             content = make_file(code, importlib.util.source_hash(data), False)
             output.write(json.dumps([folder, name, len(content)]).encode() + b"\n" + content)
     for folder, names, is_leaf in find_compiled(os.path.dirname(os.__file__), _LEFT_OUT):

@@ -38,8 +38,8 @@ class Scope(Enum):
 
     ALL      a file, or everything in a folder
     NAMES    what is looked up in a folder by its name, such as programs in a folder of PATH and
-             modules beside a script; a folder inside may be granted by itself
-    FENCE    a folder whose parts are listed by themselves, and in which nothing must be added
+             modules beside a script; an extension may be granted a folder inside it
+    FENCE    a folder whose parts are separate code paths, and in which nothing must be added
     UPWARD   this folder and every folder above it, in which a tool looks for its settings
     LINK     a symlink on the way to code
     MISSING  a path that does not exist, and would be code if it did
@@ -62,7 +62,8 @@ class CodePath(NamedTuple):
                 "" if only moving the code helps
     is_program  whether the path decides which program is executed, and so what its sandbox shows:
                 the program, its script and interpreter, and the way to them
-    is_secret   whether the host reads the path to get a secret, which no pin covers
+    is_secret   whether the host reads the path to get a secret; a digest in the config cannot
+                protect such a path
     """
 
     path: str
@@ -183,7 +184,8 @@ class CodeReader:
 
     def walk(self, path: str) -> tuple[str, list[str], str]:
         """Resolve an absolute path. Return the real path, the symlinks on the way, and the first
-        path that does not exist, "" if all do. The real path is "" if one does not exist."""
+        path on the way that does not exist. If none is missing, the third is "", otherwise the real
+        path is ""."""
         remaining = [name for name in path.split("/") if name not in ("", ".")]
         remaining.reverse()
         folder, links = "", list[str]()
@@ -198,7 +200,7 @@ class CodeReader:
                 folder = current
                 continue
             if isinstance(target, OSError):
-                # A file where a folder should be could be replaced by one.
+                # If a file is where a folder should be, the file could be replaced by a folder.
                 return "", links, folder if isinstance(target, NotADirectoryError) else current
             if len(links) == _MAX_LINKS:
                 return "", links, ""
@@ -237,7 +239,8 @@ class CodeReader:
         )
         key = (program, home, *stores)
         if key not in self._installations:
-            self._installations[key] = ()  # an environment may name itself as its interpreter
+            # The entry ends the recursion if an environment names itself as its interpreter.
+            self._installations[key] = ()
             found = _Command(self, "/", variables)
             found.read_installations(program)
             self._installations[key] = tuple(found.paths)
@@ -283,7 +286,7 @@ class _Command:
         self._reader = reader
         self._variables = variables
         self._found: dict[tuple[str, Scope], CodePath] = {}
-        self._visited: set[tuple[str, bool]] = set()
+        self._visited: set[tuple[str, bool]] = set()  # arguments of `add_prefix`
         self._inner_commands: set[tuple[tuple[str, ...], str]] = set()
         self.cwd = cwd
         self.home = variables.get("HOME") or "/"
@@ -345,6 +348,7 @@ class _Command:
         real = self.add_program(program, "interpreter" if depth else "program", cwd=cwd)
         names = self._names(program, real)
         if Path(program).parent.name == "shims":
+            # A version manager chooses the program, by settings in the folder or above it.
             self._add_project(cwd)
         if tools := names & known_tools.PROJECT_TOOLS:
             self._read_project_tool(tools, arguments, cwd, depth)
@@ -369,8 +373,8 @@ class _Command:
     def _read_inner(
         self, argv: Sequence[str], cwd: str, variables: Mapping[str, str], depth: int
     ) -> None:
-        """Add what a command inside of another one runs, which may have variables of its own."""
-        # A tool and its arguments can lead to the same command in several ways.
+        """Add what a command inside another command runs. It may have other variables."""
+        # The same inner command can be found in several ways.
         if not argv or (key := (tuple(argv), cwd)) in self._inner_commands:
             return
         self._inner_commands.add(key)
@@ -432,7 +436,7 @@ class _Command:
         elif is_conda:
             reason = "conda environment"
         elif not installation(f"{real}/bin/program", self.home):
-            # It contains files of others, as /usr does.
+            # It is not the folder of a single installation: it has other files, as /usr has.
             if is_python:
                 self._keep_missing_settings(real)
                 self._read_site_packages(real)
@@ -477,8 +481,8 @@ class _Command:
                 self.add(str(root / "pkgs"), "store of conda")
 
     def _read_site_packages(self, prefix: str) -> None:
-        """Add the folders that .pth files name, and those in the modules that these import, as an
-        editable install has them."""
+        """Add the folders that .pth files name, and those that the modules imported by .pth files
+        name. Editable installs have such files."""
         user_base = f"{self.home}/.local"
         fix = "grant folders inside of it"
         self.add(f"{user_base}/lib", "user packages of Python", scope=Scope.NAMES, fix=fix)
@@ -495,6 +499,7 @@ class _Command:
                         self._add_import(line.strip(), "pth file", cwd=str(packages))
 
     def _read_finder(self, module: Path) -> None:
+        """Add the folders that a module names, if an editable install has written the module."""
         if "editable" in module.name:
             self._add_quoted("\n".join(_read_lines(module)), "editable install")
 
@@ -539,9 +544,13 @@ class _Command:
     def _add_import_folder(
         self, kind: str, arguments: list[str], folder: str, script: str, cwd: str
     ) -> None:
-        fix, reason = "move it into a folder of its own", "folder of its script"
+        """Add a folder from which an interpreter imports: that of its script, or without a script
+        the working folder."""
+        reason = "folder of its script"
+        fix = "move it into a folder of its own"
         if not script:
-            reason, fix = "working folder, from which it imports", 'cwd = "/"'
+            reason = "working folder, from which it imports"
+            fix = 'cwd = "/"'
             if kind in known_tools.PYTHONS:
                 words = ", ".join(f'"{word}"' for word in ("-P", *arguments[:2]))
                 fix = f"args = [{words}, …], which does not import from there; or {fix}"
@@ -603,6 +612,7 @@ class _Command:
             words = text.split()
         command: list[str] = []
         for word in (*words, ";"):
+            # A word of operators ends a command.
             if not set(word) <= set(";&|()<>\n"):
                 command.append(_expand(word, variables))
                 continue
@@ -621,7 +631,7 @@ class _Command:
 
     def _read_wrapped(self, arguments: list[str], cwd: str, depth: int) -> None:
         """Add the first argument that is a program, as in `timeout 60 python3 run.py`: many
-        programs run another one."""
+        programs run another program."""
         words = list[str]()
         for previous, word in zip(("", *arguments), arguments, strict=False):
             words += _split(word) if previous in ("-S", "--split-string") else [word]

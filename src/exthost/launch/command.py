@@ -43,7 +43,7 @@ class Command:
 def make_command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Command:
     """Return the command of an extension. `environ` are the host's environment variables. Raises
     Refused if the config refers to a variable that the host does not have."""
-    # `traits.env_vars` maps variables that the dialect defines to the names of these facts.
+    # `traits.env_vars` maps each variable that the dialect defines to a key of `facts`.
     traits = dialect.traits
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}

@@ -179,6 +179,8 @@ def _unwrap(command: InnerCommand) -> InnerCommand:
 
 
 def _unwrap_once(command: InnerCommand, name: str) -> InnerCommand:
+    """Return the command that the wrapper of this name executes. Raises UnknownOption or
+    _UnknownCode."""
     wrapper = known_programs().wrappers[name]
     arguments = [*command.argv[1:]]
     if wrapper.numbers and arguments and re.fullmatch("-[-+]?[0-9]+", arguments[0]):
@@ -371,6 +373,7 @@ def _code_of_interpreter(interpreter: Interpreter, name: str, command: InnerComm
         if name == "java":
             rest = _java_entry(options, rest)
         scripts = [value for option, value in options if option in interpreter.script]
+        # The script is the value of an option, or else the first argument; "" if there is neither.
         code = _code_of_script(interpreter, name, (*scripts, *rest, "")[0], command)
     return code._replace(interpreter=_interpreter_path(command))
 
@@ -404,6 +407,7 @@ def _text_error(reason: str) -> _UnknownCode:
 def _code_of_script(
     interpreter: Interpreter, name: str, script: str, command: InnerCommand
 ) -> ProgramCode:
+    """Return the code of a script, as a file or a folder. Raises _UnknownCode."""
     if script in ("", "-"):
         raise _text_error(f"{name} has no script, and runs code from stdin")
     if interpreter.commands and "." not in script and "/" not in script:
@@ -427,6 +431,7 @@ def _code_of_script(
 def _code_of_module(
     name: str, module: str, options: list[tuple[str, str]], command: InnerCommand
 ) -> ProgramCode:
+    """Return the code of `python -m MODULE`. Raises _UnknownCode."""
     if name != "python":
         raise _UnknownCode(f"where {name} finds the module {module} is not known")
     if module.partition(".")[0] in known_programs().modules_that_run_code:
@@ -464,6 +469,7 @@ def _java_entry(options: list[tuple[str, str]], rest: list[str]) -> list[str]:
 
 
 def _code_of_package(name: str, program: str, command: InnerCommand) -> ProgramCode:
+    """Return the code of a command of npx, npm or uvx. Raises UnknownOption or _UnknownCode."""
     try:
         find = PACKAGE_RUNNERS[name]
         package = find(command.argv[1:], program, command.cwd or ".", command.env)

@@ -35,6 +35,7 @@ def _is_option(word: str, syntax: OptionSyntax) -> bool:
 
 
 def _read_word(word: str, rest: list[str], syntax: OptionSyntax, program: str) -> tuple[str, str]:
+    """Return the option in a word, and its value, which may be the next word."""
     with_value = syntax.values | syntax.last
     if word in with_value:
         return word, _take_value(rest, word, program)

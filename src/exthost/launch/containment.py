@@ -8,6 +8,9 @@ is ignored.
 
 A `View` is the part of the file system that a sandboxed extension sees. A `Ceiling` limits all its
 processes together, while a resource limit applies to each of them.
+
+Modules that only some extensions need are imported inside functions, since imports are a large part
+of the start of a host.
 """
 
 from __future__ import annotations
@@ -261,6 +264,8 @@ def _possible_limits(limits: Limits, policy: Permissions | None) -> tuple[Resour
 
 
 def _is_sandboxed(spec: Spec, view: View) -> bool:
+    """Return whether this machine can enforce the permissions for the user that the extension runs
+    as. Raises Refused if it cannot, and the extension must not run without that."""
     return can_enforce(spec, as_host=view.uid is None)
 
 

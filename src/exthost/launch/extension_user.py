@@ -1,13 +1,15 @@
 """Chooses the user that a sandboxed extension runs as if the host runs as root.
 
-Every extension has a separate uid (`process.user_registry`). If that user cannot enter a folder in
-which files of the program are, such as an interpreter that a version manager installed below /root,
-the folder is opened in a private mount namespace (`process.private_mounts`). If that is not
-possible, or the user cannot read the files themselves, the extension runs as user 0 without
-capabilities, but only if it may write none of the host's files, since it would write them as root.
-Otherwise it is refused, and the error shows how to fix that. If the
-user cannot reach only the state folder (where an extension may keep files), the extension runs
-without that folder.
+Every extension has a separate uid (`process.user_registry`). That user may have no access to the
+files of the program, such as an interpreter that a version manager installed below /root. Then:
+
+- If the user only cannot enter a folder above the files, the folder is opened in a private mount
+  namespace (`process.private_mounts`).
+- If that is not possible, or the user cannot read the files themselves, the extension runs as user
+  0 without capabilities. But an extension that may write files of the host is refused instead,
+  since it would write them as root. The error shows how to fix that.
+- If the user cannot reach the state folder (where an extension may keep files), the extension runs
+  without that folder.
 
 A `View` is the part of the host's file system that a sandboxed extension sees, and the user that it
 runs as.
@@ -40,8 +42,10 @@ _INSTALL_FOR_ALL = "install its program where every user can reach it (/usr/loca
 
 
 def probe_user_id(support: SandboxSupport) -> int | None:
-    """Return the uid that runs the trial of a sandbox, which no extension has. None if this host
-    can run extensions only as its own user, because it is not root or there is no setpriv."""
+    """Return the uid as which the host tries whether the sandbox works. No extension has this uid.
+    None if this host can run extensions only as its own user, because it is not root or there is no
+    setpriv."""
+    # `user_registry` never gives an extension the uid of the empty id.
     return user_id("") if support.uid == 0 and support.setpriv else None
 
 
@@ -54,9 +58,8 @@ def with_extension_user(
 ) -> View:
     """Return the view, with the user that the extension runs as. The host must be root.
     `state_root` is the folder in which the host keeps its state, and `command_files` are the files
-    that the command line names. Raises Refused if the extension
-    would have to write as root, if its user cannot write a granted path, or if its user cannot be
-    recorded."""
+    that the command line names. Raises Refused if the extension would have to write as root, if its
+    user cannot write a granted path, or if its user cannot be recorded."""
     uid = _allot_user_id(extension, state_root) if support.setpriv else None
     if uid is None:
         if not support.setpriv:
@@ -66,13 +69,17 @@ def with_extension_user(
         return _as_root(extension, view, reason, fix)
     # Every user can read the paths of the system.
     system = {mount.path for mount in system_view(network=True).visible_paths}
-    folders: set[str] = set()  # those that the user cannot enter
+    folders: set[str] = set()  # those to open: the user cannot enter them
     for mount in view.visible_paths:
+        # `inaccessible` is the path itself, or a folder above it that the user cannot enter.
         if mount.path not in system and (inaccessible := find_inaccessible_path(mount.path, uid)):
-            if mount.access == "write":
+            if mount.access == "write":  # an opened folder shows its paths read-only
                 raise _not_writable_error(extension, mount.path, inaccessible, uid)
+            # `can_read` ignores the folders above. If the path itself cannot be read, opening them
+            # does not help.
             if not can_read(mount.path, uid):
                 inaccessible = mount.path
+            # A folder is opened by mounting an empty one over it, which is not possible for "/".
             if inaccessible in ("/", mount.path):
                 reason = (
                     f"its own user {uid} cannot reach {mount.path}: it has no access to "
@@ -81,6 +88,8 @@ def with_extension_user(
                 return _as_root(extension, view, reason, _INSTALL_FOR_ALL)
             folders.add(inaccessible)
     if folders:
+        # Below such a folder, root alone can often read the files, even in a readable visible
+        # folder. (Elsewhere, the program itself reports a file that it cannot read.)
         for path in command_files:
             if not can_read(path, uid):
                 reason = f"its own user {uid} cannot read {path}"
@@ -97,11 +106,11 @@ def with_extension_user(
         view,
         uid=uid,
         state=_usable_state(extension, view.state, uid),
-        inaccessible_folders=tuple(_list_visible(folder, view) for folder in sorted(folders)),
+        inaccessible_folders=tuple(_with_visible_paths(folder, view) for folder in sorted(folders)),
     )
 
 
-def _list_visible(folder: str, view: View) -> InaccessibleFolder:
+def _with_visible_paths(folder: str, view: View) -> InaccessibleFolder:
     """Return the folder with the paths in it that the view shows."""
     paths = [mount.path for mount in view.visible_paths]
     visible = tuple(path for path in paths if path.startswith(f"{folder}/"))
@@ -109,6 +118,7 @@ def _list_visible(folder: str, view: View) -> InaccessibleFolder:
 
 
 def _allot_user_id(extension: str, state_root: str) -> int | None:
+    """Return the uid of the extension; None if the host's user namespace has no uid for it."""
     try:
         return allot_user_id(state_root, extension)
     except OSError as error:
@@ -125,8 +135,10 @@ def _allot_user_id(extension: str, state_root: str) -> int | None:
 def _as_root(extension: str, view: View, reason: str, fix: str) -> View:
     """Return the view for an extension that runs as user 0. Raises Refused if the extension could
     write any of the host's files. `reason` says why it cannot run as its separate user, and `fix`
-    what the operator can do about that."""
-    if not is_kernel_root():  # user 0 of a rootless container
+    says what the operator can do about that."""
+    # In a rootless container, user 0 is an ordinary user of the machine, so nothing is written as
+    # root.
+    if not is_kernel_root():
         return view
     if view.writable:
         raise Refused(
@@ -137,16 +149,22 @@ def _as_root(extension: str, view: View, reason: str, fix: str) -> View:
             evidence=Evidence(path=view.writable[0], key="permissions.filesystem"),
         )
     if view.state:
-        message = "it has no state folder, since it runs as root: %s; to give it one, %s"
-        _log.warning(f"[%s] {message}", extension, reason, fix)
+        _log.warning(
+            "[%s] it has no state folder, since it runs as root: %s; to give it one, %s",
+            extension,
+            reason,
+            fix,
+        )
     return replace(view, state="")
 
 
 def _not_writable_error(extension: str, path: str, inaccessible: str, uid: int) -> Refused:
-    """Return the error for a granted path that the user cannot write. `inaccessible` is the
-    path itself, or a folder above it that this user cannot enter."""
-    owner, enter = f"chown -R {uid} {shlex.quote(path)}", f"chmod o+x {shlex.quote(inaccessible)}"
-    command = owner if inaccessible == path else enter
+    """Return the error for a granted path that the user cannot write. `inaccessible` is the path
+    itself, or a folder above it that this user cannot enter."""
+    if inaccessible == path:
+        command = f"chown -R {uid} {shlex.quote(path)}"
+    else:
+        command = f"chmod o+x {shlex.quote(inaccessible)}"
     return Refused(
         "X0392",
         f"user {uid}, which it runs as, cannot write {path}: it has no access to {inaccessible}",

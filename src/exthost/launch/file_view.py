@@ -312,7 +312,8 @@ def _is_operators_program(request: ViewRequest) -> bool:
     """Return whether the operator wrote the command and all its arguments, and the program is not a
     file beside the extension: the command is a name on PATH, or an absolute path outside the
     folders of the extension."""
-    command, program = request.command or request.argv[0], os.path.realpath(request.argv[0])
+    command = request.command or request.argv[0]
+    program = os.path.realpath(request.argv[0])
     folders = [*request.folders, *([request.package.root] if request.package is not None else [])]
     return (
         request.is_operators
@@ -362,7 +363,8 @@ def _check_variables(boundary: _Boundary, request: ViewRequest) -> None:
 
 def _check_cwd(boundary: _Boundary, request: ViewRequest) -> None:
     """Raise Refused if the package sets a working folder that is neither visible nor its own."""
-    package, real_path = request.package, os.path.realpath(request.cwd)
+    package = request.package
+    real_path = os.path.realpath(request.cwd)
     if package is None or package.cwd != request.cwd or real_path in _EMPTY_FOLDERS:
         return
     # If the package is a single program, it starts in the folder of that program, which is not

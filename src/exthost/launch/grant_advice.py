@@ -100,8 +100,12 @@ def suggest_folder_of_module(wrapper: Wrapper, argv: Sequence[str], module: str)
     cwd = strict.working_folder(wrapper)
     scripts = (os.path.realpath(os.path.join(cwd, argument)) for argument in argv)  # noqa: PTH118
     folders = [str(Path(script).parent) for script in scripts if os.path.isfile(script)]  # noqa: PTH113
-    for folder in [str(Path(module).parent)] if module.startswith("/") else folders:
-        for path in _module_files(folder, Path(module).name if module[0] == "/" else module):
+    name = module
+    if module.startswith("/"):
+        folders = [str(Path(module).parent)]
+        name = Path(module).name
+    for folder in folders:
+        for path in _module_files(folder, name):
             if _can_see(wrapper, path) or is_private(path):
                 continue
             if is_wide(folder):

@@ -65,6 +65,7 @@ def read_injected(
 def _make_header(
     spec: Spec, injection: HeaderInjection, environ: Mapping[str, str]
 ) -> InjectedHeader:
+    """Return one header with its secrets. Raises Refused if a value cannot be in a header."""
     values = {name: resolve_reference(spec.env[name], environ) for name in injection.variables}
     for name, value in values.items():
         if not value or not value.isascii() or not value.isprintable() or value != value.strip():
@@ -73,7 +74,7 @@ def _make_header(
                 spec,
                 f"the value of {name} cannot be in the header {injection.name}: it is empty, or "
                 "has a line break, a character outside ASCII, or a space at an end",
-                "check the secret; one of several lines cannot be sent in a header",
+                "check the secret; a secret of several lines cannot be sent in a header",
             )
     header = injection.fill_in(values)
     return InjectedHeader(injection.host, injection.port, injection.name, header)

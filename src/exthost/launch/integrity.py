@@ -14,6 +14,8 @@ If it is not known which code a command runs, a pin of its program is refused. F
 before every start. The tools are checked after the handshake: against the pinned digest or, if only
 files are pinned, against the tools of the first start. A tool whose description changes after a
 restart is a known attack.
+
+Most extensions have no pins, so the modules that find and read code are imported inside functions.
 """
 
 from __future__ import annotations
@@ -239,6 +241,7 @@ class _TreeCheck(NamedTuple):
                 evidence=Evidence(path=unusable.path, key=f"sha256.{self.part}"),
             ) from None
         if tree.digest == self.pinned:
+            # So that the error for a later difference can name the file.
             tree.keep(self.listings)
             return
         difference = first_difference(self.pinned, tree, self.listings)

@@ -100,9 +100,10 @@ def _read_row(row: Mapping[str, Any]) -> KnownServer:
 def find_policy(argv: Sequence[str], cwd: str) -> KnownPolicy | None:
     """Return the policy for a command such as ("npx", "-y", "server@1.2.3", "/data"); None if its
     server or its version is not in the table. Relative paths of its arguments begin at `cwd`."""
-    if not argv or (runner := _RUNNERS.get(name := program_name(argv[0]))) is None:
+    name = program_name(argv[0]) if argv else ""
+    if name not in _RUNNERS:
         return None
-    registry, package_options = runner
+    registry, package_options = _RUNNERS[name]
     try:
         options, rest = split_options(argv[1:], known_programs().runner_options[name], name)
     except UnknownOption:
@@ -120,6 +121,7 @@ def find_policy(argv: Sequence[str], cwd: str) -> KnownPolicy | None:
 def _make_policy(
     server: KnownServer, arguments: Sequence[str], cwd: str, runner: str, version: str
 ) -> KnownPolicy:
+    """Return the policy of a server for these arguments, with remarks for a person."""
     remarks = [server.note] if server.note else []
     remarks += [
         f"it needs the variable {name}: env = {{ {name} = {{ from = … }} }}" for name in server.env
@@ -139,6 +141,8 @@ def _make_policy(
 
 
 def _fill(entries: Sequence[str], arguments: Sequence[str], cwd: str) -> Iterator[str]:
+    """Yield the entries of `permissions.filesystem`, with the existing paths among the arguments in
+    place of {paths}."""
     for entry in entries:
         if entry not in (_PATHS, _WRITABLE_PATHS):
             yield entry

@@ -2,8 +2,9 @@
 
 `known_programs.toml` lists them, and `command_code` reads commands by that list. A wrapper
 (`timeout 60 COMMAND`) executes another command. An interpreter (`python3 run.py`) reads code. A
-runner (`npx`, `docker run`) finds or fetches the code itself. An option that is not in the table of
-its program makes the code unknown, because it may take the next argument as its value.
+runner (`npx`, `docker run`) finds or fetches the code itself. If an option is not in the table of
+its program, it is not known which code runs, because the option may take the next argument as its
+value.
 """
 
 import re
@@ -157,7 +158,8 @@ class KnownPrograms:
 
     @cached_property
     def runners(self) -> Mapping[str, str]:
-        """Program, or program and subcommand → what to do instead of pinning it."""
+        """What to do instead of pinning the code by a digest, by program, or by program and
+        subcommand."""
         rows = tomllib.loads(self._head)["runners"]
         return {name: row["advice"] for row in rows for name in row["programs"]}
 

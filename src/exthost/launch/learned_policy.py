@@ -255,6 +255,7 @@ class _Sorter:
         self.seen: dict[Tier, dict[str, None]] = {}
 
     def sort(self, path: str, uses: frozenset[FileUse]) -> None:
+        """Put a path into its tier, given all uses of it."""
         real_path = self._facts.real_path(path)
         if uses & _WRITING and not self._is_bytecode(real_path):
             if not self._is_temporary(path):
@@ -277,7 +278,7 @@ class _Sorter:
         elif "list" in uses:
             self._sort_listed(real_path)
         elif not self._problem(real_path):
-            self.optional.append(Grant(real_path, False, "it looked at it"))
+            self.optional.append(Grant(real_path, may_write=False, reason="it looked at it"))
 
     def _private(self) -> tuple[str, ...]:
         return (*_PRIVATE_MOUNTS, *self._situation.private)
@@ -309,34 +310,44 @@ class _Sorter:
         return "/__pycache__" in path or path.endswith(".pyc")
 
     def _sort_read(self, path: str, uses: frozenset[FileUse]) -> None:
+        """Sort a path that was read or executed, and that is not visible without a grant."""
         reason = "it executed it" if "execute" in uses else "it read it"
         if problem := self._problem(path):
             self._withhold(path, f"{problem}; {reason}")
             return
         if named := self._named_folder(path):
             used = _below(path, named)
-            self._grants.append(Grant(named, False, f"a person named it; it used {used}"))
+            self._grants.append(
+                Grant(named, may_write=False, reason=f"a person named it; it used {used}")
+            )
             return
         prefix = self._facts.installation(path) if "execute" in uses else ""
         if prefix and not self._problem(prefix):
-            self._grants.append(Grant(prefix, False, f"it executed {_below(path, prefix)}"))
+            self._grants.append(
+                Grant(prefix, may_write=False, reason=f"it executed {_below(path, prefix)}")
+            )
         elif _is_below(path, _SYSTEM_SETTINGS) and path not in self._named:
-            self.optional.append(Grant(path, False, f"{reason}, a setting of the system"))
+            self.optional.append(
+                Grant(path, may_write=False, reason=f"{reason}, a setting of the system")
+            )
         else:
             self._read_files[path] = reason
 
     def _sort_listed(self, path: str) -> None:
+        """Sort a folder that was only listed."""
         holds_visible = any(_is_below(item.path, path) for item in self._situation.visible)
         problem = self._problem(path)
         if problem:
             if not holds_visible or self._facts.secret(path):
                 self._withhold(path, f"{problem}; it listed it")
             return
-        # An interpreter lists the folder of its script, whether there are modules or not.
-        grant = Grant(path, False, "it listed it")
+        # The folder of a script is only optional, for example: an interpreter lists it even if it
+        # has no modules.
+        grant = Grant(path, may_write=False, reason="it listed it")
         (self.optional if holds_visible else self._grants).append(grant)
 
     def _sort_written(self, path: str, real_path: str, uses: frozenset[FileUse]) -> None:
+        """Sort a path that was written, created, renamed or deleted."""
         if any(
             item.access == "write" and _is_below(real_path, item.path)
             for item in self._situation.visible
@@ -356,7 +367,7 @@ class _Sorter:
         if problem := problem or self._facts.unwritable(target):
             self._withhold(real_path, f"{problem}; {reason}")
         else:
-            self._grants.append(Grant(target, True, reason))
+            self._grants.append(Grant(target, may_write=True, reason=reason))
 
     def _withhold(self, path: str, reason: str) -> None:
         self.withheld.setdefault(path, Withheld(path, reason))
@@ -410,10 +421,12 @@ class _Sorter:
             is_folder_harmless = not self._problem(folder) and not self._facts.secret_inside(folder)
             if len(paths) >= _FILES_OF_A_FOLDER and is_folder_harmless:
                 names = _examples(posixpath.basename(path) for path in paths)
-                yield Grant(folder, False, f"it read {len(paths)} files in it: {names}")
+                yield Grant(
+                    folder, may_write=False, reason=f"it read {len(paths)} files in it: {names}"
+                )
             else:
                 for path in paths:
-                    yield Grant(path, False, self._read_files[path])
+                    yield Grant(path, may_write=False, reason=self._read_files[path])
 
 
 def _propose_network(observations: Observations) -> tuple[Network, str]:
@@ -442,7 +455,7 @@ def _format_destination(destination: Destination) -> str:
 
 
 def _outermost(grants: Iterable[Grant]) -> list[Grant]:
-    """Return the grants without those that another one contains, each path once."""
+    """Return the grants without those that another grant contains, each path once."""
     by_path: dict[str, Grant] = {}
     for grant in grants:
         known = by_path.get(grant.path)

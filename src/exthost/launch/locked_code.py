@@ -35,6 +35,8 @@ from exthost.process.environment import looks_secret
 from exthost.process.small_files import read_start
 from exthost.process.state_root import state_root
 
+# Where the version of an interpreter may be: the name of a folder above it (v20.11.1), its own name
+# (python3.12), and the header of Node.
 _VERSION_FOLDER = r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?"
 _VERSIONED_NAME = r"([a-z]+)-?([0-9]+\.[0-9]+).*"
 _NODE_VERSION = rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)"
@@ -72,10 +74,10 @@ def read_start_state(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -
     """Return an extension as it would be started now. Reads all files of the package: call it in a
     thread. Raises Refused if a file cannot be read."""
     code = _read_code(spec, plan, environ)
-    return StartState(_make_record(spec, plan, code, environ), code, _state(environ))
+    return StartState(_make_record(spec, plan, code, environ), code, _cache_folder(environ))
 
 
-def _state(environ: Mapping[str, str]) -> str:
+def _cache_folder(environ: Mapping[str, str]) -> str:
     """Return the folder with listings and digests of folders."""
     return os.path.join(state_root(environ), "locks")  # noqa: PTH118
 
@@ -124,7 +126,9 @@ def _find_folder(spec: Spec, code: ProgramCode) -> str:
 class _Code:
     """The code of an extension, as it is now.
 
+    unknown           why it is not known which code runs; "" if it is
     program, package  the files, by the keys of a record; None if there are none
+    manifest          the digest of the manifest; "" if there is none
     folder            the real path of the folder of `package`
     """
 
@@ -142,8 +146,10 @@ class _Code:
 
 
 def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Code:
+    """Find and read the code of an extension. Raises Refused if a file cannot be read."""
     result = _Code(find_code(plan.argv, plan.cwd, plan.env))
-    marks, cache = _folders(spec, environ), _state(environ)
+    marks = _folders(spec, environ)
+    cache = _cache_folder(environ)
     code = result.code
     try:
         if spec.manifest_file:
@@ -175,6 +181,7 @@ def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Cod
 def _make_record(
     spec: Spec, plan: LaunchPlan, code: _Code, environ: Mapping[str, str]
 ) -> LockRecord:
+    """Return the record of an extension, without an offer."""
     marks = _folders(spec, environ)
     compiled = PackageTree(
         tuple(sorted(file for tree in code.trees for file in tree.compiled.files))
@@ -218,6 +225,7 @@ def _make_record(
 
 
 def _mark(digest: str) -> str:
+    """Return a digest as it is written in a record."""
     return f"sha256:{digest}" if digest else ""
 
 
@@ -261,6 +269,8 @@ class StartState(NamedTuple):
         return [self._with_file(change) for change in changes]
 
     def _with_file(self, change: LockChange) -> LockChange:
+        """Return a change of a digest with the first file that differs; any other change as it
+        is."""
         trees = {"program": self.code.program, "package": self.code.package}
         tree = trees.get(change.key)
         if tree is None or change.kind != "changed":
@@ -350,6 +360,7 @@ def mask_url_secrets(text: str) -> str:
 
 
 def _describe_permissions(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the permissions as lines that are the same on every machine."""
     permissions = spec.permissions
     if permissions is None:
         return ("unrestricted",)
@@ -385,6 +396,8 @@ def _interpreter_name(path: str) -> str:
 
 
 def _installed_version(path: str, name: str) -> str:
+    """Return the version of the interpreter at a path, from the files and folders around it; "" if
+    they do not show it."""
     prefix = os.path.dirname(os.path.dirname(path))  # noqa: PTH120
     if name == "node":
         try:

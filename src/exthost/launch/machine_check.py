@@ -1,7 +1,7 @@
 """Finds out whether this machine can enforce the sandbox that an extension is configured for.
 
 The only way to find out is a trial: to run a process in the sandbox, which blocks
-(`process.sandbox_probe`). So code on an event loop first calls `is_machine_probed`. If that returns
+(`sandbox_probe`). So code on an event loop first calls `is_machine_probed`. If that returns
 False, the code runs `probe_machine` in a thread before the start.
 
 A restriction that this machine cannot enforce is never dropped silently. Either the extension is
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def enforced_policy(spec: Spec) -> Permissions | None:
     """Return the permissions to enforce on an extension; None if the config has no permissions for
     it, or turns the sandbox off. The engine of a WebAssembly module cannot be turned off. A remote
-    server without network can reach its own host, as far as the config names it."""
+    server whose permissions name no network can still connect to the host of its URL, if the config
+    contains the URL."""
     policy = None if spec.sandbox == "off" and spec.source != "wasm" else spec.permissions
     if policy is not None and not policy.network and (host := bridge.server_host(spec)):
         return replace(policy, network=(host,))
@@ -121,7 +122,7 @@ def find_pid_namespace(spec: Spec) -> tuple[ProbeResult | None, str]:
             "X0380",
             f"its processes cannot be kept in one namespace: {result.reason}",
             extension=spec.id,
-            help=f'{result.fix}; lifetime = "plain" does without',
+            help=f'{result.fix}; or set lifetime = "plain", which needs no namespace',
         )
     return None, ""
 

@@ -12,8 +12,9 @@ a program needs to run, and nothing else is shown. Three kinds of managers:
                         memory. Of the user's folders it sees the package that is named, if that is
                         installed.
 
-A place is a tuple of alternatives; the first one whose variable is set counts. The functions read
-the file system, follow nothing, and show nothing: `runtimes` does.
+A place is a tuple of alternative paths, most of which begin with a variable. The first alternative
+whose variable is set counts. The functions only list paths; `runtimes` follows symlinks and shows
+the paths.
 """
 
 import hashlib
@@ -76,7 +77,7 @@ class ShimManager:
     markers  files or folders by which its root is recognised
     shown    the parts of its root that every shim needs
     find     yields the paths below its root that a shim executes or reads, each a program or a
-             file: (root, name of the shim, selection)
+             file. Its arguments are the root, the name of the shim, and the selection
     """
 
     name: str
@@ -94,10 +95,10 @@ class PackageRunner:
     private    the places that are empty and writable for the program, in memory
     shown      the places that are shown whatever is run
     needs      the names of programs that it looks up on PATH
-    find       yields the paths of the package that the arguments name, if it is there already:
-               (place of the private folders, arguments)
-    install    returns, for a person, the command that installs the package which the arguments
-               name, so that it runs without network; "" if they name none
+    find       yields the paths of the package that the arguments name, if it is there already. Its
+               arguments are the private folders, and the arguments of the manager
+    install    returns, for a person, the command that installs the package that the arguments of
+               the manager name, so that it runs without network; "" if they name none
     """
 
     name: str
@@ -113,7 +114,7 @@ class PackageRunner:
 
 
 def _env_family(name: str, variable: str, file: str) -> ShimManager:
-    """Return the row of pyenv, or of a manager that was made after it."""
+    """Return the row of pyenv, or of a manager that works in the same way."""
 
     def find(root: Path, program: str, selection: Selection) -> Iterator[str]:
         for version in _select_versions(root, variable, file, selection):
@@ -130,6 +131,8 @@ def _env_family(name: str, variable: str, file: str) -> ShimManager:
 
 
 def _select_versions(root: Path, variable: str, file: str, selection: Selection) -> list[str]:
+    """Return the versions that a variable selects, or else a file in the working folder, or else
+    the file `version` of the manager."""
     if value := selection.variables.get(variable):
         return _names(value.replace(":", " "))
     folder = Path(selection.folder) if selection.folder else None
@@ -165,7 +168,7 @@ def _find_in_installs(root: Path, program: str, selection: Selection) -> Iterato
         yield str(path)
         for line in text.splitlines():
             tool, *versions = _names(line.partition("#")[0]) or [""]
-            for version in versions[:1]:
+            for version in versions[:1]:  # further versions are fallbacks
                 executable = root / "installs" / tool / version / "bin" / program
                 if _exists(executable):
                     found = True
@@ -179,10 +182,12 @@ def _find_in_installs(root: Path, program: str, selection: Selection) -> Iterato
 def _find_in_volta(root: Path, program: str, selection: Selection) -> Iterator[str]:
     """Yield the selected Node of Volta, and the package that a shim belongs to."""
     user = root / "tools" / "user"
-    platform, package = _read_json(user / "platform.json"), ""
+    platform = _read_json(user / "platform.json")
+    package = ""
     if _exists(user / "bins" / f"{program}.json"):
         described = _read_json(user / "bins" / f"{program}.json")
-        package, platform = str(described.get("package", "")), described.get("platform", {})
+        package = str(described.get("package", ""))
+        platform = described.get("platform", {})
         yield str(user / "bins" / f"{program}.json")
     else:
         yield str(user / "platform.json")
@@ -410,7 +415,8 @@ def pnpm_packages(shim: str) -> Iterator[str]:
     """Yield the folders of packages that a program of pnpm needs: the one that its script names,
     and those that symlinks in it lead to. pnpm keeps each version of a package by itself, beside
     the packages of other programs."""
-    target, script = "", _read(Path(shim), _SHIM_BYTES)
+    target = ""
+    script = _read(Path(shim), _SHIM_BYTES)
     if not script.startswith("#!"):
         return
     for line in script.splitlines():

@@ -11,9 +11,10 @@ from exthost.model.spec import Spec
 
 
 def plan_proxy(spec: Spec, environ: Mapping[str, str]) -> ProxyPolicy | None:
-    """Return what the proxy of an extension connects to; None if it has no list of hosts. The proxy
-    connects through that of the company, if the variables of the host name one. Raises Refused if
-    that one is not supported, or if the extension runs on other nodes."""
+    """Return what the proxy of an extension connects to; None if it has no list of hosts. If the
+    variables of the host (HTTPS_PROXY and so on) name an HTTP proxy, the proxy of the extension
+    connects through that. Raises Refused if such a variable is not usable, or if the extension runs
+    on other nodes."""
     policy = enforced_policy(spec)
     hosts = policy.network if policy is not None else False
     if not isinstance(hosts, tuple):
@@ -43,11 +44,12 @@ def describe_network(network: bool | tuple[str, ...]) -> str:
 
 
 def _read_variable(environ: Mapping[str, str], name: str) -> str:
-    # As curl does: the name in small letters counts first.
+    # The name in small letters counts first, as for curl.
     return environ.get(name.lower()) or environ.get(name) or ""
 
 
 def _find_proxy(spec: Spec, environ: Mapping[str, str], name: str) -> UpstreamProxy | None:
+    """Return the proxy that the variable of this name names, or else ALL_PROXY; None for none."""
     for variable in (name, "ALL_PROXY"):
         if not (url := _read_variable(environ, variable)):
             continue

@@ -29,10 +29,11 @@ def observer_for_machine(spec: Spec) -> AccessObserver:
     and UsageError if the extension is not a program of this machine."""
     if wasm.is_module(spec) or bridge.is_remote(spec) or spec.pool.engine is not None:
         kind = "a WebAssembly module" if wasm.is_module(spec) else "a remote server"
+        if spec.pool.engine is not None:
+            kind = "run on other nodes"
         raise UsageError(
             "X1881",
-            f"it is {kind if spec.pool.engine is None else 'run on other nodes'}, and only a "
-            "program of this machine can be observed",
+            f"it is {kind}, and only a program of this machine can be observed",
             extension=spec.id,
             help="write its permissions by hand: see docs/howto/sandbox.md",
         )
@@ -88,6 +89,8 @@ def find_situation(spec: Spec, launch: Launch, named: Iterable[str]) -> Situatio
 
 
 def _existing_paths(values: Iterable[str], cwd: str) -> Iterator[str]:
+    """Yield the absolute paths among these words that exist. A value of an option, as in
+    `--root=/data`, counts as well."""
     for value in values:
         candidate = value.rpartition("=")[2] if value.startswith("-") else value
         path = os.path.join(cwd, os.path.expanduser(candidate))  # noqa: PTH111, PTH118

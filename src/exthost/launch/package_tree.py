@@ -117,6 +117,7 @@ def read_module(path: str) -> PackageTree:
 
 
 def _read_paths(paths: Iterable[str], root: str) -> PackageTree:
+    """Read these files and symlinks. Raises UnusableTree if they are too large."""
     files: list[tuple[str, str]] = []
     remaining_bytes = MAX_BYTES
     for path in paths:

@@ -118,13 +118,16 @@ def admit(
     if spec.requires.env and spec.argv:
         _check_required_variables(spec, dialect, environ)
     admission = NOT_SANDBOXED
+    # A module or a remote server is run by a program of the host. `decide` checks that, too.
     is_ours = spec.source in ("wasm", "http")
     if spec.argv and (is_ours or enforced_policy(spec) is not None):
         command = make_command(spec, dialect, environ)
         from exthost.launch.admission import decide
 
         admission = decide(spec, command.plan, command.state, environ)
+        # Only to raise Refused: `prepare` protects the view of each start.
         shared_folders.protect_view(spec, admission.view, neighbours, environ)
+    # The nodes of a pool compare their own files.
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
         check_files(spec, make_command(spec, dialect, environ).plan)
     return admission
@@ -300,6 +303,7 @@ def make_state_folder(launch: Launch) -> Launch:
 
 
 def _without_state_folder(launch: Launch) -> Launch:
+    """Return the launch without the variables that name the state folder."""
     if not launch.state_variables:
         return launch
     variables: Any = dict(launch.plan.env)

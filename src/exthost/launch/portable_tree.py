@@ -86,6 +86,7 @@ def _read_file(path: str, marks: Marks) -> _File:
 
 
 def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
+    """Return the digest of an open file. Raises OSError."""
     if not stat.S_ISREG(status.st_mode):
         raise OSError(0, "it is not a regular file")
     if status.st_size > MAX_BYTES:
@@ -96,12 +97,14 @@ def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         else:
             data = file.read()
-            start, is_marked = data[:4], False
+            start = data[:4]
+            is_marked = False
             if path.endswith("/pyvenv.cfg"):
                 data = re.sub(_VENV_NOTES, b"", data)
             for folder, mark in marks:
                 if (encoded := os.fsencode(folder)) in data:
-                    data, is_marked = data.replace(encoded, f"\0{mark}\0".encode()), True
+                    data = data.replace(encoded, f"\0{mark}\0".encode())
+                    is_marked = True
             digest = hashlib.sha256(data).hexdigest() + ("*" if is_marked else "")
     name = os.path.basename(path)  # noqa: PTH119
     is_compiled = start.startswith(_COMPILED_MAGIC) or bool(re.fullmatch(_COMPILED_NAME, name))
@@ -124,7 +127,7 @@ def read_portable(
     key = [list(map(list, own_marks)), list(skipped)]
     snapshot = TreeSnapshot(os.path.join(cache, f"{name}.snapshot"), key)  # noqa: PTH118
     if (stored := snapshot.load()) is not None:
-        with suppress(KeyError, TypeError, ValueError):  # another state of exthost wrote it
+        with suppress(KeyError, TypeError, ValueError):  # written in another form
             return PortableCode(
                 stored["digest"],
                 PackageTree(tuple((path, content) for path, content in stored["compiled"])),
@@ -166,6 +169,7 @@ class _Tree:
         """Read all files. Raises UnusableTree."""
         self.paths, self.links = [], []
         caches: list[str] = []
+        # The path and the content of each file, of portable and of compiled ones.
         files: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
         remaining_bytes = MAX_BYTES
         start = len(self.base if self.is_folder else os.path.dirname(self.base)) + 1  # noqa: PTH120

@@ -25,9 +25,9 @@ def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
 
 
 def code_folders(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
-    """Return the folders from which an interpreter imports further code by itself: that
-    of the script, or the working folder if a module (`python -m`) or a text is run. It is empty
-    for a program that is not a script, for a shell, and for a Python that imports from neither."""
+    """Return the folders from which an interpreter imports further code by itself: the folder of
+    the script, or the working folder if a module (`python -m`) or a text is run. Empty for a
+    program that is not a script, for a shell, and for a Python that imports from neither folder."""
     command = find_interpreter_command(argv, cwd, {})
     if command is None or program_name(command.argv[0]) in SHELLS:
         return ()

@@ -101,12 +101,15 @@ def _sort_code(
     exposed: list[OwnedCode] = []
     for item in code:
         path, scope = item.code.path, item.code.scope
+        # What is read-only in any case protects the code in it.
         if outer := next((shown for shown in read_only if is_below(path, shown)), ""):
             inside.setdefault(outer, item)
         elif scope in (Scope.LINK, Scope.MISSING):
+            # Nothing can be mounted there, but a folder around it may be protected for other code.
             if is_below(path, folder):
                 later.append(item)
         elif scope is Scope.UPWARD:
+            # The settings could be created in the granted folder itself.
             if is_below(path, folder):
                 exposed.append(item)
         elif path == folder:

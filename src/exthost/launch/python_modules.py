@@ -3,8 +3,8 @@
 The search path is computed from the options, the variables and the files of the interpreter; no
 Python is executed. It is, in this order: the working folder, PYTHONPATH, the standard library, the
 packages of the user, site-packages, and the folders that `.pth` files name. A module that is not
-found there is an error, because an import hook may find it elsewhere. So are folders of other
-Pythons than CPython.
+found there is an error, because an import hook may find it elsewhere. Another Python than CPython
+is an error, too.
 """
 
 import os
@@ -68,6 +68,8 @@ def find_module(
 
 
 def _find(name: str, folders: Sequence[str]) -> _Found:
+    """Search folders for a name; the result is empty if it is in none of them. Raises UnknownModule
+    for an archive of modules, which is not read."""
     portions = []
     for folder in folders:
         path = os.path.join(folder, name)  # noqa: PTH118
@@ -75,7 +77,7 @@ def _find(name: str, folders: Sequence[str]) -> _Found:
             if any(_module_files(path, "__init__")):
                 return _Found(path=path)
             portions.append(path)
-        for file in _module_files(folder, name):
+        for file in _module_files(folder, name):  # the first one counts
             return _Found(path=file)
         if os.path.isfile(folder):  # noqa: PTH113
             raise UnknownModule(f"{folder}, in which Python looks for modules, is an archive")
@@ -118,6 +120,8 @@ class _Installation(NamedTuple):
 def _search_path(
     program: str, options: frozenset[str], cwd: str, env: Mapping[str, str]
 ) -> Iterator[str]:
+    """Yield the folders in which Python looks for modules, in its order. Raises UnknownModule if
+    they are not known."""
     is_isolated = "-I" in options
     variables = {} if is_isolated or "-E" in options else env
     if variables.get("PYTHONHOME") or variables.get("PYTHONPLATLIBDIR"):

@@ -299,7 +299,7 @@ class Runtimes:
         """Make a package visible that the operator's command names: a file, the packages of Node,
         or a virtual environment."""
         if os.path.isfile(path / "pyvenv.cfg"):  # noqa: PTH113
-            self._show_environment(str(path / "bin" / "python"), True, depth)
+            self._show_environment(str(path / "bin" / "python"), is_trusted=True, depth=depth)
         elif os.path.isfile(path) or path.name == "node_modules":  # noqa: PTH113
             self._visible.show(str(path), "package of the command")
 

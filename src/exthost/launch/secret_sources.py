@@ -33,7 +33,8 @@ _FORBIDDEN_MODES = 0o027
 _CONTAINER_FOLDERS = ("/run/secrets/", "/var/run/secrets/")
 _CONTAINER_FORBIDDEN_MODES = 0o022
 
-# Asks the keyring in a process of its own: it may wait for a person, and loads what is installed.
+# Asks the keyring in a separate process, because the keyring may wait for a person, and loads
+# plugins that are installed.
 _READ_KEYRING = (
     "import keyring, sys; secret = keyring.get_password(*sys.argv[1:]); "
     "sys.exit(3) if secret is None else sys.stdout.write(secret)"
@@ -84,6 +85,7 @@ class SecretReading:
                 _kill(self._process)
 
     def _read(self, name: str, source: SecretSource) -> str:
+        """Return one secret, without the newline at its end. Raises Refused."""
         match source.kind:
             case "file":
                 data = self._read_file(name, source.place)
@@ -104,6 +106,8 @@ class SecretReading:
         return os.fsdecode(data)
 
     def _read_file(self, name: str, path: str) -> bytes:
+        """Return the content of the file of a secret, which other users must not be able to
+        read."""
         folder = os.path.dirname(self._spec.config_file) or os.getcwd()  # noqa: PTH109, PTH120
         path = os.path.join(folder, os.path.expanduser(path))  # noqa: PTH111, PTH118
         try:
@@ -119,6 +123,7 @@ class SecretReading:
             raise self._error("X1860", name, text, "correct the path, or create the file") from None
 
     def _check_mode(self, name: str, path: str, status: os.stat_result) -> None:
+        """Raise Refused unless the file of a secret is safe from other users."""
         if not stat.S_ISREG(status.st_mode):
             raise self._error("X1860", name, f"{path} is not a file", "name a file")
         is_mounted = os.path.realpath(path).startswith(_CONTAINER_FOLDERS)
@@ -140,6 +145,7 @@ class SecretReading:
         return self._run(name, command, f"the keyring entry {entry}")
 
     def _run(self, name: str, command: tuple[str, ...], title: str) -> bytes:
+        """Return the output of a command. `title` names the command in errors."""
         help = "run it where the host is started, and see what it prints"
         with self._lock:
             if self._is_stopped:
@@ -168,6 +174,7 @@ class SecretReading:
     def _read_output(
         self, name: str, process: "subprocess.Popen[bytes]", title: str, help: str
     ) -> bytes:
+        """Return the output of a running command, which is killed if it takes too long."""
         timer = threading.Timer(COMMAND_SECONDS, _kill, (process,))
         timer.start()
         try:
@@ -176,7 +183,8 @@ class SecretReading:
                 data = process.stdout.read(_MAX_BYTES + 1)
             code = 0
             if len(data) <= _MAX_BYTES:
-                # Its pid stays its own until it is waited for in `_kill`.
+                # Wait for the exit, but do not reap the process: its pid must not be reused before
+                # `_kill` signals the group.
                 with contextlib.suppress(ChildProcessError):  # `stop` has waited for it
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 _kill(process)
@@ -200,8 +208,8 @@ class SecretReading:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a command and what it has started, and wait for it. The command must not have been
-    waited for: its pid could be that of another process then."""
+    """Kill a command and what it has started, and reap it. A command that was reaped before is not
+    signalled: its pid may be that of another process."""
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)

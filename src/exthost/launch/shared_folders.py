@@ -6,12 +6,14 @@ next start, which may be outside any sandbox. Therefore `protect_view` protects 
 sandbox of the writer: it is mounted read-only (`protected_paths`). `code_paths` computes what is
 code.
 
-Where code cannot be protected, the later of the two extensions is refused, unless the exposed code
-is pinned (its digest is in the config). An extension is also refused if its code would have to be
+Where code cannot be protected, it is exposed. Then one of the two extensions, the writer or the
+owner of the code, is refused: the one that comes later in the config. Code that is pinned (its
+digest is in the config) may be exposed. An extension is also refused if its code would have to be
 protected from a writer that already runs. A discovered package in a granted folder is always
 refused: the writer may have put it there. No extension may write to the host's state folder.
 
-The module reads the file system only to find code.
+The module reads the file system only to find code. Modules that only a host with writers needs are
+imported inside functions, since imports are a large part of the start of a host.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class CodeCache:
 
     def read_extension(self, spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
         """Return what a start of an extension reads as code."""
-        if id(spec) not in self._by_spec:  # the spec is kept, so that no other one has its identity
+        if id(spec) not in self._by_spec:  # the spec is kept, so that no other object gets its id
             self._by_spec[id(spec)] = spec, _read_code(self._reader, spec, environ)
         return self._by_spec[id(spec)][1]
 
@@ -105,6 +107,7 @@ def find_conflict(spec: Spec, neighbours: Neighbours, environ: Mapping[str, str]
     code = (neighbours.cache or CodeCache()).read_extension(spec, environ)
     for writer in writers:
         if writer.id != spec.id:
+            # The error is about the first exposed path, if there is one.
             for exposed in _exposed_code(_protect_for(writer, code), (spec,)):
                 return _victim_error(spec, writer, exposed)
     return None
@@ -193,8 +196,8 @@ def own_protected_paths(spec: Spec, environ: Mapping[str, str]) -> tuple[str, ..
 
 def refuse_code_in_grants(spec: Spec) -> None:
     """Raise Refused if the code of a discovered extension comes from a folder that the config lets
-    another extension write. Whether that other one runs does not matter: it may have put this
-    extension there, and then have made itself disappear."""
+    another extension write. Whether the other extension runs now does not matter: it may have put
+    this one there in an earlier run."""
     owners = {spec.id, spec.package.owner if spec.package is not None else spec.id}
     grants = [
         WriteGrant(grant.extension, os.path.realpath(grant.folder))
@@ -240,7 +243,7 @@ def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> li
     try:
         if argv:
             plan = make_command(spec, find_dialect(spec.dialect), environ).plan
-            # A bare name stays one: it is looked up again at the next start.
+            # A bare name is kept as it is, since each start looks it up again.
             is_name = spec.source == "process" and "/" not in spec.argv[0]
             argv = (spec.argv[0], *plan.argv[1:]) if is_name else plan.argv
             variables = plan.env
@@ -343,7 +346,7 @@ def _find_package_code(spec: Spec, folder: str) -> str:
     # The pin of a program alone says nothing about the modules that it imports.
     if not pins.program:
         paths += [spec.manifest_file] if spec.manifest_file else []
-        # A bare name is looked up on PATH, whose folders are closed.
+        # A bare name is looked up on PATH, whose folders are protected.
         from exthost.launch.program_files import program_files
 
         paths += [path for path in program_files(spec.argv, spec.cwd) if "/" in path]

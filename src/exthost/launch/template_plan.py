@@ -110,6 +110,7 @@ def find_python_command(plan: LaunchPlan) -> PythonCommand:
 
 
 def _find_interpreter(program: str, env: Mapping[str, str]) -> str:
+    """Return the path of the interpreter. Raises NoTemplate if it is not a compiled program."""
     candidates = [program]
     if "/" not in program:
         folders = (env.get("PATH") or os.defpath).split(os.pathsep)
@@ -148,7 +149,6 @@ def plan_template(
     processes have no namespace to join.
 
     owner    the owner of the template, if it has a sandbox
-
     modules  the modules that the program imported before, in their order
     refused  those that are not imported by a template
     reads    the variables that the modules read when they are imported; "*" if one reads all
@@ -169,7 +169,8 @@ def plan_template(
         options=wrapper.options,
         filter=wrapper.filter,
         mounts=tuple(map(find_file, strict.mounted_paths(wrapper))),
-        cwd=plan.cwd or "" if "PYTHONPATH" in names else "",
+        # A path in PYTHONPATH may be relative.
+        cwd=(plan.cwd or "") if "PYTHONPATH" in names else "",
         owner=owner if wrapper.is_strict else None,
         modules=modules,
         refused=tuple(sorted(refused)),
@@ -229,6 +230,7 @@ def describe_program(plan: LaunchPlan, command: PythonCommand) -> dict[str, byte
     """Return what a process that was forked from the template must know of the program."""
     assert plan.wrapper is not None
     limits = (number for limit in plan.wrapper.limits for number in limit)
+    # env(1) executes the interpreter by its bare name, so the process has that name.
     by_env = command.argv[0] != plan.argv[0] and "/" not in command.argv[0]
     fields = {
         "target": os.fsencode(command.target),

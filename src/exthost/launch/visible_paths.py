@@ -129,8 +129,8 @@ class PathCollection:
         )
 
     def _outermost(self, read: set[str]) -> list[str]:
-        """Return the read-only paths without those that lie in another one. A path in a writable
-        folder is kept, because it must be mounted read-only over that folder."""
+        """Return the read-only paths, without those that lie in another of these paths. A path in a
+        writable folder is kept, because it must be mounted read-only over that folder."""
         outermost = []
         for path in read:
             parents = {str(parent) for parent in Path(path).parents}

@@ -28,8 +28,8 @@ from exthost.model.spec import Permissions, Pins, Spec
 from exthost.process.private_folders import make_folder
 from exthost.process.state_root import state_root
 
-# The runner itself, the machine code of the module and the compiler if the code was lost. Taken
-# as the allowance of a process whose module has no memory at all: 90 MiB were measured.
+# The memory of the runner without that of the module: the interpreter, the machine code, and the
+# compiler if the machine code was lost. 90 MiB were measured.
 _RUNNER_BYTES = 256 * 2**20
 
 # A module of 3 MB takes two seconds on a quiet machine.
@@ -149,6 +149,7 @@ class Compilation:
             self._process.kill()
 
     def _compile(self, path: str) -> None:
+        """Run the compiler, and wait for it. Raises SpawnFailed."""
         command = (*_runner(self._spec, self._environ), "--compile")
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

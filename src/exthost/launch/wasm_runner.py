@@ -133,6 +133,7 @@ def _load(engine: "wasmtime.Engine", code: Path) -> "wasmtime.Module | None":
 def _run(
     engine: "wasmtime.Engine", module: "wasmtime.Module", arguments: "argparse.Namespace"
 ) -> None:
+    """Run the function `_start` of the module, and end this process."""
     import wasmtime
 
     wasi = wasmtime.WasiConfig()

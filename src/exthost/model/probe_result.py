@@ -1,6 +1,6 @@
 """Values that describe which sandboxes work on this machine.
 
-`process.sandbox_probe` looks for the programs, tries the sandboxes, and returns these values.
+`launch.sandbox_probe` looks for the programs, tries the sandboxes, and returns these values.
 """
 
 from typing import NamedTuple

@@ -54,6 +54,8 @@ _MAX_PATH_BYTES = 4096
 _AT_FDCWD = -100
 _DNS_PORT = 53
 _MAX_DATAGRAM_BYTES = 65535
+
+# The number of a system call, on every architecture.
 _PIDFD_GETFD = 438
 
 # A program can use any number of paths. More than these are only counted.
@@ -92,7 +94,7 @@ class AccessObserver:
         self._looked_up: dict[str, None] = {}
         self._listeners: dict[str, None] = {}
         self._unix_sockets: dict[str, None] = {}
-        self._unseen = 0
+        self._unseen = 0  # uses that were not recorded: they could not be read, or are too many
         self.start_error = 0  # the errno with which the kernel refused the filter; 0 if it did not
 
     def spawn(self, plan: LaunchPlan, extension: str = "") -> Child:
@@ -185,6 +187,7 @@ class AccessObserver:
             relay.close()
 
     def _receive_call(self, listener: int, relay: "_NameRelay", poll: select.poll) -> None:
+        """Receive one call, record what it uses, and let it continue."""
         buffer = bytearray(_NOTIFICATION_BYTES)
         try:
             fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -192,7 +195,7 @@ class AccessObserver:
             return
         id, pid, _, number, _, _, *arguments = struct.unpack("=QIIiIQ6Q", buffer)
         call = self._calls.get(number)
-        flags = _CONTINUE
+        flags = _CONTINUE  # the kernel executes the call; with 0, the call just returns 0
         if call is not None:
             try:
                 if call.use in ("connect", "bind", "send"):
@@ -220,6 +223,7 @@ class AccessObserver:
     def _observe_paths(
         self, listener: int, id: int, pid: int, call: ObservedCall, arguments: list[int]
     ) -> None:
+        """Record the paths of a call."""
         uses = []
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
             for argument in call.paths:
@@ -231,6 +235,7 @@ class AccessObserver:
                 self._note_file(path, use)
 
     def _note_file(self, path: str, use: FileUse) -> None:
+        """Record the use of a path."""
         if path.startswith(_KERNEL_FOLDERS):
             return
         exists = os.path.lexists(path)
@@ -326,12 +331,13 @@ class _NameRelay:
 
     def __init__(self, note_answer: Callable[[bytes], None]) -> None:
         self._note_answer = note_answer
+        # The source, the target, and whether the source is the server, by descriptor of the source.
         self._peers: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
         self._new: list[int] = []
 
     def connect(self, family: int, server: str, timeout: float | None) -> socket.socket:
-        """Return a socket for the program that is connected to this relay. A socket with a timeout
-        of 0 does not block."""
+        """Return a socket for the program, connected to this relay. With a `timeout` of 0, the
+        socket does not block."""
         upstream = socket.socket(family, socket.SOCK_DGRAM)
         ours = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         theirs = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -401,8 +407,8 @@ def _use(call: ObservedCall, memory: int, arguments: list[int], path: str) -> Fi
 
 
 def _read_path(pid: int, memory: int, argument: PathArgument, arguments: list[int]) -> str:
-    """Return the absolute path that a call names, without symbolic links resolved; "" if it names
-    the folder itself by an empty path."""
+    """Return the absolute path that a call names; symbolic links in it are not resolved. Return ""
+    if the call names an open folder itself by an empty path."""
     raw = _read_text(memory, arguments[argument.path])
     if not raw:
         return ""
@@ -437,6 +443,7 @@ def _read_text(memory: int, address: int) -> bytes:
 
 
 def _plain_address(raw: bytes) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address; the IPv4 address for an IPv6 address that contains one."""
     address = ipaddress.ip_address(raw)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address

@@ -8,10 +8,11 @@ host may only use a part of the cgroup tree that was delegated to it. Write acce
 root has it everywhere, and a user has it in everything that the user's systemd manages. There,
 systemd may revert the host's changes at any time.
 
-The host creates the cgroups of its extensions below one cgroup, the base. The kernel forbids
-processes in a cgroup that enables controllers for the cgroups below it (except in the root of the
-tree). So if the host is alone in the base, it creates one more cgroup below the base, the leaf, and
-moves into it. If other processes are in the base, the host does not use it.
+The host creates the cgroups of its extensions below one cgroup, the base. To limit them, the base
+must enable controllers (memory, pids) for the cgroups below it. The kernel allows that only while
+the base itself contains no processes (except in the root of the tree). So if the base contains only
+the host and processes that the host started, the host moves them all into one more cgroup below the
+base, the leaf. If the base contains other processes, the host does not use it.
 """
 
 import re
@@ -28,17 +29,21 @@ _CONTROLLERS = frozenset({"memory", "pids"})
 # Files that do not exist in every cgroup: this one is missing if the kernel has no swap.
 OPTIONAL_FILES = frozenset({"memory.swap.max"})
 
+# What the operator can do if no cgroup is usable.
 _DELEGATE = "run the host as the only process of a unit with Delegate=yes (docs/operate.md)"
-_MOUNT = "mount cgroup v2 with the memory and pids controllers, which v1 may use"
+_MOUNT = (
+    "mount cgroup v2 with the memory and pids controllers (a controller that cgroup v1 uses is not "
+    "available in v2)"
+)
 
 
 class CgroupBase(NamedTuple):
-    """The cgroup below which the host can create cgroups.
+    """The cgroup below which the host can create cgroups, or the reason why it cannot.
 
     folder       its path in the file system; "" if the host cannot create cgroups
     controllers  which of the controllers `memory` and `pids` can be used there
     moves_host   whether the host must first move into a leaf, a cgroup below `folder`
-    result       why no cgroup can be created; `result.works` if cgroups can be created
+    result       why the host cannot create cgroups; `result.works` is true if it can
     """
 
     folder: str = ""
@@ -78,14 +83,16 @@ class FoundCgroup:
 
 def locate(groups: str, mounts: str) -> tuple[str, str]:
     """Return the folder of the host's cgroup and the mount point of the tree. `groups` is the
-    content of /proc/self/cgroup, `mounts` that of /proc/self/mountinfo. Both results are "" if
-    there is no cgroup v2, or if the host's cgroup is not below the mount."""
+    content of /proc/self/cgroup, and `mounts` is the content of /proc/self/mountinfo. Both results
+    are "" if there is no cgroup v2, or if the host's cgroup is not in a mounted part of the
+    tree."""
     # The line of cgroup v2 is "0::PATH".
     host_group = next((line[3:] for line in groups.splitlines() if line.startswith("0::")), "")
     for line in mounts.splitlines():
+        # MOUNT-ID PARENT-ID DEVICE ROOT POINT OPTIONS... - TYPE SOURCE OPTIONS
         fields, _, type_fields = line.partition(" - ")
         if type_fields.startswith("cgroup2 ") and host_group:
-            # `root` is the part of the tree that is mounted at `point`.
+            # `root` is the cgroup that is mounted at `point`, with the cgroups below it.
             root, point = map(_unescape, fields.split(" ")[3:5])
             relative = "/" + host_group.removeprefix(root).strip("/")
             is_below = f"{host_group}/".startswith(f"{root.rstrip('/')}/")
@@ -98,18 +105,21 @@ def locate(groups: str, mounts: str) -> tuple[str, str]:
 def choose_base(
     host_cgroup: FoundCgroup | None, parent: FoundCgroup | None, *, uid: int, has_systemd: bool
 ) -> CgroupBase:
-    """Return the base: the cgroup that the host is in or, if that is only a leaf of a delegated
-    cgroup, its parent.
+    """Return the base: the cgroup that the host is in, or the cgroup above it (the parent).
 
-    `host_cgroup` is the cgroup that the host is in, None if there is no cgroup v2. `parent` is the
-    cgroup directly above, None if `host_cgroup` is at the mount point. `uid` is the user that the
-    host runs as. `has_systemd` is whether systemd manages the tree.
+    The parent is preferred in two cases: it was delegated (systemd can start a service in a cgroup
+    below the delegated one, with DelegateSubgroup=), or the host is in a leaf, because another host
+    started it there.
+
+    `host_cgroup` is the cgroup that the host is in, None if there is no cgroup v2. `parent` is
+    None if `host_cgroup` is at the mount point. `uid` is the user that the host runs as.
+    `has_systemd` is whether systemd manages the tree.
     """
     if host_cgroup is None:
         return CgroupBase(result=ProbeResult("no cgroup v2 is mounted here", _MOUNT))
     if parent is not None and (parent.is_delegated or _is_leaf(host_cgroup.folder)):
-        # The host is not in the parent and cannot empty it, so any process in it is too many. The
-        # kernel allows processes in the root.
+        # The host does not move processes out of the parent, so the parent must be empty, unless it
+        # is the root, in which the kernel allows processes.
         base = _check_usable(parent, uid, parent.has_processes and not parent.is_root)
         if base.result.works:
             return base
@@ -127,8 +137,9 @@ def choose_base(
 
 def _check_usable(found: FoundCgroup, uid: int, is_shared: bool) -> CgroupBase:
     """Return the cgroup as a base, or the reason why it cannot be one. `is_shared` is whether it
-    contains processes that the host cannot move out of it."""
-    # To enable a controller at the root changes the whole machine, and the host does not do that.
+    contains processes that the host does not move out of it."""
+    # The host enables no controller at the root, because that affects the whole machine. There, it
+    # uses only controllers that are enabled already.
     controllers = _CONTROLLERS & (found.enabled if found.is_root else found.controllers)
     if found.owner_uid != uid or not found.is_writable:
         return _unusable(f"this host cannot write in {found.folder}", _DELEGATE)
@@ -155,8 +166,8 @@ def plan_cgroup(base: CgroupBase, ceiling: Ceiling, init: bytes) -> Cgroup | Non
         # The OOM killer kills all processes of the cgroup, not only the largest.
         settings += [("memory.oom.group", "1")]
     if ceiling.processes is not None and "pids" in base.controllers:
-        # pids.max counts threads, while limits.nproc counts processes. So pids.max is wider, and
-        # the watchdog enforces the exact number.
+        # pids.max counts threads, while limits.nproc counts processes. So pids.max is set to a
+        # higher number, and the watchdog enforces the exact number of processes.
         settings += [("pids.max", str(max_threads(ceiling.processes)))]
     if not settings:
         return None
@@ -176,7 +187,8 @@ def oom_reason(events: str, max_memory: int | None) -> str:
     happened = {fields[0]: fields[1] != "0" for fields in lines if len(fields) == 2}
     if not happened.get("oom_kill"):
         return ""
-    # "oom" counts failures to allocate below the cgroup's own limit.
+    # "oom" counts the times that the cgroup reached its own limit. "oom_kill" counts all processes
+    # that were killed, also for a lack of memory outside the cgroup.
     if happened.get("oom") and max_memory is not None:
         return f"it used all its memory (permissions.max_memory is {max_memory / 2**20:.0f} MiB)"
     return "this machine, or the cgroup of the host, ran out of memory"

@@ -1,9 +1,9 @@
 """Creates and removes cgroups for extensions, and kills the processes in them.
 
 The host looks for a base, a cgroup below which it can create others, when an extension first has a
-limit that a cgroup can enforce. `sandbox.cgroup` decides which cgroup is usable. Nothing is changed
-before the first cgroup is created. At that point the host moves itself into a leaf (a cgroup
-without cgroups below it) if it must, and removes the cgroups of earlier hosts that were killed.
+limit that a cgroup can enforce. `process.cgroup_rules` decides which cgroup is usable. Nothing is
+changed before the first cgroup is created. At that point the host moves itself into a cgroup below
+the base (the leaf) if it must, and removes the cgroups of earlier hosts that were killed.
 
 If a cgroup cannot be created later, none is tried again, and the watchdog alone enforces the limits
 from then on.
@@ -108,6 +108,7 @@ class Group:
 
 
 def _find_base() -> cgroup_rules.CgroupBase:
+    """Look for the base among the host's cgroup and its parent."""
     uid = os.geteuid()
     host_cgroup = parent = None
     try:
@@ -124,6 +125,7 @@ def _find_base() -> cgroup_rules.CgroupBase:
 
 
 def _inspect(folder: str) -> cgroup_rules.FoundCgroup:
+    """Return what decides whether a cgroup is usable. Raises OSError."""
     is_root = not os.path.exists(f"{folder}/cgroup.events")  # noqa: PTH110
     pids = _read_pids(folder)
     return cgroup_rules.FoundCgroup(

@@ -8,10 +8,11 @@ the host; uvloop's spawn and `Popen(user=…)` do not use vfork. Each child lead
 process group, so that the whole group can be signalled. This module knows no protocol.
 
 A plan may have a wrapper, which runs the program in a namespace. Then the spawned process is the
-wrapper, and an `InitChannel` connects the host with the first process in the namespace. A plan may
-have a cgroup, which the program enters before it is executed. It may have a list of hosts, which
-the program reaches through a proxy, a process of its own (`network_proxy`). A program can be forked
-from a template instead of being executed (`template`).
+wrapper, and an `InitChannel` connects the host with "our init", the first process in the namespace,
+which is a program of the host (`launch/sandbox/init.c`). A plan may have a cgroup, which the
+program enters before it is executed. A plan may have a list of hosts, which the program reaches
+through a proxy, a separate process (`network_proxy`). A program can be forked from a template
+instead of being executed (`template`).
 
 A `Child` that is garbage-collected while its process runs kills the process.
 """
@@ -53,18 +54,19 @@ if TYPE_CHECKING:
 # The value of an attribute for a file descriptor that was closed.
 CLOSED = -1
 
-# A command that cannot be executed.
+# A command that cannot be executed, for a start that fails if its template does not fork it.
 _NOTHING = ("/dev/null",)
 
 
 class TemplateStart(Protocol):
-    """A start from a template, as `Child` uses it. `waits` is whether it is made in advance: then
-    nothing is executed if the program cannot be forked from the template."""
+    """A start from a template, as `Child` uses it. `waits` is whether the process is started in
+    advance, before a call needs it: then our init does not execute the program if it cannot be
+    forked from the template."""
 
     waits: bool
 
     def ends(self) -> TemplateEnds:
-        """Return the descriptors for our init. The caller closes `join`."""
+        """Return the descriptors for our init. The caller closes the one named `join`."""
 
     def send(self, pid: int, descriptors: Sequence[int]) -> None:
         """Let the template fork the program. `pid` is that of the wrapper, and `descriptors` are
@@ -122,7 +124,7 @@ class Child:
         self._ceiling = plan.ceiling
         self._limit_exceeded = ""
         self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
-        self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
+        self.argv = plan.argv  # without the environment, which may have secrets and is large
         self.cwd = plan.cwd or ""
         self.protected_paths = plan.wrapper.protected if plan.wrapper is not None else ()
         self.status: ExitStatus | None = None
@@ -195,6 +197,7 @@ class Child:
         disown_after_fork(self)
         self.spawn_seconds = time.perf_counter() - spawn_began
 
+    # The members of `ChildProcess` that are about other nodes: this process is on none.
     node = ""
     is_node_draining = False
     is_node_silent = False
@@ -214,8 +217,8 @@ class Child:
 
     @property
     def keeps_pid(self) -> bool:
-        """Whether the program had the same pid in its namespace that the host knows it by. Known
-        after its exit."""
+        """Whether the program had the same pid inside its namespace and outside. Known after its
+        exit."""
         return self._init_channel is None or self._init_channel.program_pid == self.pid
 
     @property
@@ -233,13 +236,13 @@ class Child:
 
     @property
     def init_pid(self) -> int | None:
-        """The pid of the first process of its namespace; None if it has none, or has ended."""
+        """The pid of our init; None if the process has no namespace, or has ended."""
         return next(iter(wrapper_processes(self.pid, self._wrappers)[0]), None)
 
     @property
     def program_pids(self) -> list[int]:
-        """The pids of the program and of processes whose parents have ended; empty without a
-        namespace."""
+        """The pids of the children of our init: the program, and processes whose parents have
+        ended. Empty without a namespace."""
         init = self.init_pid
         return [] if init is None else children_of(init)
 
@@ -319,10 +322,10 @@ class Child:
 
     def close_outputs(self) -> None:
         """Close our ends of stdout and stderr."""
-        (out, err), (self.stdout, self.stderr) = (self.stdout, self.stderr), (CLOSED, CLOSED)
-        for fd in (out, err):
-            if fd != CLOSED:
-                os.close(fd)
+        open_fds = [fd for fd in (self.stdout, self.stderr) if fd != CLOSED]
+        self.stdout = self.stderr = CLOSED
+        for fd in open_fds:
+            os.close(fd)
 
     def terminate(self) -> None:
         """Send SIGTERM to the process group."""
@@ -343,7 +346,8 @@ class Child:
                 if self._watch is not None:
                     self._watch.signal(signal.SIGCONT)  # a stopped wrapper cannot exit
                 if self._start is not None:
-                    # Code in the template can have stopped our init, which is then not ended by it.
+                    # Code in the template can have stopped our init (SIGSTOP), which then does not
+                    # react to the closed pipe.
                     kill_children(self.pid, self._wrappers)
                 return
             kill_children(self.pid, self._wrappers)
@@ -412,8 +416,8 @@ def _spawn(
     start: TemplateStart | None = None,
     holds: bool = False,
 ) -> tuple[subprocess.Popen[bytes], InitChannel | None]:
-    """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and
-    stderr."""
+    """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and stderr.
+    `holds` is whether the namespace stays when the program has ended."""
     if plan.wrapper is not None or plan.before or group is not None:
         check_program(plan)
     if plan.wrapper is None:

@@ -10,8 +10,8 @@ import os
 import struct
 from array import array
 
-# The memory whose pages are looked at: a few milliseconds of work. A program can map more than it
-# has. What is left out is copied later, as usual.
+# How much mapped memory is looked at: a few milliseconds of work. A program can map more than it
+# uses. Pages that are left out are copied later, when the program writes to them.
 _MAX_BYTES = 256 * 2**20
 _MAX_MAPPINGS_BYTES = 2**20
 
@@ -42,7 +42,7 @@ def find_copied_pages(pid: int) -> bytes:
 
 
 def _find_writable(maps: bytes) -> list[tuple[int, int]]:
-    """Return start and end of the mappings that fork copies, except the stack."""
+    """Return start and end of the private, writable mappings, except the stack."""
     mappings, total = [], 0
     for line in maps.splitlines():
         fields = line.split(None, 5)
@@ -57,6 +57,7 @@ def _find_writable(maps: bytes) -> list[tuple[int, int]]:
 
 
 def _read_entries(pagemap: int, start: int, end: int) -> "array[int]":
+    """Return the entries of the pages from one address to another: one number for each page."""
     entries = array("Q")
     size = (end - start) // _PAGE_BYTES * entries.itemsize
     data = os.pread(pagemap, size, start // _PAGE_BYTES * entries.itemsize)

@@ -6,6 +6,8 @@ import struct
 _HEADER_BYTES = 12
 _ADDRESS_TYPES = {1: 4, 28: 16}  # A and AAAA, with the length of an address
 _MAX_NAME_PARTS = 128
+
+# A length of at least this is not that of a part: it is half of a pointer to the rest of the name.
 _POINTER = 0xC0
 
 

@@ -1,15 +1,19 @@
 """Sums up the memory of an extension: of its processes, its private file systems, and the shared
-memory that its processes have mapped.
+memory that its processes have mapped. The watchdog (`process.watchdog`) takes such a sum as a
+sample at short, random intervals.
 
-Shared anonymous memory (mmap with MAP_SHARED and MAP_ANONYMOUS) is a file without a name. Its pages
-stay allocated while any process has any part of it mapped, but only pages that were touched through
-a mapping of today are resident. So such a file counts with its size. The host cannot see the size,
-only mappings: it takes the largest extent in which it has seen the file mapped.
+The size of shared anonymous memory (mmap with MAP_SHARED and MAP_ANONYMOUS) is an estimate. The
+kernel keeps such memory in a file without a name. All pages of the file stay allocated while any
+process has any part of it mapped. But the kernel reports only those pages that are mapped at the
+moment, so a program could hide memory by unmapping it in part. Therefore the file is counted with
+its full size. The host cannot read that size, so it takes the largest one that any sample has
+shown.
 
-A file can be mapped, written and unmapped up to its last page between two samples. A program that
-does so again and again is seen doing it, though not with each file. So a file of which a part was
-unmapped counts with what a program can write between two samples, at least. Ordinary programs
-unmap the whole of it.
+A program can also write a file and unmap most of it between two samples, and then no sample shows
+how large the file was. If a program does that repeatedly, samples show some of its files before and
+after a part was unmapped, but not all of them. To make up for the others, each such file is counted
+with at least the amount that a program can write between two samples. Ordinary programs unmap a
+whole file at once, which frees its memory.
 
 Reading the mappings takes longer than everything else. So it is repeated only after a process has
 used processor time, without which it cannot write memory.
@@ -19,15 +23,23 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from exthost.process.procfs import ENDED, memory_use, mounted_bytes, shared_mappings
+from exthost.process.procfs import (
+    ENDED,
+    SharedMapping,
+    memory_use,
+    mounted_bytes,
+    shared_mappings,
+)
 
 # About what a program can write between two samples.
 _HIDDEN_BYTES = 128 * 2**20
 
-# The mappings of a process are read again after it has used this much processor time, in which it
-# can write about ten megabytes, and this many times as much as the last read took. Otherwise a
-# program with many mappings could keep the host busy.
+# The mappings of a process are read again after it has used this much processor time. In that time
+# it can write about ten megabytes.
 _READ_AGAIN_NANOSECONDS = 1_000_000
+
+# If the last read took long, the process must first use this many times as much processor time as
+# the read took. Otherwise a program with many mappings could keep the host busy.
 _READ_AGAIN_FACTOR = 2
 
 # The most time that the mappings of one extension are read at a time, so that the samples of other
@@ -36,10 +48,14 @@ _MAX_READ_NANOSECONDS = 50_000_000
 
 
 class _SharedMappings(NamedTuple):
-    """The shared mappings of one process (`procfs.shared_mappings`), its clock when they were read,
-    and how long that took."""
+    """The shared mappings of one process at the last read.
 
-    mappings: Mapping[int, tuple[int, int]]
+    mappings          what is mapped of each shared file, by inode number
+    clock             the clock of the process at that read
+    read_nanoseconds  how long the read took
+    """
+
+    mappings: Mapping[int, SharedMapping]
     clock: int
     read_nanoseconds: int
 
@@ -53,15 +69,18 @@ class ExtensionMemory:
         """`mounts` are the private file systems in memory."""
         self._mounts = mounts
         self._by_process: dict[int, _SharedMappings] = {}
-        # The largest extent of each shared file that is mapped, in bytes, by inode number.
+        # The largest size that any sample has shown of each shared file, by inode number. Only
+        # files of which a part is mapped.
         self._largest: dict[int, int] = {}
 
     def measure(self, clocks: Mapping[int, int], init: int | None) -> int:
         """Return the memory in bytes.
 
-        clocks  the processes, each with its clock
-        init    the first process of its namespace, which is ours: the private file systems are
-                looked up through it, since a process of the extension may have ended in part
+        clocks  the processes, each with its clock: the processor time that it has used, in
+                nanoseconds
+        init    the first process of the extension's PID namespace, a program of the host; None
+                without a namespace. The private file systems are looked up through it, because
+                that fails for a process whose first thread has ended.
 
         Raises PermissionError if the kernel does not allow the host to measure, and OverflowError
         if a process has more mappings than can be read."""
@@ -72,17 +91,21 @@ class ExtensionMemory:
         self._read_mappings(clocks)
         shared = self._shared_bytes()
         if shared:
-            # Its resident part has been counted.
+            # The resident part of the shared memory is in the totals of the processes already.
             sharing = (pid for pid, process in self._by_process.items() if process.mappings)
             total += max(0, shared - sum(uses[pid].shared for pid in sharing))
         return total
 
     def _read_mappings(self, clocks: Mapping[int, int]) -> None:
+        """Update `_by_process` with the mappings of the processes that have run long enough since
+        the last read."""
         known = self._by_process
+        # A missing process counts as ENDED, which is less than every clock. A smaller clock than
+        # before is that of a new process with the same pid.
         for pid in [pid for pid in known if clocks.get(pid, ENDED) < known[pid].clock]:
             del known[pid]
         began = time.monotonic_ns()
-        # Those that were never read come first.
+        # Processes that were never read come first (False sorts before True).
         for pid in sorted(clocks, key=known.__contains__):
             last = known.get(pid)
             if last is not None:
@@ -96,11 +119,13 @@ class ExtensionMemory:
             known[pid] = _SharedMappings(mappings, clocks[pid], time.monotonic_ns() - before)
 
     def _shared_bytes(self) -> int:
+        """Return the estimated size of all shared files together, and update `_largest`."""
+        # The most bytes of each file that any one process has mapped now.
         mapped: dict[int, int] = {}
         for process in self._by_process.values():
-            for inode, (size, end) in process.mappings.items():
-                mapped[inode] = max(mapped.get(inode, 0), size)
-                self._largest[inode] = max(self._largest.get(inode, 0), size, end)
+            for inode, (mapped_bytes, end) in process.mappings.items():
+                mapped[inode] = max(mapped.get(inode, 0), mapped_bytes)
+                self._largest[inode] = max(self._largest.get(inode, 0), mapped_bytes, end)
         self._largest = {inode: self._largest[inode] for inode in mapped}
         return sum(
             largest if mapped[inode] >= largest else max(largest, _HIDDEN_BYTES)

@@ -34,8 +34,9 @@ PIPE_RATE = Rate(4000, 128)
 # the loop. Without it, many extensions could take all of that time, each within its own rate.
 LOOP_RATE = Rate(8000, 1024)
 
-# The level does not rise beyond what falls in this time. So an extension is forgiven after it, and
-# a pause of a second does not buy it another message of many megabytes.
+# The level does not rise beyond what leaks in this time. So a flood is over this long after the
+# last output at the latest, however large it was. But after a very large message, a pause of a
+# second is not enough.
 _MAX_LEVEL_SECONDS = 10.0
 
 

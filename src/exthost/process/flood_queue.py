@@ -27,10 +27,11 @@ _TURN_SECONDS = 0.001
 _WORK_SECONDS = 0.00005
 _MAX_WORK_SECONDS = 0.0005
 
-# After a step that took longer than this, large frames wait. A call that is made once in a
-# millisecond meets less than one in a hundred of such steps, if they wait two hundred times as long
-# as the step took. After a second, it does so in any case; longer waits only keep the part of the
-# time of the event loop small that such steps take.
+# After a step that took longer than _LONG_SECONDS, large frames wait _REST_FACTOR times as long as
+# the step took. Then less than one call in a hundred is delayed by such a step. A wait is at most
+# _MAX_REST_SECONDS, since such steps are then rare enough for the calls. But it is at least
+# _MIN_REST_FACTOR times as long as the step, so that such steps take only a small part of the time
+# of the event loop.
 _LONG_SECONDS = 4 * _WORK_SECONDS
 _REST_FACTOR = 200
 _MAX_REST_SECONDS = 1.0
@@ -110,6 +111,7 @@ class FloodQueue:
             self._timer = loop.call_later(seconds, self._serve)
 
     def _serve(self) -> None:
+        """Serve the pipes for a fraction of a millisecond, and schedule the next turn."""
         self._timer = None
         loop = self._loop()
         assert loop is not None, "the loop itself calls this"
@@ -134,6 +136,7 @@ class FloodQueue:
         return min(self._pipes, key=lambda pipe: pipe.budget.level(now))
 
     def _serve_pipe(self, pipe: FloodedPipe, now: float, end: float) -> None:
+        """Let a pipe take its turn, and put it back into the queue if there may be more."""
         self._pipes.remove(pipe)
         turn = TurnEnd.MORE
         level = pipe.budget.level(now)

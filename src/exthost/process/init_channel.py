@@ -1,4 +1,5 @@
-"""The two pipes to the first process of a namespace, which is our init (`sandbox/init.c`).
+"""The two pipes to the first process of a namespace: "our init", a program of the host
+(`launch/sandbox/init.c`).
 
 The host writes signal numbers to the control pipe, and init sends these signals to the process
 group of the program. When the host closes its end, or dies, init ends every process in the
@@ -124,7 +125,8 @@ class InitChannel:
         cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none
         proxy          a Unix socket to the proxy of the network; 0 for none
         holds          whether the namespace stays when the program has ended, until it is killed
-        template       where the program is forked from a template; our init executes it otherwise
+        template       the template that the program is forked from; None if our init executes the
+                       program
 
         `self.program_pid` is the pid that the program had in its namespace, 0 before its exit.
         `self.lost_template` is whether it was not started because no process of the template has
@@ -148,7 +150,7 @@ class InitChannel:
             self._inherited += (init,)
             sandbox = None if template is None else template.sandbox
             view = 0
-            if sandbox is not None:  # nothing is executed with these variables
+            if sandbox is not None:  # our init executes nothing, so it needs no variables
                 self.env = EMPTY_MAPPING
                 view = memory_file("exthost-view", sandbox.view)
                 self._inherited += (view,)
@@ -179,6 +181,7 @@ class InitChannel:
         if sandbox is not None:
             outer = os.dup(sandbox.outer)
             self._inherited += (outer,)
+        # Our init reads the numbers in this order.
         template_numbers = (int(holds), under, join, outer, view)
         numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
         limits = (number for limit in wrapper.limits for number in limit)
@@ -188,8 +191,9 @@ class InitChannel:
         if init_makes_namespace:
             return
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
-        # The wrapper inherits an ignored SIGCHLD, and would then not learn that init has exited. So
-        # our init is executed first, resets the signal, and executes the wrapper.
+        # If the host ignores SIGCHLD, the wrapper inherits that, and would not learn that our init
+        # has exited. So our init is executed once more before it: it resets the signal, and
+        # executes the wrapper in its place.
         if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
             wrapper_argv = (f"/proc/self/fd/{init}", _RESET_SIGNALS, *wrapper_argv)
         self._argv_prefix = wrapper_argv
@@ -248,7 +252,7 @@ class InitChannel:
         numbers = struct.unpack(f"={len(data) // 4}i", data[: len(data) // 4 * 4])
         if numbers and numbers[0] < 0:
             error = -numbers[0]
-            if error == errno.EAGAIN and self._is_forked:
+            if error == errno.EAGAIN and self._is_forked:  # init has waited for the template
                 self.lost_template = True
                 return ExitStatus(None, None, _NOT_FORKED)
             if error == errno.ESTALE:

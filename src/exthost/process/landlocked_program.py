@@ -86,7 +86,7 @@ def _make_ruleset(version: int, paths: list[list[Any]]) -> int:
     handled = _ALL_RIGHTS[5 if version >= 5 else 3]
     scopes = _SCOPES if version >= _SCOPES_VERSION else 0
     attributes = struct.pack("=QQQ", handled, 0, scopes)
-    size = len(attributes) if version >= _SCOPES_VERSION else 8
+    size = len(attributes) if version >= _SCOPES_VERSION else 8  # older kernels: the first number
     ruleset = int(_libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
     if ruleset < 0:
         _fail_call("landlock_create_ruleset")

@@ -46,6 +46,7 @@ class LargeFrameQueue:
 
     def is_shared(self, reader: LargeFrameReader) -> bool:
         """Return whether there are readers besides this one."""
+        # `in` counts as 1 if it is true.
         return len(self.readers) > (reader in self.readers)
 
     def add(self, reader: LargeFrameReader) -> None:

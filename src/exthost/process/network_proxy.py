@@ -1,10 +1,11 @@
 """The host's end of the proxy of one sandboxed process (`proxy_server`).
 
-The host creates a Unix socket pair. Our init in the sandbox gets one end, and sends the listening
-socket of the sandbox over it. The proxy gets the other end, and reads the message without taking it
-away: a proxy that is started later, because the first was killed, finds it as well. Connections
-that clients open in between wait for it. If the proxy ends too often, the host closes its end, and
-with it the listening socket: connections are then refused.
+The host creates a Unix socket pair. "Our init", the program of the host that starts in the sandbox
+first, gets one end, and sends the listening socket of the sandbox over it. The proxy gets the other
+end, and reads the message without removing it from the socket. So if the proxy is killed and
+started again, the new process also finds the message. Connections that clients open meanwhile wait
+for the new process. If the proxy ends too often, the host closes its end of the pair, and with it
+the listening socket: connections are then refused.
 """
 
 import contextlib
@@ -42,7 +43,8 @@ _LIBRARY_VARIABLE = "LD_LIBRARY_PATH"
 
 
 class RefusedTarget(NamedTuple):
-    """Connections that the proxy refused. `entry` would allow them; "" if no entry can."""
+    """Connections that the proxy refused. `entry` is the entry of `permissions.network` that would
+    allow them; "" if none can."""
 
     target: str
     reason: str
@@ -99,6 +101,7 @@ class NetworkProxy:
             raise
 
     def _start(self) -> "subprocess.Popen[bytes]":
+        """Start the process of the proxy, and its splicer. Raises OSError or ValueError."""
         library_path = os.environ.get(_LIBRARY_VARIABLE)
         policy = memory_file("exthost-network", json.dumps(self._policy._asdict()).encode())
         splicer = -1
@@ -169,6 +172,7 @@ class NetworkProxy:
         self._remove_reader = lambda: loop.remove_reader(fd)
 
     def _read(self, loop: Any) -> None:
+        """Read reports. At the end of the output the proxy has ended: start it again."""
         if self._read_reports():
             return
         status = self._end_process()
@@ -233,7 +237,7 @@ class NetworkProxy:
     def close(self) -> None:
         """End the proxy, after its last reports."""
         if self._process is not None:
-            if self._remove_reader is not None:  # otherwise the pipe blocks
+            if self._remove_reader is not None:  # `watch` has made the pipe non-blocking
                 while self._has_report() and self._read_reports():
                     pass
             self._end_process()

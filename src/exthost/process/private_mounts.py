@@ -8,7 +8,8 @@ places. The mounts of the host do not change. The namespace ends with its last p
 
 A mount namespace belongs to a thread, so a thread that is made for it enters the namespace and
 starts the process, which inherits it. The file descriptors of the paths are opened before the
-closed folder is covered. Our init compares the files again inside the sandbox (`Wrapper.paths`).
+closed folder is covered. Our init, the first program in the sandbox, compares the files again there
+(`Wrapper.paths`).
 """
 
 import errno
@@ -82,6 +83,7 @@ def _enter_new_namespace() -> None:
 
 
 def _open_folders(folders: Sequence[InaccessibleFolder]) -> None:
+    """Cover the folders with empty ones, and mount the visible paths there. Raises OSError."""
     # An outer path comes before the paths in it.
     paths = sorted(
         (path for folder in folders for path in folder.visible_paths),

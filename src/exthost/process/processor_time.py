@@ -2,12 +2,14 @@
 
 The kernel adds the time of a process that has ended to that of its parent, but only if the parent
 waits for it. A parent that ignores SIGCHLD does not wait, and then the time is in no account. So
-the processes are also sampled. Of processes that have ended, the largest of three sums counts:
+the watchdog (`process.watchdog`) also samples the processes. For processes that have ended, the
+largest of three sums counts:
 
-- what their parents have waited for, our init included, which the kernel measures exactly;
-- what the clock of each showed at its last sample, which is exact as well, but too small;
-- an estimate, less three standard deviations, and only if it is clearly larger than the first
-  sum, so that chance does not end an extension whose processes are all waited for.
+- the time of the processes that their parents have waited for, which the kernel measures exactly.
+  One of the parents is our init, the first process of the namespace, a program of the host;
+- what the clock of each process showed at its last sample, which lacks the time after the sample;
+- an estimate, less three standard deviations. It counts only if it is clearly larger than the
+  first sum, so that chance does not end an extension whose processes are all waited for.
 
 For the estimate, a process is charged for the time between two samples whenever it is seen on a
 processor. A process whose life is a hundredth of that time is seen once in a hundred times, so the
@@ -40,8 +42,8 @@ _ESTIMATED_SAMPLES = 8
 class _Process:
     """A process that runs, or that has ended and was not waited for.
 
-    clock     its clock at the last sample
-    reaped    the seconds of its children that it has waited for
+    clock     its processor time in nanoseconds at the last sample
+    reaped    the processor time in seconds of the children that it has waited for
     samples   in how many samples it was seen
     estimate  its processor time in seconds, by samples
     variance  the variance of the estimate
@@ -70,10 +72,12 @@ class ProcessorTime:
         """Return the processor time in seconds.
 
         clocks            the processes at this moment, each with its clock
-        inits             the first processes of its namespace, which are not in `clocks`
+        inits             our init, if there is a namespace; it is not in `clocks`
         interval_seconds  the time between two samples that this one stands for
         """
         processes = self._processes
+        # A missing process counts as ENDED, which is less than every clock. A smaller clock than
+        # before is that of a new process with the same pid.
         for pid in [pid for pid in processes if clocks.get(pid, ENDED) < processes[pid].clock]:
             self._end(processes.pop(pid))
         for pid, clock in clocks.items():
@@ -89,6 +93,7 @@ class ProcessorTime:
         return running + max(reaped, self._measured, estimated if is_clear else 0.0)
 
     def _sample(self, pid: int, process: _Process, clock: int, interval_seconds: float) -> None:
+        """Add a sample of one process."""
         clock = max(clock, process.clock)
         if process.samples < _ESTIMATED_SAMPLES:
             charge = interval_seconds * running_threads(pid)
@@ -96,7 +101,7 @@ class ProcessorTime:
             process.variance += charge**2
         else:
             process.estimate += (clock - process.clock) / 1e9
-        if not process.samples or clock != process.clock:  # only what runs can wait for others
+        if not process.samples or clock != process.clock:  # only a process that runs can wait
             process.reaped = reaped_seconds(pid)
         process.clock = clock
         process.samples += 1

@@ -50,6 +50,17 @@ class MemoryUse(NamedTuple):
     shared: int = 0
 
 
+class SharedMapping(NamedTuple):
+    """What a process has mapped of one shared file.
+
+    mapped_bytes  how many bytes of the file are mapped
+    end           where in the file the last mapping ends
+    """
+
+    mapped_bytes: int
+    end: int
+
+
 def children_of(pid: int) -> list[int]:
     """Return the children of a process. The kernel lists them by the thread that started them."""
     children: list[int] = []
@@ -81,7 +92,7 @@ def process_clock(pid: int) -> int:
         return time.clock_gettime_ns(~pid << 3 | _PROCESS_CLOCK)
     except OSError:
         pass
-    # It has ended, or this kernel has such clocks for no other process.
+    # It has ended, or this kernel has no clocks of other processes.
     fields = _read_stat(f"/proc/{pid}")
     return sum(map(int, fields[11:13])) * 10**9 // _TICKS_PER_SECOND if fields else ENDED
 
@@ -99,8 +110,9 @@ def processor_wait(pid: int) -> float:
 
 
 def wrapper_processes(pid: int, wrappers: int) -> tuple[list[int], list[int]]:
-    """Return our init below a number of wrapper processes, of which `pid` is the outermost, and all
-    of them together. Both are empty without a wrapper."""
+    """Return two lists: our init, which is the first process of a namespace and a program of the
+    host, and all processes from `pid` to our init. `pid` is the outermost of the wrapper processes
+    around it, and `wrappers` is their number. Both lists are empty without a wrapper."""
     if not wrappers:
         return [], []
     level, every = [pid], [pid]
@@ -180,10 +192,9 @@ def _number(status: bytes, name: bytes) -> int:
     return int(status[start + len(name) :].split(None, 1)[0]) if start >= 0 else 0
 
 
-def shared_mappings(pid: int) -> dict[int, tuple[int, int]]:
+def shared_mappings(pid: int) -> dict[int, SharedMapping]:
     """Return the shared anonymous memory that a process has mapped. Such memory is a file without a
-    name, whose inode number is the key. The value is how many bytes of the file are mapped, and
-    where in the file the last mapping ends. Raises OverflowError if the list is too long."""
+    name, whose inode number is the key. Raises OverflowError if the list is too long."""
     for folder in _folders(pid):
         try:
             with open(f"{folder}/maps", "rb") as file:  # noqa: PTH123 - many times a second
@@ -199,9 +210,11 @@ def shared_mappings(pid: int) -> dict[int, tuple[int, int]]:
     return {}
 
 
-def _find_shared(mappings: bytes) -> dict[int, tuple[int, int]]:
+def _find_shared(mappings: bytes) -> dict[int, SharedMapping]:
+    """Return the shared anonymous memory in the content of /proc/PID/maps, by inode number."""
+    # A line of it:
     # 7f20b91a4000-7f20b92a4000 rw-s 00000000 00:01 1989    /dev/zero (deleted)
-    objects: dict[int, tuple[int, int]] = {}
+    files: dict[int, SharedMapping] = {}
     device = _shared_memory_device()
     found = mappings.find(device)
     while found >= 0:
@@ -211,10 +224,11 @@ def _find_shared(mappings: bytes) -> dict[int, tuple[int, int]]:
         if rights.endswith(b"s") and name and name[0].startswith(b"/dev/zero"):
             first, _, last = addresses.partition(b"-")
             size = int(last, 16) - int(first, 16)
-            mapped, end = objects.get(int(inode), (0, 0))
-            objects[int(inode)] = mapped + size, max(end, int(offset, 16) + size)
+            known = files.get(int(inode), SharedMapping(0, 0))
+            end = max(known.end, int(offset, 16) + size)
+            files[int(inode)] = SharedMapping(known.mapped_bytes + size, end)
         found = mappings.find(device, found + 1)
-    return objects
+    return files
 
 
 @cache
@@ -307,6 +321,7 @@ def running_threads(pid: int) -> float:
 
 
 def _running_share(folder: str) -> float:
+    """Return the probability that a thread uses a processor; see `running_threads`."""
     try:
         with open(f"{folder}/schedstat", "rb") as file:  # noqa: PTH123 - many times a second
             entered = int(file.read().split()[2])

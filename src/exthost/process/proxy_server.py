@@ -1,11 +1,12 @@
 """The proxy of one sandboxed process: the program that connects it to the hosts of its
 `permissions.network`, and to no other.
 
-The sandboxed process has a network of its own, in which there is nothing but a listening socket of
-our init (`launch/sandbox/init.c`). Init sends that socket here, over a Unix socket, before the
-program is executed. This process accepts its connections, reads what the client wants (HTTP
-CONNECT, plain HTTP or SOCKS5), and connects, outside. It resolves a name once, checks each address,
-and connects to an address that it has checked.
+The sandboxed process has its own network, which contains only a listening socket. "Our init", the
+program of the host that starts in the sandbox first (`launch/sandbox/init.c`), opens that socket,
+and sends it here over a Unix socket before the program is executed. This process accepts its
+connections, reads what the client wants (HTTP CONNECT, plain HTTP or SOCKS5), and connects from
+outside the sandbox. It resolves a name once, checks each address, and connects to an address that
+it has checked.
 
     main(CHANNEL, POLICY, SPLICER)   CHANNEL is the descriptor of the Unix socket, POLICY that of a
                                      file with the rules as JSON (see `network_proxy`), SPLICER that
@@ -18,6 +19,9 @@ COUNT]]}`. It runs in an isolated interpreter, with the parts of the package tha
 One thread serves all connections with `epoll`; asyncio would take longer to import than everything
 else here. Only names are resolved in other threads, and large transfers are moved by another
 process (`splicer`).
+
+If the host itself reaches the internet only through an HTTP proxy (the variables `https_proxy` and
+`http_proxy`), this process connects through that proxy, which is called the upstream proxy here.
 """
 
 import array
@@ -33,7 +37,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from exthost.model import network_rules
 from exthost.model.network_rules import Address, BadHost, Host, NetworkRules, UpstreamProxy
@@ -55,7 +59,8 @@ _RESOLVER_THREADS = 8
 
 # How many bytes are copied at a time.
 _COPY_BYTES = 64 * 1024
-# After how many bytes a direction is handed over to the splicer. Most connections transfer less.
+# After how many bytes one direction of a connection is handed over to the splicer. Most connections
+# transfer less.
 LARGE_TRANSFER_BYTES = 256 * 1024
 
 # The send buffer of the connection to the client, which is on this machine. With more data on the
@@ -65,12 +70,27 @@ _CLIENT_BUFFER_BYTES = 256 * 1024
 # How often the deadlines of connections are compared with the clock.
 _EXPIRE_SECONDS = 0.25
 
-# How often connections are reported, and how many different targets a report has.
+# How often connections are reported, and how many different targets a report has. The other targets
+# of a report are counted together, under this name.
 _REPORT_SECONDS = 0.05
 _MAX_TARGETS = 200
 OTHER_TARGETS = "(others)"
 
-_Steps: TypeAlias = Generator[tuple[int, int, float], Any, None]
+
+class _Wait(NamedTuple):
+    """What the generator of a connection waits for when it yields.
+
+    fd       a descriptor; -1 to wait for the resolver
+    event    select.EPOLLIN or select.EPOLLOUT, the readiness of the descriptor; 0 for the resolver
+    seconds  how long to wait at most
+    """
+
+    fd: int
+    event: int
+    seconds: float
+
+
+_Steps: TypeAlias = Generator[_Wait, Any, None]
 
 
 class _Refusal(Exception):
@@ -112,6 +132,7 @@ class ReadinessLoop:
         callbacks: dict[int, Callable[[], None]],
         callback: Callable[[], None] | None,
     ) -> None:
+        """Set or remove a callback, and update what epoll waits for."""
         if callback is None and fd not in callbacks:
             return
         before = self._mask(fd)
@@ -135,9 +156,9 @@ class ReadinessLoop:
         )
 
     def run_once(self, seconds: float | None) -> None:
-        """Wait for a descriptor, and call the functions of those that are ready. A descriptor that
-        one of them closes may be that of a new socket for the next: they handle being called for
-        nothing."""
+        """Wait for a descriptor, and call the functions of those that are ready. A function may
+        close a descriptor that is also in the list, and open a socket that gets the same number.
+        So the functions must expect that nothing is ready."""
         for fd, events in self._epoll.poll(seconds):
             if events & ~select.EPOLLOUT and (reader := self._readers.get(fd)) is not None:
                 reader()
@@ -159,7 +180,7 @@ class Resolver:
         self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._threads = 0
-        self._idle = 0
+        self._idle = 0  # the threads without work, less the names that no thread has taken yet
         loop.set_reader(self._wake, self._deliver)
 
     def close(self) -> None:
@@ -233,7 +254,7 @@ class Direction:
         self._on_end = on_end
         self._copied = 0
         self._may_splice = remaining is None
-        self._number = 0  # at the splicer
+        self._number = 0  # what `Splicer.take` returned, while the splicer moves the bytes
         self.is_open = True
 
     def start(self) -> None:
@@ -250,6 +271,7 @@ class Direction:
         return count
 
     def _read(self) -> None:
+        """Read from the source once, and pass the bytes on."""
         try:
             data = self._source.recv(_COPY_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -331,12 +353,13 @@ class ProxyConnection:
         self._client = client
         self._upstream: socket.socket | None = None
         self._directions: tuple[Direction, ...] = ()
-        # What is relayed once the steps are done: the first bytes, and how many there are at most.
+        # What is relayed to the target once the steps are done: the bytes that were read already,
+        # and how many bytes there are at most.
         self._body: tuple[bytes, int | None] | None = None
-        self._early = b""
+        self._early = b""  # what the target sent directly after the reply of the upstream proxy
         self._is_socks = False
-        self._waits_for = -1
-        self._resolutions = 0
+        self._waits_for = -1  # a descriptor
+        self._resolutions = 0  # a counter, by which a late result of the resolver is recognised
         self._steps: _Steps | None = self._serve()
         self.has_request = False
         self.deadline = 0.0
@@ -352,7 +375,7 @@ class ProxyConnection:
             self._loop.set_writer(self._waits_for, None)
             self._waits_for = -1
         try:
-            fd, events, seconds = self._steps.send(value)
+            fd, event, seconds = self._steps.send(value)
         except StopIteration:
             self._steps = None
             self._server.stop_waiting(self)
@@ -367,7 +390,7 @@ class ProxyConnection:
         self.deadline = time.monotonic() + seconds
         if fd >= 0:
             self._waits_for = fd
-            change = self._loop.set_reader if events == select.EPOLLIN else self._loop.set_writer
+            change = self._loop.set_reader if event == select.EPOLLIN else self._loop.set_writer
             change(fd, self._on_ready)
 
     def _on_ready(self) -> None:
@@ -391,6 +414,7 @@ class ProxyConnection:
     # The steps of a connection. Each `yield` waits for a descriptor, or for the resolver.
 
     def _serve(self) -> _Steps:
+        """Connect the client, or send it the reason why that is not possible."""
         try:
             yield from self._connect_client()
         except BadRequest as error:
@@ -405,7 +429,8 @@ class ProxyConnection:
                 f"{failure.status} {failure.reason}", proxy_requests.SOCKS_UNREACHABLE
             )
 
-    def _connect_client(self) -> Generator[tuple[int, int, float], Any, None]:
+    def _connect_client(self) -> Generator[_Wait, Any, None]:
+        """Read the request, check it by the rules, and connect to its target."""
         deadline = time.monotonic() + HEAD_SECONDS
         data = yield from self._receive(self._client, b"", deadline)
         request: HttpRequest | None = None
@@ -463,13 +488,15 @@ class ProxyConnection:
                 direction.start()
 
     def _on_end(self, ended_well: bool) -> None:
-        # A reply of plain HTTP ends with the server's end of the connection.
+        # Normally both directions end, one after the other. (The target of a plain HTTP request
+        # ends its direction after the reply.)
         if not ended_well or not any(direction.is_open for direction in self._directions):
             self.close()
 
     def _read_socks(
         self, data: bytes, deadline: float
-    ) -> Generator[tuple[int, int, float], Any, tuple[Host, int, bytes]]:
+    ) -> Generator[_Wait, Any, tuple[Host, int, bytes]]:
+        """Return the host and port of a SOCKS request, and the bytes after it."""
         while (greeting := proxy_requests.parse_socks_greeting(data)) is None:
             data = yield from self._receive(self._client, data, deadline)
         accepts, data = greeting
@@ -486,9 +513,8 @@ class ProxyConnection:
 
     def _ask_proxy(
         self, proxy: UpstreamProxy, target: str, request: HttpRequest | None, rest: bytes
-    ) -> Generator[tuple[int, int, float], Any, bytes]:
-        """Send the request to the proxy of the company. Return the bytes of the client that
-        follow."""
+    ) -> Generator[_Wait, Any, bytes]:
+        """Send the request to the upstream proxy. Return the bytes of the client that follow."""
         assert self._upstream is not None
         if request is not None and not request.is_tunnel:
             if request.body_bytes is None:
@@ -513,7 +539,7 @@ class ProxyConnection:
 
     def _receive(
         self, source: socket.socket, data: bytes, deadline: float
-    ) -> Generator[tuple[int, int, float], Any, bytes]:
+    ) -> Generator[_Wait, Any, bytes]:
         """Return `data` with the next bytes. Raises ConnectionError at the end of the source, or if
         nothing comes in time."""
         while True:
@@ -525,22 +551,19 @@ class ProxyConnection:
                 if not more:
                     raise ConnectionError("it was closed")
                 return data + more
-            if not (yield source.fileno(), select.EPOLLIN, deadline - time.monotonic()):
+            if not (yield _Wait(source.fileno(), select.EPOLLIN, deadline - time.monotonic())):
                 raise ConnectionError("nothing came in time")
 
-    def _send(
-        self, target: socket.socket, data: bytes
-    ) -> Generator[tuple[int, int, float], Any, None]:
+    def _send(self, target: socket.socket, data: bytes) -> Generator[_Wait, Any, None]:
         while data:
             try:
                 data = data[target.send(data) :]
             except BlockingIOError:
-                if not (yield target.fileno(), select.EPOLLOUT, CONNECT_SECONDS):
+                if not (yield _Wait(target.fileno(), select.EPOLLOUT, CONNECT_SECONDS)):
                     raise ConnectionError("nothing was read in time") from None
 
-    def _resolve(
-        self, host: Host, port: int
-    ) -> Generator[tuple[int, int, float], Any, list[Address]]:
+    def _resolve(self, host: Host, port: int) -> Generator[_Wait, Any, list[Address]]:
+        """Return the addresses of a host. Raises _Failure if it has none."""
         host = network_rules.parse_host(host) if isinstance(host, str) else host
         if not isinstance(host, str):
             return [host]
@@ -554,7 +577,7 @@ class ProxyConnection:
                 self.resume(result)
 
         self._server.resolver.resolve(host, port, resume)
-        result = yield -1, 0, _RESOLVE_SECONDS
+        result = yield _Wait(-1, 0, _RESOLVE_SECONDS)
         self._resolutions += 1
         if not isinstance(result, list) or not result:
             problem = result.strerror if isinstance(result, OSError) else "it took too long"
@@ -564,7 +587,7 @@ class ProxyConnection:
 
     def _connect(
         self, addresses: list[Address], port: int, target: str
-    ) -> Generator[tuple[int, int, float], Any, socket.socket]:
+    ) -> Generator[_Wait, Any, socket.socket]:
         """Return a socket that is connected to the first address that accepts."""
         problem = "there is no address"
         for address in addresses:
@@ -577,7 +600,7 @@ class ProxyConnection:
             self._upstream = upstream
             code = upstream.connect_ex((str(address), port))
             if code == errno.EINPROGRESS:
-                is_ready = yield upstream.fileno(), select.EPOLLOUT, CONNECT_SECONDS
+                is_ready = yield _Wait(upstream.fileno(), select.EPOLLOUT, CONNECT_SECONDS)
                 code = (
                     upstream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     if is_ready
@@ -616,10 +639,11 @@ class ProxyConnection:
             )
             yield from self._send(self._client, head + body)
         self._client.shutdown(socket.SHUT_WR)
-        # Until the client has read the reply: closing a socket with unread data would discard it.
+        # Wait until the client closes its end. If this end were closed while it has unread data,
+        # the kernel would discard the reply.
         deadline = time.monotonic() + HEAD_SECONDS
         while (seconds := deadline - time.monotonic()) > 0:
-            yield self._client.fileno(), select.EPOLLIN, seconds
+            yield _Wait(self._client.fileno(), select.EPOLLIN, seconds)
             if not self._client.recv(_COPY_BYTES):
                 return
 
@@ -669,7 +693,7 @@ class ProxyServer:
         self._reported_at = self._expired_at = 0.0
 
     def upstream_proxy(self, host: Host, port: int, is_plain: bool) -> UpstreamProxy | None:
-        """Return the proxy of the company for a host; None to connect directly."""
+        """Return the upstream proxy for a host; None to connect directly."""
         is_local = host == network_rules.LOCALHOST or (
             not isinstance(host, str) and not network_rules.is_public(host)
         )
@@ -735,6 +759,7 @@ class ProxyServer:
         os._exit(0)
 
     def _take_listener(self) -> None:
+        """Receive the listening socket of the sandbox."""
         # The message stays in the socket, for the proxy that is started if this one is killed.
         descriptors = array.array("i", (-1,))
         space = socket.CMSG_SPACE(descriptors.itemsize)
@@ -748,6 +773,7 @@ class ProxyServer:
         self.loop.set_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
+        """Accept one connection, if there is room."""
         assert self._listener is not None
         if len(self._connections) >= self._max_connections:
             # The oldest one that has sent no request makes room. If there is none, clients wait.
@@ -773,6 +799,7 @@ class ProxyServer:
             connection.resume(False)
 
     def _report(self, now: float) -> None:
+        """Write what was reached and refused since the last report, as far as the pipe has room."""
         if not self._unsent and (self._reached or self._refused):
             refused = [[*key, count] for key, count in self._refused.items()]
             line = json.dumps({"reached": self._reached, "refused": refused}) + "\n"

@@ -6,7 +6,7 @@ host, the watchdog, adds up the memory and counts the processes of an extension 
 Between two samples an extension could use much more. So each process also gets resource limits,
 which are wider than the configured limits. For memory this is the limit on the data segment
 (RLIMIT_DATA), since node does not run with a limited address space. If a cgroup can be created, the
-kernel limits all processes together (`cgroup`).
+kernel limits all processes together (`cgroups`).
 """
 
 from collections.abc import Callable, Iterable

@@ -226,6 +226,8 @@ def _starts_with(program: Path, start: bytes) -> bool:
 
 
 def _shebang(program: Path) -> str:
+    """Return the interpreter that the first line of a program names; a note in brackets if there is
+    none."""
     try:
         first = read_start(str(program), FIRST_LINE_BYTES).partition(b"\n")[0]
     except OSError:

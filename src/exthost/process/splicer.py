@@ -4,9 +4,10 @@ sockets, for the proxy of a sandboxed process.
 The event loop of the proxy is Python, and moving data there takes nearly twice the processor time.
 So the proxy hands a direction of a connection over to the splicer once it has transferred much.
 
-The host starts the splicer with the proxy, and waits for both: a splicer that the proxy had started
-would have no parent after it, and a host that is the first process of a container would have to
-find it. The splicer exits when the proxy closes its end of the socket, or ends.
+The host starts the splicer, and waits for its exit. If the proxy started the splicer, the splicer
+could outlive its parent. In a container whose first process is the host, the kernel would then make
+it a child of the host, which would have to find it. The splicer exits when the proxy closes its end
+of the socket, or ends.
 
 The proxy never waits for the splicer. What the splicer does not take, the proxy copies itself. If
 the splicer is killed, its transfers end, and the proxy copies the later ones.
@@ -78,6 +79,7 @@ class Splicer:
             self._channel = None
 
     def _receive(self) -> None:
+        """Read the answers of the splicer, and call the callbacks."""
         while self._channel is not None:
             try:
                 answer = self._channel.recv(_ANSWER.size)
@@ -85,7 +87,7 @@ class Splicer:
                 return
             except OSError:
                 answer = b""
-            if len(answer) != _ANSWER.size:  # it has ended, and with it what it moved
+            if len(answer) != _ANSWER.size:  # the splicer has ended, and so have its transfers
                 self.close()
                 callbacks, self._callbacks = self._callbacks, {}
                 for on_failure in callbacks.values():

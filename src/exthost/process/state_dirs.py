@@ -39,7 +39,8 @@ def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:
 
 
 def offer_file(environ: Mapping[str, str], config: str, extension: str) -> str:
-    """Return the file with the last offer of an extension. `config` is as in `log_file`."""
+    """Return the file with the last offer of an extension, which is the list of its tools and what
+    else it offers. `config` is as in `log_file`."""
     root = state_root(environ)
     return str(PurePosixPath(root, "offers", config, _file_name(extension) + ".json"))
 

@@ -111,6 +111,7 @@ class StderrTail:
     def _pass_on(
         self, data: bytes, newlines: int, on_line: Callable[[str], None], room: int | None
     ) -> int:
+        """Pass on the lines that the data completes. Return how many were left out."""
         # `_line`, the rest of an earlier read, has no newline. So each newline of the data ends one
         # line, and with a `room` that is too small, the last lines stay together in `rest`.
         *whole, rest = (self._line + data).split(b"\n", -1 if room is None else room)

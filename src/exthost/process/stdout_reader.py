@@ -8,8 +8,8 @@ frame. Reading can be paused: the pipe then fills, and the process blocks (back-
 output is a flood: the reader waits in the queue of the event loop (`flood_queue.py`), and in each
 turn reads little, and passes on frames for a fraction of a millisecond. Frames that serve a call
 are passed on in the same turn, however many there are. A large frame is a flood from its first
-bytes, if these show that it serves no call (`may_serve_call`), or if an earlier large frame of this
-pipe only seemed to serve one.
+bytes, if these show that it serves no call (`may_serve_call`). The same holds for every large frame
+after one that seemed to serve a call and did not.
 
 **Loans.** The event loop can lend the pipe to other threads (`stdout_loan.py`). It does not watch
 the pipe until it takes it back.
@@ -44,9 +44,10 @@ _ITEMS_AT_ONCE = 128
 _FLOOD_READ_BYTES = 4096
 _FLOOD_LARGE_READ_BYTES = 64 * 1024
 
-# At the end of a loan, how long the event loop waits for a thread that is busy with what it has
-# read, which takes some microseconds. If it is still busy (it runs a signal handler, or gets no
-# processor), the event loop does other work for a longer time, and then takes the data from it.
+# At the end of a loan, a thread may still be busy with what it has read, which takes some
+# microseconds. The event loop waits for it this long. If the thread is still busy (it runs a signal
+# handler, or gets no processor), the event loop does other work for the second, longer time, and
+# then takes the data from the thread.
 _STOP_SECONDS = 0.002
 _BUSY_SECONDS = 0.05
 
@@ -102,8 +103,10 @@ class StdoutReader:
         self.on_items = on_items
         self._on_end = on_end
         self._may_serve_call = may_serve_call
-        self._is_trusted = True  # no large frame has served no call in spite of its first bytes
-        self._is_wide = False
+        # Whether the first bytes of a large frame are believed: none has seemed to serve a call
+        # and then served none.
+        self._is_trusted = True
+        self._is_wide = False  # whether the pipe was enlarged
         self._memory_timer: asyncio.TimerHandle | None = None
         self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis of the handshake
         self._keeps_first_output = True
@@ -183,7 +186,8 @@ class StdoutReader:
         if self.loan is not None and not self._is_returning:
             self._is_returning = True
             self.loan.end()
-            # Later, because a task may call this, and it must not resume other tasks.
+            # In the next iteration of the loop: a task may call this method, and passing on frames
+            # inside that task could resume other tasks.
             self._loop.call_soon(self._resume_after_loan)
 
     def _resume_after_loan(self, *, force: bool = False) -> None:
@@ -213,8 +217,9 @@ class StdoutReader:
             self.take_back()
 
     def forget_first_output(self) -> None:
-        """Keep the first bytes no longer: no handshake needs an explanation any more."""
-        self._keeps_first_output, self.first_output = False, b""
+        """Drop the first bytes. They were kept only to explain a handshake that fails."""
+        self._keeps_first_output = False
+        self.first_output = b""
 
     def read_now(self) -> None:
         """Read once, and pass on the frames that are complete. During a flood, wait for a turn."""

@@ -1,17 +1,18 @@
 """A template: a Python process that has imported the modules of extensions, and from which their
 processes are forked (`start_method = "template"`).
 
-The template runs `template_program` in a PID namespace. A start makes the namespace of the
-extension as ever, below that of the template, and our init in it. A process that is forked from the
-template joins this namespace, gives up the rights that this needs, and then runs the program. If it
-cannot, our init executes the program: a start from a template fails only if an ordinary start
-would.
+The template runs `template_program` in a PID namespace. As without a template, each start makes a
+PID namespace for the extension, and "our init" in it: the first process of the namespace, a program
+of the host (`launch/sandbox/init.c`). The new namespace is below that of the template. A process
+that is forked from the template joins it, gives up the rights that this needs, and then runs the
+program. If it cannot join, our init executes the program itself: a start from a template fails only
+if an ordinary start would.
 
 The template of a sandboxed extension runs in the sandbox of the extension, since it executes code
 of its packages. A start makes a copy of that sandbox (`make_sandbox` in init.c). If no process
 joins the copy, nothing is executed there, and the caller starts the program without a template.
-The processes of a sandboxed template share its network: loopback addresses, and the proxy of a list
-of hosts.
+The processes that are forked from a sandboxed template share its network: its loopback addresses,
+and the proxy that leads to the hosts of `permissions.network`.
 
 The template gets no variables, arguments or descriptors of an extension. They are in a file in
 memory that only the forked process reads.
@@ -45,7 +46,8 @@ _BOOTSTRAP = (
     '{{"__name__":"exthost_template","__file__":"<exthost template>"}})\',{{}})'
 )
 
-# A report lists the files of a thousand modules. Templates with more report no more.
+# The largest report that is read. A report that lists the files of a thousand modules is far
+# smaller.
 _MAX_REPORT_BYTES = 4 * 2**20
 
 # How many modules with a fault, missing modules and variables a report may name. Usual programs
@@ -58,7 +60,8 @@ _MAX_TEXT = 500
 _MAX_FILES = 20_000
 _CHECK_SECONDS = 0.5
 
-# The size of the file of a start: at least this, for the answer.
+# The least size of the file in memory that describes a start. The forked process overwrites the
+# description with its answer.
 _ANSWER_BYTES = 4096
 
 # Space for the names of the modules that a program imports.
@@ -67,8 +70,10 @@ LEARNED_BYTES = 512 * 1024
 # The request to the kernel for the user namespace that a namespace belongs to.
 _NS_GET_USERNS = 0xB701
 
-# As in init.c: pids of other processes of a namespace begin at a place that depends on its own.
-_RESERVED_PIDS, _GOLDEN_RATIO = 300, 2654435769
+# For the choice of pids, as in init.c: the pids of the processes that a program starts begin at a
+# number that depends on the pid of its wrapper. For different wrappers these numbers are far apart.
+_RESERVED_PIDS = 300
+_GOLDEN_RATIO = 2654435769
 
 
 class TemplateInputs(NamedTuple):
@@ -80,8 +85,9 @@ class TemplateInputs(NamedTuple):
     filter   the system call filter of its sandbox
     mounts   each path that is mounted in its sandbox, with the device and inode of the file there
     cwd      the working folder; "" if it does not matter
-    owner    the starts that may use it; None for all. Those of a sandboxed extension have their
-             own, because code in a template can look at the processes that are forked from it
+    owner    an object that only the starts that may share the template have; None for all starts.
+             A sandboxed extension does not share its template, because code in a template can look
+             at the processes that are forked from it
     modules  the modules to import, in this order
     refused  the modules that are not imported
     """
@@ -103,9 +109,10 @@ class TemplateReport(NamedTuple):
     modules  how many modules are loaded
     faults   modules that cannot be in a template, each with the reason
     missing  modules that could not be imported, each with the reason
-    reads    variables that modules read when they were imported, each with such a module; "*" for
-             a module that read all variables
-    files    path of each file of the environment that was used: its device, inode and time
+    reads    variables that modules read when they were imported, each with one of these modules.
+             The name "*" stands for all variables
+    files    the files of the environment that were used: device, inode and modification time by
+             path
     """
 
     modules: int
@@ -129,6 +136,7 @@ class Template:
         self.is_retired = False
         self.copied_pages = b""
         self._output = b""
+        # The descriptors of `TemplateEnds.under` and `SandboxCopy.outer`, while they are open.
         self._init = self._outer = -1
         bootstrap = _BOOTSTRAP.format(len(source))
         argv = (*inputs.argv, "-c", bootstrap)
@@ -152,7 +160,8 @@ class Template:
         self.write()
 
     def write(self) -> bool:
-        """Send what the template must know. Return whether all of it is sent."""
+        """Send its program and its settings to the template. Return whether all of it is sent, or
+        cannot be sent because the template has ended."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
@@ -187,6 +196,7 @@ class Template:
         return False
 
     def _open_init(self) -> int:
+        """Return a pidfd of our init; -1 if it has ended."""
         pid = self.child.init_pid
         if pid is None:
             return -1
@@ -209,8 +219,9 @@ class Template:
 
         fields   describe the program
         learned  a file for the names of the modules that it imports, -1 for none
-        sandbox  returns what its sandbox needs, given the user namespace of the template's; None
-                 for a program without a sandbox
+        sandbox  returns what our init needs to copy the sandbox of the template. Its argument is
+                 the user namespace that made the mounts of that sandbox. None for a program
+                 without a sandbox
         waits    whether the process waits for `WarmStart.go_on` before it runs the program"""
         self.starts += 1
         copy = None if sandbox is None else sandbox(self._outer)
@@ -221,7 +232,8 @@ class Template:
         socket.send_fds(self._socket, [b"s"], list(descriptors))
 
     def look_at_pages(self, pids: Sequence[int]) -> None:
-        """Find the pages of memory that the first of these processes has copied, once."""
+        """Find the pages of memory that the first of these processes has copied from the template,
+        unless they are known from an earlier process."""
         if not self.copied_pages and pids:
             self.copied_pages = find_copied_pages(pids[0])
 
@@ -265,7 +277,7 @@ class Template:
 class WarmStart:
     """One start from a template: a `TemplateStart` for `Child`.
 
-    A start can be made in advance (`waits`). Its process copies the pages of memory that the last
+    A start can be made in advance (`waits`). Its process copies the pages of memory that an earlier
     process has copied, and waits for `go_on` before it runs the program."""
 
     def __init__(
@@ -279,12 +291,13 @@ class WarmStart:
     ) -> None:
         self.template: Template | None = template
         self.waits = waits
-        self._gate = -1
+        self._gate = -1  # the pipe whose other end a process that waits reads
         self._sandbox = sandbox
         self.on_close: Callable[[], None] = lambda: None
         self._fields = dict(fields)
         self._learned = learned
-        self._request = -1
+        self._request = -1  # the file that describes the start, and then has the answer
+        # The end of a socket to our init, for the process that joins the namespace.
         self._join: socket.socket | None = None
         self._outcome: tuple[bool, str] | None = None
 
@@ -347,8 +360,8 @@ class WarmStart:
         return self._request >= 0 and os.pread(self._request, 5, 0) == b"warm\n"
 
     def outcome(self) -> tuple[bool, str]:
-        """Return whether the process was forked from the template, and the reason if it was not.
-        Known when the program has sent something."""
+        """Return whether the process was forked from the template, and the reason if it was not. To
+        be called when the program has sent something: the answer is there before that."""
         if self._outcome is None:
             text = ""
             if self._request >= 0:
@@ -393,11 +406,12 @@ def _find_owner_of_mounts(pid: int) -> int:
 
 
 def pack(fields: "Sequence[bytes] | Any") -> bytes:
-    """Return fields as one message: each after its length."""
+    """Return fields as one message, each preceded by its length."""
     return b"".join(struct.pack("<I", len(field)) + field for field in fields)
 
 
 def _read_report(data: bytes) -> TemplateReport | None:
+    """Return the report in the output of a template; None if it is not valid."""
     try:
         value = decode(data)
         if len(value["files"]) > _MAX_FILES:

@@ -2,13 +2,15 @@
 each start of an extension.
 
 The interpreter of the extension runs this file, so it uses only the standard library, and works
-with Python 3.8. It imports nothing of exthost. `template` sends the text of this file, the names
-of the modules, and a message for each start. A start can be made in advance: the process then
-copies the memory that the program is going to write to, and waits before it runs the program.
+with Python 3.8. It imports nothing of exthost. The host (`process/template.py`) sends the text of
+this file, the names of the modules, and a message for each start. A start can be made in advance:
+the process then copies the memory that the program is going to write to, and waits before it runs
+the program.
 
 The template reads no variables or arguments of an extension: these are in a file that only the
-forked process reads. That process joins the namespaces of the start (`init.c`), gives up the
-rights that it has there, and runs the program in place of this one.
+forked process reads. That process joins the namespaces of the start, which their first process
+makes (`launch/sandbox/init.c`). Then it gives up the rights that it has there, and runs the program
+in place of this one.
 """
 
 import os
@@ -76,18 +78,22 @@ class _Preload:
     def __init__(self, refused, roots):
         self._refused = refused
         self._roots = roots
-        self._stack = []
+        self._stack = []  # the modules that are being imported; the innermost is the last
+        # As in `TemplateReport`. `faults` also has the last result of `_resources`, under "".
         self.files = {}
         self.faults = {}
         self.reads = {}
         self.missing = {}
 
     def run(self, names):
+        """Import the modules. Until it is done, other methods replace the loaders' `exec_module`
+        and the class of `os.environ`, to record what is used."""
         loaders = (
             importlib.machinery.SourceFileLoader,
             importlib.machinery.SourcelessFileLoader,
             importlib.machinery.ExtensionFileLoader,
         )
+        # None for a loader that inherits the method.
         originals = [(loader, loader.__dict__.get("exec_module")) for loader in loaders]
         variables = type(os.environ)
         for loader in loaders:
@@ -112,6 +118,9 @@ class _Preload:
             self.missing[name] = str(error)[:200] or type(error).__name__
 
     def _wrap(self, execute):
+        """Return an `exec_module` that checks a module before it is executed, and compares
+        after."""
+
         def exec_module(loader, module):
             name, path = module.__name__, getattr(module.__spec__, "origin", None) or ""
             if name in self._refused:
@@ -131,8 +140,10 @@ class _Preload:
         return exec_module
 
     def _compare(self, name, before):
+        """Record a fault if there are more threads or descriptors than before the import."""
         threads, descriptors = _resources()
-        # The innermost module is compared first. The modules around it are not at fault.
+        # The innermost module is compared first. Its threads and descriptors must not count for the
+        # modules that import it, so they are compared with the numbers at the last fault.
         threads_before = max(before[0], self.faults.get("", (0, 0))[0])
         descriptors_before = max(before[1], self.faults.get("", (0, 0))[1])
         if threads > threads_before:
@@ -144,6 +155,7 @@ class _Preload:
         self.faults[""] = (threads, descriptors)
 
     def _recording(self, variables):
+        """Return a subclass of this class of variables that records which ones are read."""
         preload = self
 
         class _RecordingVariables(variables):
@@ -163,6 +175,7 @@ class _Preload:
 
 
 def _resources():
+    """Return the numbers of threads and of open descriptors of this process."""
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
@@ -218,8 +231,8 @@ class _Start:
     def __init__(self, descriptors):
         self.request, self.join, self.stdin, self.stdout, self.stderr, *more = descriptors
         data = _read_file(self.request)
-        self._size = len(data)  # the file cannot grow again, so it is not cut
-        self.report("")  # its variables may be secrets
+        self._size = len(data)  # the file must not become shorter: it is sealed and cannot grow
+        self.report("")  # erases the file, because the variables may be secrets
         (length,) = struct.unpack_from("<I", data)
         fields = _unpack(data[4 : 4 + length])
         self.values = dict(zip(fields[::2], fields[1::2]))
@@ -236,6 +249,7 @@ class _Start:
         return self.values.get(name) == b"1"
 
     def report(self, text):
+        """Write the answer to the host over the description of the start."""
         text = text.encode("utf-8", "replace")[: self._size - 1]
         os.pwrite(self.request, text.ljust(self._size, b"\0"), 0)
 
@@ -251,7 +265,7 @@ def _read_file(fd):
 
 
 def _serve(sock):
-    """Fork a process for each start. Return in that process, when it is the program."""
+    """Fork a process for each start. Return only in a process that is to run a program."""
     while True:
         descriptors = _receive(sock)
         if not os.fork():
@@ -285,7 +299,11 @@ def _copy_pages(fd):
 
 
 def _join(descriptors):
-    """Join the namespaces of a start. Return in a new process, which is the program's."""
+    """Join the namespaces of a start. Return in a new process, which is to run the program.
+
+    A process that joins a PID namespace is not in it; only its children are. So this process forks
+    a child, which chooses the pid of the program and forks it. The child exits, so that the first
+    process of the namespace becomes the parent of the program."""
     start = None
     try:
         start = _Start(descriptors)
@@ -352,8 +370,8 @@ def _enter_sandbox(join):
 
 
 def _enter(init):
-    """Join all namespaces of a process. Return whether its user namespace was another one, in which
-    this process then has all capabilities."""
+    """Join all namespaces of a process. Return whether this process has changed its user namespace:
+    it then has all capabilities in the new one."""
     flags = 0
     for name, flag in _NAMESPACES:
         try:
@@ -426,12 +444,14 @@ def _first_folder(start):
 
 
 def _choose_pid(start):
+    """Let the next process have the pid that the host chose for the program, if it chose one."""
     pid = int(start.values.get(b"pid", b"0"))
     if pid:
         _write_last_pid(pid - 1)
 
 
 def _spread_pids(start):
+    """Let the pids of the processes that the program starts begin where the host chose."""
     place = int(start.values.get(b"next_pid", b"0"))
     if place:
         _write_last_pid(place)
@@ -446,10 +466,11 @@ def _write_last_pid(pid):
 
 
 def _become(start):
-    """Make this process the program's: descriptors, limits, rights, variables."""
+    """Give this process what the program has: descriptors, limits, variables, rights."""
     if os.read(start.join, 1) != b"\1":
         os._exit(1)  # the program was executed without the template meanwhile
     start.report("warm\n")
+    # Until the process that forked this one has exited (see `_join`).
     while os.getppid() != 1:
         os.sched_yield()
     os.setsid()
@@ -485,10 +506,12 @@ def _wait_at_gate(gate):
 
 
 def _give_up_rights(start):
+    """Give up capabilities, and apply the system call filter."""
     if start.flag(b"no_bounding_set"):
         for capability in range(_LAST_CAPABILITY + 1):
             _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-    # The kernel takes the capabilities of an ordinary user when a program is executed.
+    # Where a program is executed, the kernel removes the capabilities of an ordinary user. Nothing
+    # is executed here.
     if start.flag(b"no_capabilities") or start.gains_rights:
         _libc.prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
         header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
@@ -533,8 +556,8 @@ def _show_command(start):
 
 
 def _reseed():
-    """Give this process its own random numbers, where a module has made some when it was imported
-    or forking does not do it."""
+    """Replace what would be equal in all processes of the template: random numbers that modules
+    made when they were imported, and the recorded id of the main thread."""
     modules = sys.modules
     if (numpy := modules.get("numpy.random")) is not None:
         numpy.seed(None)
@@ -606,6 +629,7 @@ def _run(start):
 
 
 def _main():
+    """Import the modules, report, and serve starts. Return the start in a forked process."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fileno=0)
     size = struct.unpack("<I", _read_exactly(sock, 4))[0]
     names, refused = _unpack(_read_exactly(sock, size))
@@ -628,7 +652,7 @@ def _main():
         "reads": preload.reads,
         "files": {**environment, **preload.files},
     }
-    # Here and not in each process, which would copy the memory of all these names to read them.
+    # Computed here because each forked process would copy the memory of all these names.
     _imported.update(name.partition(".")[0] for name in sys.modules if name not in _KNOWN_BEFORE)
     gc.collect()
     if hasattr(gc, "freeze"):

@@ -41,6 +41,7 @@ def allot_user_id(state_root: str, extension: str) -> int | None:
 
 
 def _look_up(path: str, extension: str, preferred: int, ids: range) -> int:
+    """Return the recorded uid of an extension, or record a free one. Raises OSError."""
     make_shared_root(Path(path).parent)
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)

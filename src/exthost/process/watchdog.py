@@ -2,7 +2,8 @@
 
 One thread watches all extensions that have such limits (a `Ceiling`). It reads a few small files
 for each process, which would block an event loop. When an extension exceeds a limit, the thread
-notifies the event loop, and the event loop kills the extension.
+notifies the event loop, and the event loop kills the extension. The wrapper processes that make a
+namespace do not count, nor does our init, the first process in it (`launch/sandbox/init.c`).
 
 - An extension is measured only if one of its processes has run since the last sample. Its clocks
   show that, and reading them takes a microsecond each.
@@ -65,15 +66,15 @@ class _Watched:
     def find_exceeded_limit(self, pause_seconds: float) -> str:
         """Return a description of the limit that the extension exceeds; "" if it exceeds none.
         `pause_seconds` is how long the thread slept before this sample, by its random choice."""
-        began, before = time.monotonic(), self._sampled_at
-        self._sampled_at = began
+        previously_sampled_at = self._sampled_at
+        self._sampled_at = time.monotonic()
         if not self._has_run():
             return ""
         # The time that this sample stands for is the inverse of its density. A pause is uniform
         # from 0 to twice the mean. After `pause_seconds` without a sample, the density is 1 /
         # (twice the mean - pause_seconds), so what an extension does at that moment counts that
         # much, even if it knew when the last sample was. The rest of the time was not random.
-        late_seconds = began - before - pause_seconds
+        late_seconds = self._sampled_at - previously_sampled_at - pause_seconds
         interval = 2 * INTERVAL_SECONDS - pause_seconds + max(late_seconds, 0.0)
         self._clocks = clocks = descendants(self._pid)
         if clocks[self._pid] == ENDED:
@@ -88,16 +89,18 @@ class _Watched:
             return f"its memory cannot be measured ({error.filename}: {error.strerror})"
 
     def _has_run(self) -> bool:
+        """Return whether a process has run since the last sample, or there was none."""
         return not self._clocks or any(
             clock == ENDED or process_clock(pid) != clock for pid, clock in self._clocks.items()
         )
 
     def _compare(self, clocks: dict[int, int], inits: list[int], interval: float) -> str:
+        """Return a description of the limit that these processes exceed; "" if there is none."""
         memory, processes, cpu, sockets = self._ceiling
         count = len(clocks)
         if processes is not None and count > processes:
             return f"it had {count} processes at once (limits.nproc is {processes})"
-        # Our init cannot end before the others do.
+        # While there are other processes, our init has not ended.
         init = inits[0] if inits and clocks else None
         if memory is not None and (used := self._memory.measure(clocks, init)) > memory:
             who = f"its {count} processes" if count > 1 else "it"
@@ -148,6 +151,7 @@ def watch(
 
 
 def _run() -> None:
+    """Sample all watched extensions, at random intervals, until there are none."""
     global _thread
     pause = 0.0
     while True:

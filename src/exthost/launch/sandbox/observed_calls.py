@@ -23,6 +23,7 @@ def _at(*indexes: int) -> tuple[PathArgument, ...]:
 
 
 def _plain(*indexes: int) -> tuple[PathArgument, ...]:
+    """Return the paths of a call that takes no folder before a path, from their indexes."""
     return tuple(PathArgument(index) for index in indexes)
 
 

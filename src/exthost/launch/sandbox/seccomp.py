@@ -15,9 +15,9 @@ loops need it, but only for streams and sequenced packets: datagram sockets, whi
 as well, could send to any path. A program cannot change the buffer sizes of its sockets, because no
 limit counts the memory in these buffers.
 
-With a proxy, a program has a network namespace with nothing in it but the listening socket of the
-proxy. It can make sockets of IP for streams and datagrams. It can make no Unix sockets: those with
-a path lead out of the namespace.
+With a proxy, the network namespace of a program contains only the listening socket of the proxy. A
+program can make sockets of IP for streams and datagrams. It can make no Unix sockets, since those
+with a path lead out of the namespace.
 
 No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
 run with its owner's rights. No lease can be taken on a file: a process that opens the file, such as

@@ -237,6 +237,7 @@ def plan_template(wrapper: Wrapper, machine: str) -> Wrapper:
 
 def change_user(wrapper: Wrapper) -> tuple[str, ...]:
     """Return the command that changes the user before bubblewrap is executed; () for none."""
+    # Its last word is before bubblewrap, whose first option is --unshare-all.
     return wrapper.options[: wrapper.options.index("--unshare-all") - 1]
 
 

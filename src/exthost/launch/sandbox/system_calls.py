@@ -1,11 +1,10 @@
 """The system calls that a sandboxed extension may make, by group, and their numbers.
 
-`system_calls.toml` lists them.
-The groups together are about the same as systemd's group `@system-service`: the calls that the
-runtimes of Python, Node, Go, Rust and Java use, and the usual calls for files, processes and time.
-A call that is in no group fails with ENOSYS, as if the kernel did not have it; so do calls that
-later kernels add. A call in `DENIED` fails with EPERM: programs that try it expect this error when
-an ordinary user runs them.
+`system_calls.toml` lists them. The groups together are about the same as systemd's group
+`@system-service`: the calls that the runtimes of Python, Node, Go, Rust and Java use, and the usual
+calls for files, processes and time. A call that is in no group fails with ENOSYS, as if the kernel
+did not have it; so do calls that later kernels add. A call in `DENIED` fails with EPERM: programs
+that try it expect this error when an ordinary user runs them.
 
 In no group, although systemd allows them:
 
