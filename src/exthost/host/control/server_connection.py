@@ -313,6 +313,7 @@ class ServerConnection(LineConnection):
         previous: "asyncio.Task[None] | None",
         error: ExthostError | None,
     ) -> None:
+        """Perform a request after the request of the task `previous`, and write the reply."""
         if previous is not None:
             await asyncio.wait([previous])
         try:
@@ -339,7 +340,7 @@ class ServerConnection(LineConnection):
         self._last_question = number = self._last_question + 1
         answer: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
         self._questions[number] = answer
-        if self._unhandled_lines:  # this call does not count any more, so there may be room
+        if self._unhandled_lines:  # this call does not count now (MAX_REQUESTS): there may be room
             self.loop.call_soon(self._handle_lines)
         try:
             await self.send_event({"kind": "question", "question": number, **question}, id)
