@@ -185,10 +185,10 @@ class Host(AsyncOnly):
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
         """Answer additional requests of the extensions. `handlers_for` gets the spec of an
-        extension and returns its additional handlers, by method. A second call of `add_handlers`
-        applies to extensions that are added later; the others keep the handlers that they have. A
-        handshake declares the capabilities of the handlers, so running processes do not see new
-        ones."""
+        extension and returns its additional handlers, by method. If this is called again, the
+        existing extensions keep the handlers that they have, and get those for other methods. The
+        capabilities of a handler are declared in handshakes, so only to processes that start
+        later."""
         self._factory.add_handlers(handlers_for)
 
     def change_specs(self, change: Callable[[Spec], Spec]) -> None:
@@ -290,8 +290,9 @@ class Host(AsyncOnly):
         old one stays. Otherwise new calls go to the new one. The old one finishes its calls in
         flight and ends in the background; only closing the host waits for that.
 
-        Subscribers of events see a single extension. When the new one replaces the old one, events
-        about the old one end, and an event reports what differs between the two.
+        Subscribers of events see a single extension. When the new one replaces the old one, the
+        events about the old one end. Those about the new one begin with what differs between the
+        two.
         """
         self._extensions.require_open()
         origin = self.config.origin or spec.config_file
