@@ -467,7 +467,7 @@ class Hooks:
 def _too_many_error(extension: HookedExtension, name: str) -> Refused:
     return Refused(
         "X0334",
-        f"{MAX_EXTENSIONS} extensions with {name} have run already, so it was not called",
+        f"its hook {name} was not called, after those of {MAX_EXTENSIONS} other extensions",
         extension=extension.id,
         help="disable extensions with this hook",
     )
