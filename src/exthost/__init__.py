@@ -9,7 +9,8 @@ describes the packages, and the path of a call through them.
 
 from exthost._version import __version__
 
-# As in `typing`, whose import takes longer than the start of the relay of `exthost gateway`.
+# The same as `typing.TYPE_CHECKING`. Importing `typing` would take longer than all else that the
+# relay of `exthost gateway` does when it starts.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

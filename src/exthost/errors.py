@@ -67,9 +67,9 @@ NO_EVIDENCE = Evidence()
 
 
 def _shorten(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all lines if they are at most six; otherwise the first line, which often has the
-    reason, and the last five. If the first line ends with a colon, the second one, which has the
-    reason then, is returned as well."""
+    """Return all lines if there are at most six. Otherwise return the first line, which often has
+    the reason, and the last five. If the first line ends with a colon, the second line has the
+    reason, and is returned as well."""
     if len(lines) <= 6:
         return lines
     head_lines = 2 if lines[0].rstrip().endswith(":") else 1
@@ -108,6 +108,7 @@ class ExthostError(Exception):
 
     @property
     def kind(self) -> str:
+        # A subclass in another module, such as `MissingGuard`, has the kind of its base class.
         return next(cls.__name__ for cls in type(self).__mro__ if cls.__module__ == __name__)
 
     def as_dict(self) -> dict[str, Any]:
@@ -122,9 +123,10 @@ class ExthostError(Exception):
         }
 
     def public(self) -> "ExthostError":
-        """Return the error without what concerns only the operator, to be sent to a client over
-        HTTP: without argv, cwd, stderr, paths and output of the process, and without advice for the
-        operator. A message that contains one of them is replaced by a general one."""
+        """Return a copy of the error that may be sent to a client over HTTP. It does not have what
+        concerns only the operator: the argv, cwd, stderr, paths and output of the process, and
+        advice for the operator. A message that contains one of these is replaced by a general
+        one."""
         known = self.evidence
         secrets = {known.cwd, known.path, known.bytes, *known.argv, *known.stderr} - {""}
         error = copy.copy(self)
@@ -207,8 +209,8 @@ class ManifestError(ExthostError):
 
 
 class Refused(ExthostError):
-    """The host will not do this: a requirement, permission, sandbox, pin or hook forbids to run the
-    extension, to send the call, or to write the file."""
+    """The host will not run the extension, send the call or write the file, because a requirement,
+    a permission, the sandbox, a pin (a digest in the config), a rule or a hook forbids it."""
 
     exit_code = 4
 

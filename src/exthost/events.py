@@ -176,8 +176,8 @@ class OfferChanged(NamedTuple):
 class Quarantined(NamedTuple):
     """A tool differs from the lock of the config, or the lock does not have it.
 
-    `tool` is its own name, and `reason` says what differs. The tool is not offered to callers while
-    `is_enforced`; otherwise the config only wants to know (`trust.lock = "warn"`).
+    `tool` is its own name, and `reason` says what differs. If `is_enforced`, the tool is not
+    offered to callers. Otherwise the config requests only a warning (`trust.lock = "warn"`).
     """
 
     extension: str
@@ -190,8 +190,8 @@ class LockMismatch(NamedTuple):
     """An extension differs from its record in the lock of the config.
 
     `key` is the key of the record, `line` its line in the lock (0 if unknown), and `reason` says
-    what differs. The extension is not started if `is_enforced`; otherwise the config only wants to
-    know (`trust.lock = "warn"`).
+    what differs. If `is_enforced`, the extension is not started. Otherwise the config requests only
+    a warning (`trust.lock = "warn"`).
     """
 
     extension: str
@@ -240,8 +240,8 @@ class NetworkRefused(NamedTuple):
     """The proxy of an extension refused connections that `permissions.network` does not allow.
 
     `target` is the host and the port, such as `api.example.com:443`, as the extension named them.
-    `reason` says why. `entry` is the entry of the list that would allow it. `connections` is
-    how many to this target were refused since the last such event.
+    `reason` says why. `entry` is the entry of `permissions.network` that would allow it.
+    `connections` is how many connections to this target were refused since the last such event.
     """
 
     extension: str
@@ -482,7 +482,9 @@ class Bus:
                 listener(event)
             except (KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException:  # CancelledError is not an Exception: a cancelled task's result
+            except BaseException:
+                # Not only Exception: a listener that reads the result of a cancelled task raises
+                # CancelledError.
                 _log.exception("a listener for %s failed", type(event).__name__)
 
 
@@ -499,8 +501,8 @@ def _check_subscription(kinds: tuple[Any, ...], listener: Any) -> None:
 
 
 def check_callback(function: F, name: str) -> F:
-    """Return a function that is called when something happens. Raises UsageError if it cannot be
-    called, or if it would never be awaited. `name` is its name in the error."""
+    """Return `function` if it can be used as a callback, which is called but not awaited. Raises
+    UsageError if it cannot be called, or is async. `name` is its name in the error."""
     if not callable(function):
         raise UsageError(
             "X1332",

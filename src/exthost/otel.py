@@ -39,7 +39,7 @@ MAX_OPEN_CALLS = 100_000
 # The boundaries that the conventions advise, in seconds. Those of the SDK are for milliseconds.
 DURATION_BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
-# The value of `error.type` where it is not the outcome itself.
+# The values of the attribute `error.type` for tool calls, by outcome.
 ERROR_TYPES = {
     "error": "tool_error",
     "timeout": "timeout",
@@ -82,7 +82,8 @@ def otlp_meter_provider() -> Any:
 
 
 def _resource() -> Any:
-    """Return the resource that the variables describe, named exthost if they name none."""
+    """Return the resource (the description of this program) that the environment variables of
+    OpenTelemetry define. Its service name is exthost if they define none."""
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
     # A name in OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES takes precedence.
@@ -135,9 +136,11 @@ class CallSpans:
     def _on_call_ended(self, ended: CallEnded) -> None:
         parent = self._parents.pop(ended.key, None)
         end = time.time_ns()
-        name, attributes = f"{ended.extension} {ended.method}", {}
+        name = f"{ended.extension} {ended.method}"
+        attributes: dict[str, str] = {}
         if ended.tool:
-            name, attributes = f"tools/call {ended.tool}", _tool_attributes(ended)
+            name = f"tools/call {ended.tool}"
+            attributes = _tool_attributes(ended)
             self._durations.record(ended.seconds, attributes, parent)
         elif ended.outcome != "result":
             attributes = {"error.type": ended.outcome}

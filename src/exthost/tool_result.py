@@ -109,10 +109,10 @@ def block_text(block: Block) -> str:
 class ResultReader(NamedTuple):
     """The functions by which a dialect reads its tool results.
 
-    `is_error` is None in a dialect whose results are never errors. `whole` is the reader without a
-    limit, if this one limits texts (`limits.result`). Each function accepts any value,
-    because a hook may replace a result with anything. The functions must be defined at the top
-    level of a module, so that results can be pickled.
+    `is_error` is None in a dialect whose results are never errors. If this reader shortens texts
+    (`limits.result`), `whole` is the reader that does not. Each function accepts any value, because
+    a hook may replace a result with anything. The functions must be defined at the top level of a
+    module, so that results can be pickled.
     """
 
     is_error: Callable[[Any], bool] | None
@@ -143,7 +143,7 @@ class ToolResult:
         return _AnnotatedResult(raw, _ERROR_REPLY, error, ())
 
     def with_raw(self, raw: Any) -> "ToolResult":
-        """Return the result of the same dialect with this value in place of `raw`."""
+        """Return a result with this value in place of `raw`, read as this one is read."""
         return _AnnotatedResult(raw, self._reader, None, self.warnings)
 
     def with_text(self, text: str) -> "ToolResult":

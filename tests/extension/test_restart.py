@@ -159,7 +159,7 @@ def test_the_total_of_restarts_is_kept_when_crashes_are_forgiven() -> None:
     life = Life(SYNAPS)
     for _ in range(10):
         life.crash(serve=True)
-    life.history = life.history.asked_again()
+    life.history = life.history.restart_requested()
     assert life.history.restarts == 9
     assert life.history.crashes == 0
 
@@ -264,7 +264,7 @@ def test_asking_again_resets_the_budget_of_a_failed_extension() -> None:
     life = Life(MORPHIR)
     while not isinstance(life.crash(), GiveUp):
         pass
-    life.history = life.history.asked_again()
+    life.history = life.history.restart_requested()
     assert [life.crash() for _ in range(3)] == [Again(1), Again(2), Again(4)]
 
 
@@ -487,7 +487,7 @@ class RestartModel(RuleBasedStateMachine):
     @precondition(lambda self: not self.running)
     @rule()
     def ask_again(self) -> None:
-        self.history = self.history.asked_again()
+        self.history = self.history.restart_requested()
         self.spawns.clear()
         self.may_start, self.is_retry, self.given_up = True, False, None
         self.was_ready = False

@@ -59,14 +59,14 @@ async def test_events_are_delivered_in_order_also_while_older_ones_wait() -> Non
     observer, reports = FakeObserver(), Reports()
     queues = ObserverQueues(reports)
     for n in range(3):
-        assert queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
+        assert queues.queue_if_not_ready(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
     await run_loop(2)  # it is ready, but has not received all earlier events
     assert observer.state == "ready" and observer.received != [0, 1, 2]
-    assert queues.add_if_late(observer, "after_tool_call", {"n": 3}, None)
+    assert queues.queue_if_not_ready(observer, "after_tool_call", {"n": 3}, None)
     await wait_for_tasks(queues)
     assert observer.received == [0, 1, 2, 3] and not reports
-    assert not queues.add_if_late(observer, "after_tool_call", {"n": 4}, None)
+    assert not queues.queue_if_not_ready(observer, "after_tool_call", {"n": 4}, None)
 
 
 async def test_a_full_queue_drops_the_oldest_events_and_reports_them(
@@ -76,7 +76,7 @@ async def test_a_full_queue_drops_the_oldest_events_and_reports_them(
     observer, reports = FakeObserver(), Reports()
     queues = ObserverQueues(reports)
     for n in range(5):
-        queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
+        queues.queue_if_not_ready(observer, "after_tool_call", {"n": n}, None)
     assert [event["n"] for _, event in reports] == [0, 1]
     assert {failure.error.code for failure, _ in reports} == {"X0355"}
     observer.is_ready.set()
@@ -91,7 +91,7 @@ async def test_the_size_of_waiting_events_is_limited(monkeypatch: pytest.MonkeyP
     observer, reports = FakeObserver(), Reports()
     queues = ObserverQueues(reports)
     for n in range(5):
-        queues.add_if_late(observer, "after_tool_call", {"n": n, "result": "x" * 400}, None)
+        queues.queue_if_not_ready(observer, "after_tool_call", {"n": n, "result": "x" * 400}, None)
     assert [event["n"] for _, event in reports] == [0, 1, 2]
     await queues.close()
 
@@ -100,7 +100,7 @@ async def test_a_waiting_event_does_not_change_with_its_object() -> None:
     observer = FakeObserver()
     queues = ObserverQueues(Reports())
     result = [1]
-    queues.add_if_late(observer, "after_tool_call", {"n": result}, None)
+    queues.queue_if_not_ready(observer, "after_tool_call", {"n": result}, None)
     result.append(2)
     observer.is_ready.set()
     await wait_for_tasks(queues)
@@ -111,7 +111,7 @@ async def test_each_event_fails_if_the_observer_does_not_start() -> None:
     observer, reports = FakeObserver(fails=True), Reports()
     queues = ObserverQueues(reports)
     for n in range(2):
-        queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
+        queues.queue_if_not_ready(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
     await wait_for_tasks(queues)
     assert [failure.error.code for failure, _ in reports] == ["X1007", "X1007"]
@@ -120,9 +120,9 @@ async def test_each_event_fails_if_the_observer_does_not_start() -> None:
 async def test_only_hooks_of_observers_are_queued() -> None:
     observer = FakeObserver()
     queues = ObserverQueues(Reports())
-    assert not queues.add_if_late(observer, "before_tool_call", {"n": 1}, None)
+    assert not queues.queue_if_not_ready(observer, "before_tool_call", {"n": 1}, None)
     observer.state = "failed"
-    assert not queues.add_if_late(observer, "after_tool_call", {"n": 1}, None)
+    assert not queues.queue_if_not_ready(observer, "after_tool_call", {"n": 1}, None)
 
 
 async def test_an_observer_gets_the_calls_that_were_made_while_it_started(

@@ -159,7 +159,7 @@ async def test_text_injected_at_the_start_of_a_session_is_kept_until_its_end(
 def test_the_number_of_session_texts_is_limited() -> None:
     texts = SessionTexts()
     for number in range(MAX_SESSIONS + 1):
-        texts.keep("on_session_start", {"session_id": str(number)}, "x")
+        texts.update("on_session_start", {"session_id": str(number)}, "x")
     assert texts["0"] == "" and texts[str(MAX_SESSIONS)]
 
 

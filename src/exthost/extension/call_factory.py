@@ -42,9 +42,10 @@ CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 because each call makes such a tuple, and a named tuple takes ten times as long to make."""
 
 PreparedTool: TypeAlias = tuple[Tool, str, Callable[[Any], bool] | None, Checker | None, float]
-"""A tool that is ready to be called: the tool, the extension's name for it, a quick check of its
-arguments, which may raise (None: this schema has none), the full check (None: every value is
-valid), and the time limit of a call without a timeout, in seconds."""
+"""A tool that is ready to be called, as a plain tuple, which is faster: the tool; the extension's
+name for it; a quick check of its arguments, which may raise (None: this schema has no quick check);
+the full check (None: every value is valid); and the time limit of a call without a timeout, in
+seconds."""
 
 
 class CallFactory:
@@ -84,7 +85,8 @@ class CallFactory:
             self._call_tool.request if isinstance(self._call_tool, OneRequest) else None
         )
         self._tool_is_method = self._tool_request is tool_as_method
-        # Returns the tools that must not be called, by name.
+        # Returns the tools in quarantine by name: they differ from the lock of the config, and must
+        # not be called.
         self.find_quarantined: Callable[[], Mapping[str, Quarantine]] = dict
         # Returns a text about a schema without the secrets of the extension.
         self.hide_secrets: Callable[[str], str] = str

@@ -153,12 +153,14 @@ class CallQueue:
         return session if has_room else None
 
     def _report_busy(self) -> None:
+        """Call `on_busy` on the loop's thread."""
         if self.on_busy is not None and self.is_shared:  # this may be another thread
             self.loop.call_soon_threadsafe(self.on_busy)
         elif self.on_busy is not None:
             self.on_busy()
 
     def _enqueue(self, call: Call) -> None:
+        """Let a call wait, and have the loop's thread look at the waiting calls soon."""
         if self.make_closed_error is not None:
             raise self.make_closed_error(call.method)
         self._wait(call)
@@ -224,6 +226,7 @@ class CallQueue:
             self.fail(call, error)
 
     def _wait_for_room(self) -> None:
+        """Prepare for the time when a process has room for the next waiting call."""
         for session in self.sessions:
             # A stream may have paused reading (back-pressure); waiting calls need the replies.
             session.resume_reading()
@@ -314,7 +317,7 @@ class CallQueue:
     def fail_waiting(self, make_error: ErrorFactory) -> None:
         """Fail every call that waits."""
         while self.waiting:
-            call, _ = self.waiting.popitem(last=False)
+            call, _ = self.waiting.popitem(last=False)  # the one that waits longest
             self.fail(call, make_error(call.method))
 
     # -- the ends of calls -------------------------------------------------------------------

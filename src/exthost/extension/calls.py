@@ -471,7 +471,8 @@ class Calls:
         In most dialects the extension must have announced the tool: a manifest may lack its schema,
         and arguments must not be sent unchecked. Some dialects take their tools from manifests.
         """
-        # First, because the loop's thread may replace both while another thread is here.
+        # `prepared_tools` is read before `tools`, because the loop's thread may replace both while
+        # another thread is here. Otherwise an old tool could get into the new `prepared_tools`.
         prepared_tools = self._status.prepared_tools
         try:
             prepared = prepared_tools.get(name)

@@ -13,8 +13,8 @@ from exthost.errors import UsageError
 
 
 class Confirmation(NamedTuple):
-    """A question to a person before an event may happen. `extension` asks it by its `hook`; if it
-    is "", a rule of the config asks."""
+    """A question to a person before an event may happen. It comes from the hook `hook` of the
+    extension `extension`. If `extension` is "", it comes from a rule of the config."""
 
     extension: str
     message: str
@@ -23,8 +23,8 @@ class Confirmation(NamedTuple):
 
 
 Confirm: TypeAlias = Callable[[Confirmation], bool | Awaitable[bool]]
-"""Asks a person, and returns the answer. Any value but True means no. It is an async function,
-which runs on the event loop, or a plain one, which runs on a thread of its own and may block."""
+"""A function that asks a person, and returns the answer. Any value but True means no. An async
+function runs on the event loop. A plain one runs on a thread of its own, and may block."""
 
 
 def check_confirm(confirm: Any) -> Confirm | None:

@@ -262,9 +262,9 @@ class Extension(FacetAttributes):
     async def restart(self) -> None:
         """Start a new process, in any state.
 
-        A running process gets calls until the fresh one is ready; then new calls go to the fresh
-        process, and the old one ends after its last reply. If the new process does not get ready,
-        the old one stays in use and the error is raised.
+        A running process gets calls until the new one is ready; then calls go to the new process,
+        and the old one ends after its last reply. If the new process does not get ready, the old
+        one stays in use and the error is raised.
         """
         check_may_start(self._queue)
         error = await self._supervisor.restart()
@@ -341,7 +341,8 @@ class Extension(FacetAttributes):
 
     @property
     def offer(self) -> Offer:
-        """The tools, hooks and capabilities of the last handshake, or of the manifest before it."""
+        """The tools, hooks and capabilities that the last handshake announced; before a handshake,
+        those that the manifest declares."""
         return self._status.offer
 
     @property
@@ -353,8 +354,8 @@ class Extension(FacetAttributes):
 
     @property
     def quarantined(self) -> Mapping[str, Quarantine]:
-        """The tools that the extension announced and that its lock does not have so, by name. They
-        cannot be called."""
+        """The announced tools that differ from the lock of the config, by name. They cannot be
+        called."""
         return self._status.quarantined
 
     @property

@@ -77,7 +77,7 @@ class ExtensionInternals:
         spec = self._spec
         known = spec.known_offer
         if known is not None and known.defers_start and spec.start is None:
-            # A hook may have to judge the first call of any extension.
+            # An extension with hooks is not deferred: they may have to judge the first call.
             return bool(self._status.offer.hooks) and self._dialect.traits.start == "eager"
         return (spec.start or self._dialect.traits.start) == "eager"
 
@@ -108,9 +108,9 @@ class ExtensionInternals:
 
     @property
     def lost_process(self) -> tuple[ExthostError, float] | None:
-        """The error of the last process of a pool that ended by itself or did not get ready, while
-        another one is ready, and when (`time.time()`). None if there was none since a restart was
-        last requested."""
+        """If a process of a pool ended by itself or did not get ready while others were ready: its
+        error, and when (`time.time()`). None if that has not happened since a restart was last
+        requested."""
         return self._status.lost_process
 
     @property

@@ -36,8 +36,9 @@ def is_isolated(spec: Spec) -> bool:
 
 
 def check_isolation(spec: Spec) -> None:
-    """Raise Refused if each call would wait for an ordinary start, unless the config asks for that
-    (`start_method = "execute"`)."""
+    """Raise Refused if an extension with a process for each call cannot be started from a template,
+    which makes starts fast. Do not if the config accepts slow starts (`start_method = "execute"`).
+    """
     if not is_isolated(spec) or spec.start_method == "execute":
         return
     from exthost.launch.template_plan import find_refusal  # imported lazily: few need it

@@ -62,7 +62,8 @@ def wrong_type_error(argument: str, expected: str, value: Any) -> UsageError:
 
 
 class _Queue(Protocol):
-    """The part of the call queue that is needed here."""
+    """The part of the call queue that is needed here. `is_released`: the host or connection of the
+    extension is closed or has removed it."""
 
     extension: str
     loop: asyncio.AbstractEventLoop

@@ -1,18 +1,19 @@
 """Chooses the process of a pool that gets the next call.
 
-An idle process is taken if there is one: of the `_ROTATED` that were used last, the one that has
-been idle longest, so that every process of a usual pool gets calls. Otherwise the call gets a busy
-process, or waits.
+An idle process is taken if there is one. Of the `_ROTATED` processes that were used last, it is the
+one that has been idle longest, so that every process of a usual pool gets calls. Otherwise the call
+gets a busy process, or waits.
 
 **Calls that wait.** A call that was sent cannot move to another process. So a busy process gets no
-more calls than it can be expected to answer within `_AHEAD_SECONDS`, by the times that its method
-took so far, and none after it has worked on one for longer. A method that takes longer, or that has
-not been answered yet, is sent to idle processes only, and its other calls wait for the process that
-is free first. A program that handles several calls at once (`read_ahead.py`) gets as many as
-`max_in_flight` allows; the process with the fewest calls is taken.
+more calls than it is expected to answer within `_AHEAD_SECONDS`, by the times that earlier calls of
+the method took. It gets no more calls if it has worked on one call for longer than that. Calls of a
+method that takes longer, or that has not been answered yet, are sent to idle processes only; if
+there is none, they wait for the first process that becomes free. A program that handles several
+calls at once (`read_ahead.py`) gets as many as `max_in_flight` allows; the process with the fewest
+calls is taken.
 
-For a method that is quick, two busy processes are picked at random, and the less loaded of them is
-taken. Only if both are full, all processes are compared. This takes constant time.
+For a quick method, two busy processes are picked at random, and the less loaded of them is taken,
+which takes constant time. All processes are compared only if that one has no room.
 
 **Batches.** Calls whose replies come faster than the host can send calls go to the same process, so
 that one write sends several of them and one read brings several replies. Spread over many
@@ -21,11 +22,12 @@ half the throughput of one process. A method counts as fast if one read brings s
 replies on average. A method whose replies come one by one, or late, is not batched: its calls go to
 idle processes.
 
-A batch is bounded, and the next one goes to the process that became idle last, because a process
-that has slept answers later. While a process keeps up, its batch does not end: the host took longer
-to send the calls of one read than it waited after the last of them, so further processes would not
-help. A pool of 64 on nodes then has 0.96 of the throughput of one process there; with bounded
-batches only it has 0.88, and 0.8 if they go to all processes in turn.
+A batch is bounded. The next batch goes to the process that became idle last, because a process that
+has slept answers later. While a process keeps up, its batch does not end. A process keeps up if the
+host took longer to send the calls whose replies came in one read than it then waited for that read;
+further processes would not help then. A pool of 64 on nodes then has 0.96 of the throughput of one
+process there. If every batch were bounded, it would have 0.88, and 0.8 if the batches went to all
+processes in turn.
 """
 
 from __future__ import annotations
@@ -39,12 +41,13 @@ if TYPE_CHECKING:
     from exthost.session.call import Call
     from exthost.session.session import Session
 
-# Calls go to this many idle processes in turn, and to others only if these are busy. In turn to all
-# of 10,000 processes, a call costs the host a fifth more, because nothing of them is in its caches.
+# Calls go to this many idle processes in turn, and to others only if these are busy. If calls went
+# to 10,000 processes in turn, each call would cost the host a fifth more, because the data of the
+# processes would not be in the caches of the processor.
 _ROTATED = 64
 
-# The maximum number of calls in a batch, unless its process keeps up. More would wait for a process
-# that has suddenly become slow.
+# The maximum number of calls in a batch, unless its process keeps up. If a process suddenly becomes
+# slow, at most this many calls wait for it.
 _BATCH_CALLS = 128
 
 # After a reply that took longer than this, the method is not batched any more.
@@ -109,7 +112,7 @@ class ProcessChoice:
         # An ordered set of the sessions that were idle when they were added, the oldest first. A
         # session may have got a call since then, so it is checked when it is taken out.
         self._idle: OrderedDict[Session, None] = OrderedDict()
-        self._spare: OrderedDict[Session, None] = OrderedDict()  # beyond `_ROTATED`, likewise
+        self._spare: OrderedDict[Session, None] = OrderedDict()  # the same, beyond `_ROTATED`
         self._times: dict[str, _MethodTimes] = {}
         # The batch that calls are added to: its process, the method of its calls, and how many more
         # calls it may have; None and 0 if there is no batch.
@@ -165,8 +168,9 @@ class ProcessChoice:
         self._batch_session, self._batch_calls_left = None, 0
 
     def _take_idle(self, is_fast: bool) -> Session | None:
-        """Return an idle process: for a fast method the last that became idle. One on a silent node
-        is taken only if no other is idle."""
+        """Return an idle process; for a fast method, the one that became idle last. A process on a
+        silent node (a machine that has not reported lately) is taken only if every process is on
+        one."""
         silent: list[Session] = []
         chosen: Session | None = None
         while chosen is None and (idle := self._idle or self._spare):
@@ -218,10 +222,12 @@ class ProcessChoice:
         return self.reads_ahead or self._now() - session.busy_since <= _AHEAD_SECONDS
 
     def record_replies(self, first: Call, last: Call, replies: int, now: float) -> None:
-        """Record that one read had this many replies, from the one to `first` to that to `last`."""
+        """Record that one read brought this many replies of one process. The earliest reply is to
+        the call `first`, and the latest to `last`."""
         session, method = first.session, first.method
-        seconds, seconds_of_last = now - first.started_at, now - last.started_at
-        # It worked on the first since it got it, or since its previous reply.
+        seconds = now - first.started_at
+        seconds_of_last = now - last.started_at
+        # The process has worked on `first` since it got the call, or since its previous reply.
         seconds_each = min(seconds, now - session.busy_since) / replies
         session.busy_since = now
         times = self._times.get(method)

@@ -180,14 +180,15 @@ class Processes:
 
     def find_replaced(self, start: Start) -> list[Worker]:
         """Return the workers that the process of a successful start replaces."""
-        if start.replaces and self._outdated:
+        if start.replaces and self._outdated:  # they are replaced one by one
             return [] if start.has_made_room else self.outdated[:1]
-        # A process that is not meant to replace all of them replaces one on a draining node.
-        return list(self.workers.values()) if start.replaces else self.workers_on_draining_nodes[:1]
+        if start.replaces:
+            return list(self.workers.values())
+        return self.workers_on_draining_nodes[:1]
 
     def take_finished_starts(self) -> list[Start]:
         """Remove and return the starts that are done, whether they failed or not."""
-        # A start that was cancelled is not in `starts` any more.
+        # `starts` no longer has the starts that were cancelled.
         finished = [start for start in self._finished_starts if start in self.starts]
         self._finished_starts = ()
         for start in finished:
@@ -213,6 +214,7 @@ class Processes:
         return self._queue.outcomes.results + self._queue.outcomes.error_replies
 
     def _next_id(self) -> int:
+        """Return the smallest request id that is larger than each one used by a process."""
         return max(
             [self._next_unused_id, *(session.next_id for session in self._queue.live_sessions)]
         )
@@ -300,6 +302,7 @@ class Processes:
 
 
 async def _close_when_quiet(session: Session) -> None:
+    """End a dismissed process when its calls in flight have ended."""
     try:
         await asyncio.wait([session.ended], timeout=LATE_CALL_SECONDS)
         await session.until_idle()

@@ -1,5 +1,5 @@
-"""The error for a call of a tool that is in quarantine: the tool differs from the lock of the
-config, or is new (see `model.lock_record`)."""
+"""The error for a call of a tool that is in quarantine. The tool differs from the lock of the
+config, or is not in it (see `model.lock_record`)."""
 
 import shlex
 

@@ -1,12 +1,12 @@
 """Finds out whether the processes of a pool read further calls while they work on one.
 
 A call that was written to a pipe cannot move to another process. So a process of a pool that works
-on a slow call gets no second one, because most programs handle one call after the other. Some
-handle several at once. They read their stdin while they work, so a trial shows it: if a call waits
-although every process works, one call is sent to a process that works on another one. If the
-process reads it before the other call has ended, the program reads ahead, and from then on its
-processes get as many calls as `max_in_flight` allows. Otherwise the trial call is the next one that
-this process handles, and the other calls continue to wait for the first free process.
+on a slow call gets no second one, because most programs handle one call after the other. But some
+programs handle several calls at once, and read their stdin while they work. A trial finds that out:
+if a call waits because every process is busy, it is sent to a busy process. If the process reads
+this trial call before its earlier call has ended, the program reads ahead, and from then on its
+processes get as many calls as `max_in_flight` allows. Otherwise the process handles the trial call
+next, and the other calls continue to wait for the first free process.
 
 While a process is starting, calls wait for it, and a trial begins only after `PATIENCE_SECONDS`.
 There is one trial at a time. On a system, or on a cluster node, where the host cannot see what is
@@ -26,8 +26,8 @@ from exthost.session.session import Session
 # times as long need no trial (`process_choice.py`).
 TRIAL_SECONDS = 0.01
 
-# How long calls wait for a process that is starting, and the time between trials once a process
-# did not read one. A program may read ahead in some of its calls only.
+# How long calls wait for a process that is starting. After a process did not read a trial call,
+# this is also the time between further trials: a program may read ahead in some of its calls only.
 PATIENCE_SECONDS = 1.0
 
 
@@ -75,6 +75,7 @@ class ReadAheadTrial:
         self._timer = self._queue.loop.call_later(self._interval, self._check)
 
     def _check(self) -> None:
+        """Begin a trial, or look at the result of the one in progress."""
         self._timer = None
         if self._choice.reads_ahead or not self._queue.has_waiting:
             self._trial = None

@@ -70,10 +70,10 @@ class PoolGrowth:
 
     def __init__(self, size: PoolSize) -> None:
         self.size = size
-        self._is_requested = False  # because all processes are busy
-        self._lost_processes = 0  # to be replaced; several end at once if their node fails
-        self._lost_with_nodes = 0  # how many of them ended with their node, or found no place
-        self.not_before = 0.0
+        self._is_requested = False  # whether one more is requested because all are busy
+        self._lost_processes = 0  # how many processes that ended are to be replaced
+        self._lost_with_nodes = 0  # how many of these ended with their node, or found no place
+        self.not_before = 0.0  # no process is started before this time
 
     def request(self) -> None:
         """Request one more process, because all are busy."""
@@ -105,9 +105,9 @@ class PoolGrowth:
         return self.not_before if self._is_requested or self._lost_processes else math.inf
 
     def take_due(self, now: float, limit: int) -> int:
-        """Return how many processes to start now, at most `limit`, and withdraw their requests. The
-        request of a busy pool is withdrawn with one of a lost process, because one new process
-        serves both."""
+        """Return how many processes to start now, at most `limit`, and withdraw their requests. If
+        one process is requested because all are busy, and another because one was lost, a single
+        new process serves both requests."""
         if now < self.next_due():
             return 0
         count = min(max(self._lost_with_nodes, 1), limit)
@@ -125,8 +125,9 @@ class Recovery:
     growth      the requests for more processes of the pool
     restart_at  the loop time at which a restart delay ends; infinity without a delay
 
-    A process of a pool may be lost while none is ready and another one is starting. The next step
-    is decided when that one is ready or has failed, too.
+    A *worker* is a process that is ready, or was. A worker of a pool may be lost while no other is
+    ready, but a process is starting. What follows is decided when that process is ready or has
+    failed.
     """
 
     __slots__ = (
@@ -170,10 +171,10 @@ class Recovery:
         )
         self.growth = PoolGrowth(effective_pool_size(spec))
 
-    def forgive(self) -> None:
+    def forget_failures(self) -> None:
         """Forget earlier failures, because a restart was requested. While the extension is ready,
         the breaker stays as it is until the new process is ready."""
-        self.restarts.forgive()
+        self.restarts.forget_failures()
         self.growth.reset()
         self._lost_while_starting = ()
         self._status.lost_process = None
@@ -182,7 +183,7 @@ class Recovery:
             self.breaker.reset()
 
     def on_worker_ended(self, worker: Worker) -> None:
-        """Handle a process that was ready and ended by itself."""
+        """Handle a worker that ended by itself."""
         session, status = worker.session, self._status
         error = session.closed_error("")  # the error is not about one call
         is_clean = self._is_clean_exit(session)
@@ -190,9 +191,10 @@ class Recovery:
         # A retired process ended without a fault, because it could take no other call.
         by_host = session.retired or is_clean or is_lost or isinstance(error, Refused)
         has_served = self._processes.has_served(worker)
-        self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_host=by_host)
+        self.restarts.process_ended(worker.ready_at, has_served=has_served, by_host=by_host)
         if isinstance(error, Refused):
-            # Its tools are no longer the pinned ones: the processes beside it run the same program.
+            # The tools of the process are no longer the pinned ones. The other processes run the
+            # same program, so they are dismissed, too.
             self._processes.dismiss_all()
             status.ready_at = None
             self.on_last_ended(error)
@@ -213,7 +215,7 @@ class Recovery:
             status.cause = error
             if self._processes.is_replacing:
                 # That start was requested by a user, so earlier failures are forgotten.
-                self.restarts.forgive()
+                self.restarts.forget_failures()
                 self.restarts.started()
             elif not by_host:
                 self._lost_while_starting += (error,)
@@ -237,8 +239,8 @@ class Recovery:
         """Return what follows from the end, or the failed start, of a process."""
         is_unplaced = self.is_unplaced(error)
         if not is_node_lost and not is_unplaced:
-            return self.restarts.decide(error)
-        # Of starts that fail together only the first counts: it has set the delay.
+            return self.restarts.decide_next(error)
+        # Of several starts that fail together only the first counts. It sets `not_before`.
         if is_unplaced and self._now() >= self.growth.not_before:
             self._places_missed += 1
         if not self._places_missed:
@@ -251,14 +253,15 @@ class Recovery:
         return isinstance(error, PlacementFailed) and self.restarts.has_been_ready
 
     def take_due(self, now: float) -> int:
-        """Return how many processes of the pool to start now. If the last start found no place, one
-        start tries whether there is one again."""
+        """Return how many processes of the pool to start now. If the last start found no place on
+        the cluster, start only one, to find out whether there is a place now."""
         return self.growth.take_due(now, 1 if self._places_missed else self.growth.size.max)
 
     def on_worker_lost(
         self, error: ExthostError, *, is_wanted_end: bool = False, is_node_lost: bool = False
     ) -> None:
-        """Handle the end, or the failed start, of one process of a pool while another is ready."""
+        """Handle the end, or the failed start, of one process of a pool while another is ready.
+        `is_wanted_end`: the process ended without a fault, so nothing is reported as lost."""
         decision = self._decide(error, is_node_lost=is_node_lost)
         match decision:
             case Again(delay):
@@ -347,7 +350,7 @@ class Recovery:
         opens before the restarts are used. With the strategy "never" the breaker alone decides."""
         if not self.restarts.is_automatic:
             return False
-        decision = self.restarts.decide(error)
+        decision = self.restarts.decide_next(error)
         if isinstance(decision, GiveUp):
             self.give_up(Event.GAVE_UP, error, decision.reason)
         return isinstance(decision, GiveUp)
@@ -380,7 +383,8 @@ class Recovery:
         makes the errors of waiting calls, if these differ from the errors of later calls."""
         status = self._status
         if status.state in (State.READY, State.STARTING):
-            status.cause, status.ready_at = self.breaker.last_error, None
+            status.cause = self.breaker.last_error
+            status.ready_at = None
             reason = status.cause.message if status.cause is not None else ""
             status.apply_event(Event.BREAKER_OPENED, reason)
             self._processes.dismiss_all()

@@ -10,7 +10,7 @@ Raises only ValueError, for an unknown value of a setting.
     history = history.served()               it answered a call (the handshake is not a call)
     history = history.ended(policy, at)      it ended, or could not be spawned
     decision, history = decide(policy, history, now=…, jitter=…)
-    history = history.asked_again()          a restart was requested: all but the totals is reset
+    history = history.restart_requested()    everything but `restarts` is reset
 
 When the end of a process opens the breaker, the process of the next probe is the retry, which the
 breaker delays. A probe that replaces a process which still runs uses no retry. A retry counts as
@@ -25,10 +25,10 @@ means no limit. Permanent causes are never retried. With the strategy "on-demand
 automatically: the next call causes the next start, and `max_retries`, if set, limits these starts,
 first ones included.
 
-**Reset.** `forgiven_by` says when the used retries are forgotten. "uptime": after a process was
-ready for 60 s. "call": after a process answered a call. None: with a `window` never, because
-retries leave the window by themselves; without a window like "uptime". A handshake alone resets
-nothing.
+**Reset.** `forgiven_by` says when the used retries are forgotten. "uptime": when a process ends
+that was ready for 60 s. "call": when a process ends that answered a call. If it is not set: with a
+`window` never, because retries leave the window by themselves; without a window as with "uptime". A
+handshake alone resets nothing.
 
 **Delays.** Strategy "exponential": `initial_delay`, doubled with each retry, at most `max_delay`.
 Jitter shortens the delay by up to 20 %, so `max_delay` is never exceeded. "immediate": no delay.
@@ -40,8 +40,8 @@ the restart waits at least 0.1 s. This minimum is doubled after each further one
 (30 s if not set); the first 0.1 s applies even if `max_delay` is smaller. Policies with a limit
 need no minimum, because the limit ends the loop.
 
-**Memory.** A RestartHistory keeps at most `max_retries` + 1 times (65 without a limit, 1 without a
-window), however long the host runs.
+**Memory.** `attempts` has at most `max_retries` + 1 times (65 without a limit, 1 without a window),
+however long the host runs.
 """
 
 from dataclasses import dataclass, replace
@@ -178,21 +178,21 @@ class RestartHistory:
         """Return the history after the end of a process. `by_host`: the host ended it, without a
         fault of the process (it was idle, or could take no other call)."""
         was_sustained = self.ready_at is not None and at - self.ready_at >= SUSTAINED_UPTIME_S
-        is_forgiven = {"uptime": was_sustained, "call": self.has_served, "": False}[
+        resets_retries = {"uptime": was_sustained, "call": self.has_served, "": False}[
             _check_forgiven_by(policy)
         ]
         first_start_failed = _is_first_start(self) and not by_host
         fruitless = 0 if was_sustained or self.has_served else self.fruitless + (not by_host)
         return replace(
             self,
-            attempts=() if is_forgiven else self.attempts,
-            used=0 if is_forgiven else self.used,
+            attempts=() if resets_retries else self.attempts,
+            used=0 if resets_retries else self.used,
             failed_starts=self.failed_starts + first_start_failed,
             fruitless=fruitless,
             crashes=self.crashes + (self.phase is ProcessPhase.SERVING and not by_host),
         )
 
-    def asked_again(self) -> "RestartHistory":
+    def restart_requested(self) -> "RestartHistory":
         """Return the history after a requested restart: everything but `restarts` is reset."""
         return RestartHistory(restarts=self.restarts)
 
@@ -245,6 +245,8 @@ def _decide(
 def _compute_delay(
     policy: Restart, history: RestartHistory, doublings: int, jitter: float
 ) -> float:
+    """Return the delay before the next start, in seconds. The initial delay is doubled `doublings`
+    times."""
     max_delay = DEFAULT_MAX_DELAY_S if policy.max_delay is None else policy.max_delay
     initial = DEFAULT_INITIAL_DELAY_S if policy.initial_delay is None else policy.initial_delay
     delay = 0.0 if policy.strategy == "immediate" else _double(initial, doublings, max_delay)
@@ -270,6 +272,7 @@ def _prune_attempts(policy: Restart, history: RestartHistory, now: float) -> tup
 
 
 def _is_first_start(history: RestartHistory) -> bool:
+    """Return whether the present or last process is a first start, and has not become ready."""
     return history.phase is ProcessPhase.STARTING and not history.has_been_ready
 
 

@@ -1,7 +1,7 @@
 """Keeps the restart history of one extension, and applies the restart policy to it.
 
 The policy itself (`restart.py`) is pure; this module supplies the clock and a random number. The
-supervisor and `Recovery` report every start, handshake and end here; `decide` then returns the
+supervisor and `Recovery` report every start, handshake and end here; `decide_next` then returns the
 decision.
 """
 
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 
 class Retry(NamedTuple):
-    """A start that follows the end of a process: its number, the largest number (None without a
-    limit), and the delay before it in seconds."""
+    """A start that follows the end of a process.
+
+    attempt       its number, from 1
+    max_attempts  the largest number that the policy allows; None without a limit
+    delay         the seconds from the end of the process to the start
+    """
 
     attempt: int
     max_attempts: int | None
@@ -33,8 +37,12 @@ class Retry(NamedTuple):
 
 
 class RestartTracker:
-    """The restart history of one extension. `crashes` counts since the extension was loaded and is
-    never reset; `has_crashed` is reset by a requested restart."""
+    """The restart history of one extension.
+
+    crashes  how many processes were ready and then ended by themselves since the extension was
+             loaded. Failed starts, and ends that the host caused, do not count. It is never reset;
+             `has_crashed` is reset by a requested restart.
+    """
 
     __slots__ = ("_history", "_now", "_policy", "crashes")
 
@@ -73,36 +81,38 @@ class RestartTracker:
         self._history = self._history.ready(self._now())
 
     def start_failed(self, *, is_unplaced: bool = False) -> None:
-        """Record that a process did not get ready. `is_unplaced`: a cluster had no place for it,
-        which is not its fault."""
+        """Record that a process did not get ready. `is_unplaced`: the cluster had no place for it,
+        so the failure does not count."""
         self._history = self._history.ended(self._policy, self._now(), by_host=is_unplaced)
 
-    def worker_ended(self, ready_at: float, *, has_served: bool, by_host: bool) -> None:
-        """Record that a process has ended that had been ready. `has_served`: it answered a call.
-        `by_host`: the host ended it, without a fault of the process."""
+    def process_ended(self, ready_at: float, *, has_served: bool, by_host: bool) -> None:
+        """Record that a process has ended that had become ready at the time `ready_at`.
+        `has_served`: it answered a call. `by_host`: the host ended it, without a fault of the
+        process."""
         history = self._history.for_process(ready_at, has_served=has_served)
         self._history = history.ended(self._policy, self._now(), by_host=by_host)
         self.crashes += not by_host
 
     def idle_ended(self) -> None:
-        """Record that the last process was ended because it was idle."""
+        """Record that the host ended the last process because it was idle."""
         self._history = self._history.ended(self._policy, self._now(), by_host=True)
 
-    def forgive(self) -> None:
-        """Reset everything but the counts, because a restart was requested."""
-        self._history = self._history.asked_again()
+    def forget_failures(self) -> None:
+        """Reset everything but `crashes` and `restarts`, because a restart was requested."""
+        self._history = self._history.restart_requested()
 
     def plan_retry(self, delay: float) -> Retry:
-        """Return the retry that `decide` has just granted, after this delay in seconds."""
+        """Return the retry that `decide_next` has just granted, after this delay in seconds."""
         history, policy = self._history, self._policy
+        # The new retry is not in the history yet: it counts as used when its process is started.
         used = history.used if policy.window is None else len(history.attempts)
         return Retry(used + 1, policy.max_retries, delay)
 
-    def decide(self, error: ExthostError) -> Decision:
+    def decide_next(self, error: ExthostError) -> Decision:
         """Return what to do about the end that was reported last, which `error` describes."""
-        is_permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.permanent
-        import random
+        import random  # most hosts never need it
 
+        is_permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.permanent
         decision, self._history = decide(
             self._policy,
             self._history,

@@ -72,7 +72,8 @@ class StartChecks:
                     requirements are checked (`admit`)
     find_writable_code  returns the error if a running process may write code of the extension, or
                     None; called before every start
-    neighbours      returns the other extensions of the host; None for those of the config
+    neighbours      returns the other extensions of the host. Without this function, they are those
+                    of the config
     """
 
     find_refusal: Callable[[], Refused | None] | None = None
@@ -87,15 +88,17 @@ NO_CHECKS = StartChecks()
 class ProcessStarter:
     """The settings and functions that all starts of one extension share.
 
-    The parameters without a line here are those of `Extension`.
+    The parameters without a line here are those of `Extension`. The config may *pin* files or
+    tools: it has a digest that they must have. It may have a *lock*: a record of the extension as
+    it was approved. An *offer* is what an extension announces in its handshake.
 
     spec             how the extension is configured: its command, variables, limits and so on
     admission        the result of the checks before the start; None until `admit` was called
     argv             the command line of the last start, or of the next one
-    tools_digest     the digest of the first offer's tools if they are pinned (the config has a
-                     digest that they must have), else ""
+    tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
-    templates        starts processes from templates; None if that is not configured
+    templates        starts processes from templates (processes that have imported modules, and are
+                     forked); None if that is not configured
     bytecode         the compiled Python files of a locked extension, which it must not run
     last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
@@ -175,6 +178,7 @@ class ProcessStarter:
         self._weaknesses: tuple[tuple[str, str], ...] = ()
 
     def _make_template_starter(self) -> TemplateStarter | None:
+        """Return what starts processes from templates; None if the config does not enable that."""
         if self.spec.start_method != "template" or self.spec.pool.engine is not None:
             return None
         from exthost.extension.templates import TemplateStarter  # imported lazily: few need it
@@ -298,20 +302,21 @@ class ProcessStarter:
         return SecretFilter(secrets) if secrets else None
 
     def check_tools(self, tools: tuple[Tool, ...]) -> str:
-        """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
+        """Raise Refused if the tools are not the pinned ones. Return their digest, for
+        `tools_digest`."""
         return check_tools(self.spec, tools, self.tools_digest)
 
     def judge_lock(self, changes: list[LockChange]) -> None:
-        """Report how the extension differs from its record in the lock. Raises Refused unless the
-        config only wants to know that. Without a change, do nothing."""
+        """Report how the extension differs from its record in the lock, if it does. Raises Refused,
+        unless the config requests only a warning."""
         if changes:
             from exthost.launch.locked_code import mismatch_error
 
             self.report_mismatch(mismatch_error(self.spec, changes), changes[0].key)
 
     def report_mismatch(self, refused: Refused, key: str) -> None:
-        """Publish that the extension differs from its lock, and raise the error unless the config
-        only wants to know that. `key` is the key of the record."""
+        """Publish that the extension differs from its lock. Raise the error, unless the config
+        requests only a warning. `key` is the part of the record that differs."""
         is_enforced = self.spec.lock is not None and self.spec.lock.mode == "enforce"
         line = refused.evidence.line
         self.queue.bus.publish(LockMismatch(self.spec.id, key, line, refused.message, is_enforced))
@@ -320,9 +325,10 @@ class ProcessStarter:
         _log.warning("[%s] %s", self.spec.id, refused.message)
 
     def hide_bytecode(self, launch: Launch) -> Launch:
-        """Return the launch of a start. Python does not run compiled files that no lock covers."""
+        """Return the launch, changed so that Python does not run compiled files which the lock does
+        not cover. Return it unchanged if there is no lock."""
         if self.spec.lock is None or self.spec.pool.engine is not None:
-            return launch  # the files of a remote process are elsewhere
+            return launch  # the files of a process on another machine are not here
         from exthost.launch.bytecode import hide_bytecode
 
         plan = hide_bytecode(
@@ -342,11 +348,12 @@ class ProcessStarter:
             self.environ(),
             frozenset(self.handlers),
             self.admission,
-            # Their code is closed only to an extension that may write.
+            # The code of the other extensions has to be protected only from one that may write.
             self._neighbours() if is_writer(self.spec) else Neighbours(),
         )
 
 
+# The lock of `spawn_turn`, by event loop.
 _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
@@ -365,7 +372,8 @@ async def spawn_turn(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # Released in the next iteration: otherwise the next start would run in this one.
+        # The lock is released in the next iteration of the loop. Otherwise the next start would run
+        # in this one.
         loop.call_soon(lock.release)
 
 
@@ -445,6 +453,8 @@ class Start:
             ) from error
 
     async def _start_process(self, first_id: int | None) -> Session:
+        """Start the process; start it once more with the fallback handshake, if the usual one has
+        made it exit."""
         starter = self._starter
         may_fall_back = starter.dialect.fallback is not None and not starter.uses_fallback
         try:
@@ -552,10 +562,14 @@ class Start:
         return child
 
     async def _spawn_and_run_handshake(self, first_id: int | None) -> Session:
+        """Do one start: check files and machine, read secrets and compile, spawn the process, open
+        its session, and run the handshake."""
         starter, queue = self._starter, self._starter.queue
         if not is_machine_probed(starter.spec):
             await asyncio.to_thread(probe_machine, starter.spec)
-        is_local = starter.spec.pool.engine is None  # the files of a remote process are elsewhere
+        # If not, the process runs on another machine, so its files cannot be checked here.
+        is_local = starter.spec.pool.engine is None
+        # Pins and lock are checked before each start, because files may have changed.
         if is_local and has_code_pin(starter.spec):
             plan = starter.prepared().plan
             await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
@@ -591,7 +605,8 @@ class Start:
             await self._compile(Compilation(starter.spec, starter.environ()))
         if starter.templates is not None:
             await self._prepare_template(starter.templates)
-        async with spawn_turn(queue.loop):  # the block must not wait for anything
+        # The block must not wait for anything: what it checks has to be true at the spawn.
+        async with spawn_turn(queue.loop):
             starter.check_code()
             launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
             starter.report_weaker(launch.weaker)
@@ -637,7 +652,8 @@ class Start:
             session.diagnostics.use_secret_filter(secret_filter)
         starter.follow(session)
         if starter.session_handlers is not None and isinstance(handlers, dict):
-            # Before the loop reads any byte, because the first message may be a request.
+            # The session already has this dict. Its handlers must be complete before the loop reads
+            # any byte, because the first message may be a request.
             handlers |= {**starter.session_handlers(session), **starter.handlers}
         self.session = session
         self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
@@ -656,7 +672,7 @@ class Start:
                 starter.check_offer(self.offer)
             for steps in starter.on_new_process:
                 await run_initial_steps(session, steps())
-            session.forget_first_output()
+            session.forget_first_output()  # it is only evidence for a handshake that fails
             if templates is not None and isinstance(child, Child):
                 templates.on_ready(start, launch.plan, child)
         except BaseException as error:
@@ -670,6 +686,7 @@ class Start:
                 self._with_advice(error)
                 session.diagnostics.hide_in_error(error)
             raise
-        starter.tools_digest, starter.last_offer = tools_digest, self.offer
+        starter.tools_digest = tools_digest
+        starter.last_offer = self.offer
         self.seconds = queue.loop.time() - handshake_began_at
         return session

@@ -32,11 +32,12 @@ class Stats:
     `restarts` and `crashes` count restarts, and processes that ended by themselves after they were
     ready. `breaker` is the state of the circuit breaker: closed, open or half-open. `processes` is
     the number of ready processes, and `nodes` the number of processes on other machines, by the
-    name of the machine. `uptime` is the seconds since a process last became ready. Three fields are
-    about one process, in a pool the oldest. `pid` is its process id. `dropped` counts its output
-    that could not be used, by reason. `timings_ms` has the milliseconds that its spawn took, and
-    the last handshake. `reached` and `refused` have the number of connections by host and port, of
-    an extension whose `permissions.network` is a list.
+    name of the machine. `uptime` is the seconds since a process last became ready. `reached` and
+    `refused` have the number of connections by host and port, if `permissions.network` is a list.
+
+    Three fields are about one process, in a pool the oldest. `pid` is its process id. `dropped`
+    counts its output that could not be used, by reason. `timings_ms` has the milliseconds that its
+    spawn took, and those of the last handshake.
     """
 
     calls: int

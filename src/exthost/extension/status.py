@@ -47,18 +47,19 @@ class Status:
     offer              the last handshake's result; before a handshake, what the manifest declares
     tools              the tools of the offer that exist for the host, by name (see `tool_choice`)
     hidden_tools       the other tools of the offer
-    quarantined        the tools that the extension announced and that its lock does not have so, by
-                       name; they are neither in `offer` nor in `tools`
-    prepared_tools     those of them that were called, with the checks of their arguments; see
+    quarantined        the announced tools that differ from the lock of the config, by name; they
+                       are neither in `offer` nor in `tools`
+    prepared_tools     the tools that were called, with the checks of their arguments; see
                        `Calls.prepare_announced_tool`
     cause              the error that keeps the extension from being ready, or None
-    lost_process       the error of the last process of a pool that was lost while another one was
-                       ready or got ready, and when (`time.time()`); None if there was none since a
+    lost_process       if a process of a pool was lost while others were ready or got ready: its
+                       error, and when (`time.time()`). None if that has not happened since a
                        restart was last requested
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
-    is_offer_remembered  whether the offer is that of an earlier host: there was no handshake yet
-    gone_tools         the tools of that offer that the first handshake did not announce
+    is_offer_remembered  whether the offer was recorded by an earlier host (there was no handshake
+                       yet)
+    gone_tools         the tools of such an offer that the first handshake did not announce
     publishes_changes  False while this extension prepares to replace another one, and after it
                        was replaced
     ready_at           when a process last became ready (loop time); None while no process is ready
@@ -137,12 +138,14 @@ class Status:
 
     def record_process_ready(self, now: float, handshake_seconds: float) -> None:
         """Record that a process is ready, which clears the cause and the reported health."""
-        self.ready_at, self.handshake_seconds = now, handshake_seconds
-        self.cause, self.reported_health = None, None
+        self.ready_at = now
+        self.handshake_seconds = handshake_seconds
+        self.cause = None
+        self.reported_health = None
 
     def set_offer(self, offer: Offer) -> None:
-        """Replace the offer, and publish which tools differ. Tools that the lock does not have so
-        are kept apart."""
+        """Replace the offer, and publish which tools differ from those of the last offer. Tools
+        that differ from the lock are put into `quarantined`."""
         old_tools = self.tools
         offer = self._quarantine(offer)
         self.offer, self.offer_is_known = offer, True
@@ -215,6 +218,7 @@ class Status:
             self._bus.publish(StateChanged(self._spec.id, *states, reason, *(retry or ())))
 
     def _log_trouble(self, old_state: State, reason: str) -> None:
+        """Log a change to a state that an operator should know of."""
         level = _LOG_LEVELS.get(self.state)
         if level is None and self.state is State.ADMITTED and old_state is not State.DISCOVERED:
             # Back in `admitted`: with the restart strategy "on-demand" this may follow a crash,
@@ -231,6 +235,7 @@ class Status:
         _state_log.log(level, "[%s] %s: %s%s%s", self._spec.id, state, reason, code, help)
 
     def _publish_tools(self, old_tools: Mapping[str, Tool]) -> None:
+        """Publish how the tools differ from `old_tools`, if they do."""
         if not self.publishes_changes or OfferChanged not in self._bus.listeners:
             return
         tools = self.tools

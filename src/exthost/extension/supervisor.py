@@ -8,7 +8,7 @@ stop waits for processes to end.
 **State changes before errors are delivered.** A session reports its end before its calls fail, and
 the breaker reports that it opens before the last failure is delivered. `Recovery` decides
 synchronously, so when a caller catches the error, state, health, stats and tools have changed
-already. The next process is started after the one that ended is reaped.
+already. The next process is started after the ended one is reaped (its exit status was read).
 
 **A restart loses no call.** A restart of an extension that is ready starts a process beside the
 running ones. If the new process becomes ready, it replaces the old ones in one step, and they end
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("exthost.extension")
 
 
-# How long the restart of a pool on other nodes waits for room for one more process.
+# When a pool on other nodes is restarted, each new process first starts beside the old ones. If it
+# has not found room after this time, an old process ends first.
 _SURGE_SECONDS = 1.0
 
 
@@ -230,6 +231,7 @@ class Supervisor:
         self._finish()
 
     def _next_due(self) -> float:
+        """Return the loop time at which the task must wake without another cause."""
         if self.processes.has_exiting:
             return math.inf  # the end of that process wakes the task
         due = self.recovery.restart_at
@@ -243,6 +245,7 @@ class Supervisor:
         return due
 
     def _is_settled(self) -> bool:
+        """Return whether the extension is ready, or its state will not change by itself."""
         state, commands = self._status.state, self._commands
         is_stable = state in (State.READY, State.ADMITTED, State.OPEN) or is_at_rest(state)
         has_pending = commands.start or commands.restart or self.processes.is_replacing
@@ -254,7 +257,8 @@ class Supervisor:
         self._on_starts_finished(self.processes.take_finished_starts())
         if self.recovery.breaker.is_open and status.state in (State.READY, State.STARTING):
             self.recovery.open_breaker()
-        if queue.make_closed_error is not None:  # a call may have been queued again by a retry
+        if queue.make_closed_error is not None:
+            # The queue is closed. A call that lost its process may have been queued again since.
             queue.fail_waiting(queue.make_closed_error)
         if self.processes.has_exiting:
             return  # no process starts before the exiting ones are reaped
@@ -300,7 +304,7 @@ class Supervisor:
         status = self._status
         self._commands.restart = False
         self.processes.cancel_starts()
-        self.recovery.forgive()
+        self.recovery.forget_failures()
         if status.state is not State.READY:
             self._queue.make_closed_error = None
         try:
@@ -332,6 +336,7 @@ class Supervisor:
             self._loop.call_later(_SURGE_SECONDS, self._make_room, start)
 
     def _make_room(self, start: Start) -> None:
+        """Dismiss an old process if the new one still has no room."""
         if start in self.processes.starts and self._status.state is State.READY:
             self.processes.make_room(start)
 
@@ -354,6 +359,7 @@ class Supervisor:
             self._on_start_failed(start, cause, is_last=number == len(failed_starts))
 
     def _add_worker(self, start: Start, session: Session) -> None:
+        """Send calls to a process that has become ready, and dismiss the ones that it replaces."""
         now = self._loop.time()
         old_workers = self.processes.find_replaced(start)
         worker = self.processes.add(session, now)
@@ -393,7 +399,7 @@ class Supervisor:
             if start.replaces:
                 id = self._queue.extension
                 _log.warning("[%s] the old process continues: %s", id, error.message)
-                self.recovery.restarts.forgive()
+                self.recovery.restarts.forget_failures()
                 self.processes.keep_outdated()
                 if start.has_made_room:  # one process fewer than before
                     self.recovery.growth.request()
@@ -423,7 +429,9 @@ class Supervisor:
             self._wakeup.set()
 
     def _replace_used(self) -> None:
-        """Start processes for the next calls. As many as the pool allows may be busy besides."""
+        """Start processes for the next calls of an extension with a process for each call. The
+        dismissed processes, which still work on their calls, count towards the limit of the pool.
+        """
         processes, size = self.processes, self.recovery.growth.size
         while (
             processes.count < size.at_start
@@ -467,6 +475,7 @@ class Supervisor:
     # -- stopping ----------------------------------------------------------------------------
 
     async def _stop_processes(self) -> None:
+        """Carry out a stop, unless a restart is requested before it begins."""
         await self.processes.wait_reaped()
         if not self._commands.stop:
             return
@@ -483,6 +492,7 @@ class Supervisor:
             self._status.apply_event(Event.ENDED)
 
     def _finish(self) -> None:
+        """Move to `stopped` if nothing ran, and fail the calls and commands that still wait."""
         self._starter.end_next()
         if self._status.state is State.ADMITTED:
             self._status.apply_event(Event.STOP)

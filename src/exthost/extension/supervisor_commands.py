@@ -49,8 +49,9 @@ class SupervisorCommands:
     def request_restart(self) -> "asyncio.Future[ExthostError | None]":
         """Command a restart. Return a future that is done when the new process is ready. Its
         result is an error if the new process failed and the old one stays in use."""
-        self.restart, self.start, self.stop = True, False, False
-        self._complete_stops()
+        self.restart = True
+        self.start = self.stop = False
+        self._complete_stops()  # the restart replaces the stop
         future: asyncio.Future[ExthostError | None] = self._loop.create_future()
         self._restart_futures += (future,)
         return future
@@ -59,7 +60,8 @@ class SupervisorCommands:
         """Command a stop. A second stop may shorten the `patience` of the first, but not lengthen
         it."""
         self.patience = min(patience, self.patience) if self.stop else patience
-        self.start, self.restart, self.stop = False, False, True
+        self.stop = True
+        self.start = self.restart = False
 
     def wait_stopped(self) -> asyncio.Future[None]:
         """Return a future that is done when no process of the extension is left."""

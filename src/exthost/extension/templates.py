@@ -1,14 +1,18 @@
-"""The templates of an event loop: which there are, which extensions use them, and what they import.
+"""Starts Python programs from templates (`start_method = "template"`), to make starts faster.
 
-The first start of a program with `start_method = "template"` is forked from an empty template and
-records which modules the program imports. From then on a template imports these modules, and the
-program is forked from it. The names of the modules are kept in the host's state folder.
+A template is a Python process that has imported modules, and from which processes are forked. So a
+forked process need not import the modules itself. Extensions on the same event loop share a
+template if it would be the same for each of them.
+
+The first process of a program is forked from an empty template, and records which modules the
+program imports. From then on a template imports these modules, and the program is forked from it.
+The names of the modules are kept in the host's state folder (`Learned`).
 
 When a process is ready, the next one is started in advance (`_NextProcess`): it has its namespace
 and its variables, and waits before the first line of the program.
 
-A start never depends on a template. While one is being made, when a file of its environment has
-changed, or when it has ended, the program is executed as usual; `StartReport` has the reason.
+A start never depends on a template. If the template is not ready yet, has ended, or has imported a
+file that was changed since, the program is executed as usual; `StartReport` has the reason.
 """
 
 import asyncio
@@ -71,20 +75,20 @@ _LEARN_SECONDS = 1.0
 # its first calls.
 _NEXT_SECONDS = 0.1
 
-# How often a template is made again because the first one showed what it must not import.
+# How often a template is made in a row, if each one reports modules that it must not import.
 _MAX_ATTEMPTS = 5
 
-# How much a template may write to stderr.
+# How many bytes a template may write to stderr.
 _MAX_STDERR = 2**20
 
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _MAX_MODULES = 20_000
 
-# How often a template is made again because its environment has changed. A program that changes
-# its own environment with every start gains nothing from a template.
+# How often a template is made again because a file that it has imported was changed. A program that
+# changes such files with every start gains nothing from a template.
 _MAX_CHANGES = 5
 
-# The files of the environment are looked at once for each start, and at most this long before it.
+# The imported files are checked for changes once for each start, and at most this long before it.
 _CHECK_SECONDS = 0.5
 
 # How many entries of the folder of a script are compared: a few milliseconds of work.
@@ -106,7 +110,7 @@ class StartReport(NamedTuple):
 
 @dataclass(slots=True)
 class Learned:
-    """What is known of a program from its earlier runs.
+    """What is known about a program from its earlier runs.
 
     modules  the modules that it imported, in their order
     refused  those that a template must not import, each with the reason
@@ -122,9 +126,9 @@ class _NextProcess(NamedTuple):
     """A process that was started in advance.
 
     child     the process
-    start     its start, which waits
+    start     its start, which waits for `WarmStart.go_on`
     template  the template that it was forked from
-    origin    what it was made from (`_find_origin`)
+    origin    what it was made from (`_find_origin`). If this has changed, the process is not used
     """
 
     child: Child
@@ -134,7 +138,8 @@ class _NextProcess(NamedTuple):
 
 
 class _Entry:
-    """A template, and the extensions and tasks that wait for it."""
+    """A template. `ready` is done when the template has imported its modules (True), or has ended
+    (False)."""
 
     def __init__(self, template: Template) -> None:
         self.template = template
@@ -147,10 +152,14 @@ class Templates:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._entries: dict[TemplateInputs, _Entry] = {}
+        # Templates from which no more processes are forked, and which have processes.
         self._retired: set[Template] = set()
+        # One future for each process that was killed; it is done when the process is reaped.
         self._ending: set[asyncio.Future[None]] = set()
 
     def find(self, inputs: TemplateInputs) -> _Entry | None:
+        """Return the template for these inputs, which may still be starting; None if there is
+        none."""
         entry = self._entries.get(inputs)
         return entry if entry is not None and not entry.template.is_retired else None
 
@@ -170,17 +179,19 @@ class Templates:
         return entry
 
     def _write(self, template: Template) -> None:
+        """Write the rest of what the template gets at its start."""
         if template.write():
             self._loop.remove_writer(template.descriptor)
 
     def _read(self, entry: _Entry) -> None:
+        """Read output of the template, whose report means that it is ready."""
         template = entry.template
-        goes_on = template.read()
-        if not goes_on:
+        is_open = template.read()
+        if not is_open:
             self._loop.remove_reader(template.child.stdout)
             self.retire(template)
-        if not entry.ready.done() and (template.report is not None or not goes_on):
-            entry.ready.set_result(goes_on)
+        if not entry.ready.done() and (template.report is not None or not is_open):
+            entry.ready.set_result(is_open)
 
     def _on_exit(self, entry: _Entry) -> None:
         self._loop.remove_reader(entry.template.child.exit_fd)
@@ -221,18 +232,18 @@ class Templates:
         self.end_child(child)
 
     def end_child(self, child: Child) -> None:
-        """Kill a process of which nothing is read any more, and reap it when it has ended."""
+        """Kill a process whose output is not needed, and reap it when it has ended."""
         loop = self._loop
         child.close_stdin()
         child.close_outputs()
         child.kill()
         done: asyncio.Future[None] = loop.create_future()
         self._ending.add(done)
-        killing = loop.call_later(1.0, child.kill)
+        second_kill = loop.call_later(1.0, child.kill)
 
         def reap() -> None:
             loop.remove_reader(child.exit_fd)
-            killing.cancel()
+            second_kill.cancel()
             child.reap()
             self._ending.discard(done)
             if not done.done():
@@ -248,7 +259,7 @@ class Templates:
             await asyncio.wait(self._ending, timeout=remaining)
 
     def release(self, extension: str, *, keep: Template | None = None) -> None:
-        """Forget that an extension uses templates, except one. Templates without users end."""
+        """Forget that an extension uses templates, except `keep`. Templates without users end."""
         current = [entry.template for entry in self._entries.values()]
         for template in (*current, *self._retired):
             if template is not keep:
@@ -301,16 +312,17 @@ class TemplateStarter:
         self._templates = _templates.setdefault(loop, Templates(loop))
         self._learned: Learned | None = None
         self._file = ""
-        self._recorded = -1  # the file in which a running program records its modules
-        self._is_failing = False
+        # The descriptor of the file in which a running program records its modules, or -1.
+        self._recorded = -1
+        self._is_failing = False  # whether a process from the template did not become ready
         self._is_skipped = False  # whether the next start is made without a template
         self._reason = ""  # why the last start that failed was not forked from its template
-        self._changes = 0
-        self._last_template: Template | None = None
-        self._checked_at = -math.inf  # when the files of the environment were looked at
-        self._building: asyncio.Task[None] | None = None
-        self._recording: asyncio.TimerHandle | None = None
-        self._preparing: asyncio.TimerHandle | None = None
+        self._changes = 0  # how often the template had to be made again
+        self._last_template: Template | None = None  # the template of the last start
+        self._checked_at = -math.inf  # when the imported files were last checked for changes
+        self._building: asyncio.Task[None] | None = None  # makes a template
+        self._recording: asyncio.TimerHandle | None = None  # will call `_learn`
+        self._preparing: asyncio.TimerHandle | None = None  # will call `_start_next`
         self._next: _NextProcess | None = None
         self.last = StartReport("execute", "it has not been started")
 
@@ -325,7 +337,7 @@ class TemplateStarter:
         return not template.find_changed_file()
 
     async def prepare(self, plan: LaunchPlan) -> None:
-        """Make the template of a start, or wait for it."""
+        """Make the template for a start if needed, and wait until it is ready."""
         try:
             command = self._find_command(plan)
             self._load(plan, command)
@@ -348,8 +360,8 @@ class TemplateStarter:
             return  # `spawn` reports it
 
     def spawn(self, plan: LaunchPlan) -> tuple[Child, WarmStart] | None:
-        """Return a process that is forked from the template, and its start; None if the program
-        must be executed, for a reason that `last` has. Raises SpawnFailed."""
+        """Return a process that is forked from the template, and its start. Return None if the
+        program must be executed as usual; `last` then has the reason. Raises SpawnFailed."""
         try:
             command = self._find_command(plan)
             template = self._find_usable_template(plan, command)
@@ -365,6 +377,7 @@ class TemplateStarter:
         return Child(plan, self._extension, start=start), start
 
     def _find_command(self, plan: LaunchPlan) -> PythonCommand:
+        """Return the Python command of a plan. Raises NoTemplate if it cannot use a template."""
         if self._refusal:
             raise NoTemplate(self._refusal)
         return find_python_command(plan)
@@ -403,13 +416,14 @@ class TemplateStarter:
     ) -> WarmStart:
         """Return a start from a template. `waits` is whether it is made in advance."""
         assert self._learned is not None
-        learns = not waits and not self._learned.modules and self._recorded < 0
-        if learns:
+        # As long as no modules are known, one process records them.
+        records = not waits and not self._learned.modules and self._recorded < 0
+        if records:
             self._recorded = memory_file("exthost-modules", b"", LEARNED_BYTES)
         wrapper = plan.wrapper
         start = template.start(
             describe_program(plan, command),
-            self._recorded if learns else -1,
+            self._recorded if records else -1,
             partial(plan_copy, wrapper) if wrapper is not None and wrapper.is_strict else None,
             waits=waits,
         )
@@ -419,7 +433,8 @@ class TemplateStarter:
     # -- the next process ----------------------------------------------------------------------
 
     def _start_next(self, template: Template, plan: LaunchPlan, child: Child) -> None:
-        """Start the next process in advance, in which the pages of memory are copied that the ready
+        """Start the next process in advance. It shares its memory with the template until it writes
+        to it, which copies a page. To save time later, it copies at once those pages that the ready
         process `child` has copied."""
         self._preparing = None
         if template.is_retired or plan.group is not None:  # a cgroup would stay without a program
@@ -432,7 +447,7 @@ class TemplateStarter:
         ):
             return
         self.end_next()
-        # The pid of a process that has ended may be that of another one by now.
+        # If `child` has ended, its pids may belong to other processes now.
         template.look_at_pages(child.program_pids if child.poll_exit() is None else ())
         try:
             command = self._find_command(plan)
@@ -441,15 +456,16 @@ class TemplateStarter:
             child = Child(plan, self._extension, start=start)
         except (NoTemplate, ExthostError, OSError):
             return  # the next start reports it
-        # It runs code that the template has imported when it is forked.
+        # The watchdog is for the process that waits, too: code that the template has imported may
+        # run in it when it is forked.
         child.start_watchdog(self._loop.call_soon_threadsafe)
         self._next = _NextProcess(child, start, template, origin)
 
     def _take_next(
         self, template: Template, plan: LaunchPlan, command: PythonCommand
     ) -> _NextProcess | None:
-        """Return the process that was started in advance, which runs the program now; None if there
-        is none, or if it would differ from one that is started now."""
+        """Let the process that was started in advance run the program, and return it. Return None
+        if there is none, or if it differs from a process that would be started now."""
         prepared = self._next
         if prepared is None or not prepared.start.is_waiting:
             return None
@@ -468,7 +484,8 @@ class TemplateStarter:
         return None
 
     def end_next(self) -> None:
-        """End the process that was started in advance. None is started until another is ready."""
+        """End the process that was started in advance. The next one is started in advance when
+        another process has become ready."""
         if self._preparing is not None:
             self._preparing.cancel()
             self._preparing = None
@@ -477,23 +494,25 @@ class TemplateStarter:
             self._templates.end_child(prepared.child)
 
     def on_ready(self, start: WarmStart | None, plan: LaunchPlan, child: Child) -> None:
-        """Handle that a process is ready."""
+        """Handle that a process is ready. `start` is None if it was not forked."""
         if start is None:
             return
         template = start.template
-        warm, reason = start.outcome()
-        self._set_report(StartReport("template" if warm else "execute", reason))
+        was_forked, reason = start.outcome()
+        self._set_report(StartReport("template" if was_forked else "execute", reason))
+        has_modules = template is not None and template.inputs.modules
         if self._recorded >= 0 and self._recording is None:
             self._recording = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
-        elif warm and template is not None and template.inputs.modules and not self._preparing:
-            # Many pages are written to by the first call.
+        elif was_forked and template is not None and has_modules and not self._preparing:
+            # The first call writes to many pages of memory, so the first time wait longer before
+            # looking at which pages were copied.
             seconds = _NEXT_SECONDS if template.copied_pages else _LEARN_SECONDS
             start_next = partial(self._start_next, template, plan, child)
             self._preparing = self._loop.call_later(seconds, start_next)
 
     def on_failed(self, start: WarmStart | None) -> None:
-        """Handle that a process did not become ready. The next one is started without a template,
-        since the template may be the reason."""
+        """Handle that a process did not become ready. If it was forked from a template with
+        modules, later ones are started without a template, which may be the reason."""
         if start is None:
             return
         was_forked, self._reason = start.outcome()
@@ -517,7 +536,7 @@ class TemplateStarter:
     # -- what a program imports ----------------------------------------------------------------
 
     def _load(self, plan: LaunchPlan, command: PythonCommand) -> None:
-        """Read what is known of the program."""
+        """Set `_learned` to what is known about the program. Its file is read once."""
         script = command.target if command.is_module else os.path.realpath(command.target)
         identity = (os.path.realpath(command.interpreter), command.interpreter, *command.options)
         text = json.dumps([identity, command.is_module, script, plan.cwd], ensure_ascii=True)
@@ -525,7 +544,8 @@ class TemplateStarter:
         file = str(Path(state_root(self._environ()), "templates", f"{digest}.json"))
         if self._learned is not None and file == self._file:
             return
-        self._file, self._learned = file, Learned()
+        self._file = file
+        self._learned = Learned()
         try:
             value = json.loads(Path(file).read_bytes())
             self._learned = Learned(
@@ -537,6 +557,7 @@ class TemplateStarter:
             pass  # it is learnt again
 
     def _save(self) -> None:
+        """Write what is known about the program to its file."""
         learned = self._learned
         assert learned is not None
         value = {"modules": learned.modules, "refused": learned.refused, "reads": learned.reads}
@@ -579,6 +600,8 @@ class TemplateStarter:
     def _inputs(
         self, plan: LaunchPlan, command: PythonCommand
     ) -> tuple[LaunchPlan, TemplateInputs]:
+        """Return the plan of the template for this program, and what it is made from. Raises
+        NoTemplate."""
         learned = self._learned
         assert learned is not None
         secrets = find_secret_names(plan.env, self._references)
@@ -594,11 +617,14 @@ class TemplateStarter:
         )
 
     def _find(self, plan: LaunchPlan, command: PythonCommand) -> _Entry | None:
+        """Return the template for this program, if there is one. Raises NoTemplate."""
         return self._templates.find(self._inputs(plan, command)[1])
 
     async def _build(self, plan: LaunchPlan, command: PythonCommand) -> None:
-        """Make a template, and make it again until it imports nothing that it must not import."""
-        learned, self._last_template = self._learned, None
+        """Make the template of a program. A template reports which modules must not be imported in
+        it (`faults`). Then make it again without these, until it reports no more."""
+        self._last_template = None
+        learned = self._learned
         assert learned is not None
         self.end_next()
         try:
@@ -619,7 +645,7 @@ class TemplateStarter:
                 if (
                     len({**learned.refused, **report.faults}) > MAX_NAMES
                     or len({**learned.reads, **report.reads}) > MAX_NAMES
-                ):  # each template reports others
+                ):  # each template reports new names, so make no more
                     self._templates.retire(entry.template)
                     self._changes = _MAX_CHANGES + 1
                     return
@@ -683,8 +709,8 @@ def _valid_modules(names: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _find_origin(plan: LaunchPlan, command: PythonCommand) -> tuple[object, ...]:
-    """Return what a process gets from its plan and from the host when it is started. The variables,
-    which may be secrets, are not kept."""
+    """Return what a process gets from its plan and from the host when it is started, to compare it
+    with a later start. The variables, which may be secrets, are only in a digest."""
     fields = describe_program(plan, command)
     packed = pack(part for name in fields for part in (name.encode(), fields[name]))
     cwd = plan.cwd or os.getcwd()  # noqa: PTH109 - pathlib takes longer, as below
@@ -699,9 +725,10 @@ def _find_origin(plan: LaunchPlan, command: PythonCommand) -> tuple[object, ...]
 
 
 def _list_importable(folder: str) -> frozenset[str]:
-    """Return the entries of a folder that can be imported. It is the first one in the search path
-    of the program, so that a template must not have other modules of these names. Raises NoTemplate
-    if there are too many entries: the extension may write there, and the host waits."""
+    """Return the entries of a folder that can be imported. The folder comes first in the search
+    path of the program, so a new entry may hide a module that the template has imported. Raises
+    NoTemplate if there are too many entries: the extension may write there, and the host would
+    wait."""
     names = []
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):

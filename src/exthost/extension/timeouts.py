@@ -116,5 +116,6 @@ def not_ready_in_time_error(
 
 
 def _seconds(seconds: float) -> str:
-    """Return a time limit for a message. The rest of another limit has many digits."""
+    """Return a time limit for a message. It is rounded, because a limit that is the rest of another
+    one has many digits."""
     return f"{round(seconds, 3) or float(f'{seconds:.1g}'):g} s"

@@ -22,8 +22,8 @@ from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
 
-# The pause between a list and the next request, if a report arrived within a second of the list. It
-# doubles each time.
+# The pause between the reply with a list and the next request. It doubles each time, up to the
+# maximum. After a pause and _CALM_SECONDS without a request, it begins again at the first value.
 _FIRST_PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 10.0
 _CALM_SECONDS = 1.0

@@ -56,8 +56,9 @@ class Toolbox(Mapping[str, Tool]):
         timeout: float | None = None,
         context: Mapping[str, Any] = EMPTY_MAPPING,
     ) -> ToolResult:
-        """Call a tool. Return a failure of the call as an error result. A cancellation is raised as
-        usual. Raises UsageError in a dialect that has no error results (all but mcp and roder)."""
+        """Call a tool. Return a failure of the call as a result that is marked as an error. A
+        cancellation is raised as usual. Raises UsageError in a dialect without such results (all
+        but mcp and roder)."""
         make_error_result = self._dialect.error_result
         if make_error_result is None:
             raise UsageError(

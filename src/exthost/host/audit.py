@@ -1,10 +1,13 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-A failed hook has a line of its own, with the reason and whether the call was refused. So has a rule
-that decided about a call, a call without rules and hooks that its caller requested (`hooks=False`),
-and a hook that replaced the output of a tool, with the sizes of both and without their contents.
-An extension or a tool that differs from the lock of the config has a line, and so has an approval,
-with the user who approved it.
+These have lines of their own:
+
+- a failed hook, with the reason and whether the call was refused
+- a rule that decided about a call
+- a call whose caller turned rules and hooks off (`hooks=False`)
+- a hook that replaced the output of a tool, with the sizes of both outputs, not their contents
+- an extension or a tool that differs from the lock of the config
+- an approval of such a difference, with the user who approved it
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is

@@ -61,7 +61,7 @@ async def open_control_socket(host: ServedHost, path: str) -> ControlSocket:
 
     Raises UsageError if another running host has opened it.
     """
-    # Imported lazily, because few hosts have a socket.
+    # As elsewhere here, modules that few hosts need are imported where they are used.
     from exthost.host.control.server import ControlServer
     from exthost.host.control.status_report import StatusReport
 
@@ -74,7 +74,7 @@ class BackgroundServices:
     """The services of one host.
 
     replace, unload, update_guards
-                     methods of the host, which the manifest watch calls to reload extensions
+                     methods of the host, which are called when a manifest has changed
     control          as in `Host`: whether to open a control socket, or the path that names it
     buffer           the trace buffer if `trace` is True, else None
     """
@@ -182,11 +182,12 @@ class BackgroundServices:
             self._trace_file = None
 
     def _open_audit(self, config: Config) -> None:
-        path, audit = config.audit_path, None
+        path = config.audit_path
+        audit = None
         if path is not None:
             from exthost.host.audit import Audit
 
-            audit = Audit(path, self._bus)
+            audit = Audit(path, self._bus)  # may raise, and then nothing has changed
         self._audit = audit
         self._audit_path = path
 

@@ -1,13 +1,13 @@
 """Loads the extensions that a config lists, and applies the changes when the config is reloaded.
 
-A reload loses no call. An extension whose settings changed is started again while the old one still
-runs, and then replaces it. An extension that the config no longer lists finishes its calls in
-flight and ends. If the new extension does not start, or its manifest has an error, the error is
-reported and the old one stays. Other extensions are not touched.
+A reload loses no call. If the settings of an extension changed, a new extension is started while
+the old one still runs, and then replaces it. An extension that the config no longer lists finishes
+its calls in flight and ends. If the new extension does not start, or its manifest has an error, the
+error is reported and the old one stays. Other extensions are not touched.
 
-A guard is an extension that judges tool calls. A refused guard (see `known_hooks`) stands for one
-that cannot be loaded: calls that the guard would judge are refused. It is removed when the manifest
-of the guard is accepted, disabled or removed.
+A guard is an extension that judges tool calls. If the manifest of a guard has an error, a refused
+guard (see `known_hooks`) takes its place: the host refuses the calls that the guard would judge. A
+refused guard is removed when the manifest is accepted, or the extension is disabled or removed.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class ConfigReloader:
             enabled = {spec.id: spec for spec in specs if spec.enabled}
             by_id = self._extensions.by_id
             await self._retire_guards(guards, keep=enabled.keys())
-            gone = [id for id in self._specs if id not in enabled and id in by_id]
-            broken = {id: error for id in gone if (error := self._find_error(id, rejected))}
-            removed = [id for id in gone if id not in broken]
+            unlisted = [id for id in self._specs if id not in enabled and id in by_id]
+            broken = {id: error for id in unlisted if (error := self._find_error(id, rejected))}
+            removed = [id for id in unlisted if id not in broken]
             for id in removed:
                 await self._extensions.retire(id)
             differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
@@ -72,15 +72,10 @@ class ConfigReloader:
             errors = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
             failed = [*broken.values(), *(error for error in errors if error is not None)]
             added = [spec for id, spec in enabled.items() if id not in by_id]
+            # Guards first: an extension that is added must not be called without its guard.
+            new_extensions = [*await self._add_guards(guards), *await self._add(added)]
             failed += [
-                extension.cause
-                for extension in await self._add_guards(guards)
-                if extension.cause is not None
-            ]
-            failed += [
-                extension.cause
-                for extension in await self._add(added)
-                if extension.cause is not None
+                extension.cause for extension in new_extensions if extension.cause is not None
             ]
             not_replaced = {error.extension for error in failed} & set(changed)
             # An extension that could not be replaced keeps its old spec, so that the next reload
@@ -104,8 +99,8 @@ class ConfigReloader:
             await self._add_guards(guards)
 
     def _find_error(self, id: str, rejected: Sequence[RejectedManifest]) -> ExthostError | None:
-        """Return the error in the manifest of this extension, which was found before; None if the
-        manifest is gone or has no error, or if the extension is disabled."""
+        """Return the error in the manifest of an extension that was loaded before. Return None if
+        the manifest is gone or has no error, or if the extension is disabled."""
         path = _real_manifest(self._specs[id])
         for manifest in rejected:
             is_own = manifest.diagnostic.extension == id or os.path.realpath(manifest.path) == path
@@ -123,13 +118,14 @@ class ConfigReloader:
             if new_guards.get(id) != spec:
                 del self._guards[id]
                 extension = self._extensions.by_id.get(id)
-                # The watch of manifests may have replaced it by an extension that is accepted.
+                # If the specs differ, the watch of manifests has replaced the guard by an
+                # extension whose manifest is accepted, which stays.
                 if id not in keep and extension is not None and extension.spec == spec:
                     await self._extensions.retire(id)
 
     async def _add_guards(self, guards: Sequence[Spec]) -> list[Extension]:
-        """Add the refused guards, except those whose extension still runs, as of its last manifest
-        without an error."""
+        """Add the refused guards. But if an extension that was loaded from an earlier version of
+        the manifest still runs, it continues to judge calls, and its refused guard is not added."""
         by_id = self._extensions.by_id
         running = {_real_manifest(extension.spec) for extension in by_id.values()}
         new_guards = [

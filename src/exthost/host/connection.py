@@ -39,8 +39,8 @@ _PROGRAM_SUFFIX = re.compile(
 def connection_spec(
     command: Sequence[str], dialect: str | None, settings: ExtensionSettings
 ) -> Spec:
-    """Return the spec of the extension that `connect` runs. If `dialect` is None, the spec has only
-    a placeholder for it, because the dialect is detected later."""
+    """Return the spec of the extension that `connect` runs. If `dialect` is None, the dialect is
+    detected later, and the spec has DEFAULT_DIALECT for now."""
     argv = _read_command(command)
     entry = {
         **settings,
@@ -121,6 +121,8 @@ class Connection(OpenedByWith):
                 self._extension = await self._create()
                 return await self._extension.start()
             except HandshakeFailed as error:
+                # `other_options` are options of the dialect with which another handshake may
+                # succeed. There is no config that could set them, so they are tried here.
                 if not error.other_options:
                     raise
                 await self._close()

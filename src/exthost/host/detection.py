@@ -81,7 +81,7 @@ class DetectedConnection(OpenedByWith):
         self._seconds = SEARCH_SECONDS if seconds is None else seconds
         self._connection: Connection | None = None
         self._errors: list[HandshakeFailed] = []
-        self._wrote_nothing = False  # whether it read the opening of a dialect and wrote nothing
+        self._wrote_nothing = False  # whether in some try it read its input and wrote nothing
         self.attempts: list[Attempt] = []
 
     async def __aenter__(self) -> Extension:
@@ -148,7 +148,8 @@ class DetectedConnection(OpenedByWith):
     ) -> Extension:
         """Return the extension when its connection is open. Raises `_SilentProgram`, or the error
         of a search that took too long."""
-        began = silent_since = time.monotonic()
+        began = time.monotonic()
+        silent_since = began
         last_progress: object = None
         while True:
             done, _ = await asyncio.wait([opening], timeout=_POLL_SECONDS)
@@ -206,7 +207,7 @@ class DetectedConnection(OpenedByWith):
 
 
 def _exit_help(evidence: Evidence) -> str:
-    """Return the most likely way to the cause of an exit before the handshake."""
+    """Return how to find the cause of an exit before the handshake."""
     if evidence.stderr:
         return "see its stderr for the cause"
     if evidence.exit == "exited with 0":

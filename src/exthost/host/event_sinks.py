@@ -187,7 +187,7 @@ class EventSinks:
 class _Sink:
     """One extension, the queue of events for it, and the task that sends the events.
 
-    kinds  the prefixes of the names of events that the extension subscribes to
+    kinds  the extension gets the events whose public names begin with one of these prefixes
     lost   how many events the extension has missed
     """
 

@@ -1,10 +1,12 @@
 """Creates extensions from their specs, and connects them with the parts of the host that they use.
 
-The factory also shows each extension the others of the host. An extension is refused if an
-earlier extension already has a name or a resource that only one extension may have, and its code
-must be out of reach of those that may write files (`launch.shared_folders`). In a dialect (the
-protocol that an extension speaks) whose extensions need unique names, the handshake fails if
-another extension of the dialect reports the same name.
+The factory also compares each extension with the others of the host:
+
+- An extension is refused if an earlier one has a name or a resource that only one extension may
+  have.
+- It is refused if another one may write its code (`launch.shared_folders`).
+- Some dialects (the protocols that extensions speak) require unique names. Their handshake fails if
+  the extension reports a name that another extension has.
 """
 
 from __future__ import annotations
@@ -50,20 +52,22 @@ class NamedExtension(Protocol):
 
 
 class ReportedNames:
-    """The names that the extensions of one host report. An extension is refused that reports a name
-    which another extension has: its own name, in dialects that route calls by it, or the name of a
-    tool, in dialects that register tools unchanged."""
+    """The names that the extensions of one host report in their handshakes. An extension fails if
+    it reports a name that another extension has. In dialects that route calls by the name of the
+    extension, this is the extension's own name; in dialects that register tools under unchanged
+    names, it is the name of a tool."""
 
     def __init__(self, all_extensions: Callable[[], Iterable[NamedExtension]]) -> None:
         self._all_extensions = all_extensions
-        # The last accepted name of each extension, by its id. A starting extension has its name
-        # only here: two that start together would otherwise both be accepted.
+        # The last accepted name of each extension, by its id. While an extension is starting, its
+        # name is only here. Without this, two extensions that start together with the same name
+        # would both be accepted. `_accepted_tools` is the same for the names of tools.
         self._accepted: dict[str, str] = {}
         self._accepted_tools: dict[str, frozenset[str]] = {}
 
     def check_for(self, spec: Spec, dialect: Dialect) -> Callable[[Offer], None] | None:
-        """Return the function that accepts the offer of this extension, as its dialect requires;
-        None if the dialect requires nothing."""
+        """Return the function that checks the names in the offer of this extension, and raises if
+        one of them is taken. Return None if the dialect requires no unique names."""
         if dialect.traits.unique == "name":
             return partial(self.accept, spec)
         if dialect.traits.unique == "tools":
@@ -111,6 +115,8 @@ class ReportedNames:
         self._accepted[spec.id] = offer.name
 
     def _name_of(self, extension: NamedExtension) -> str | None:
+        """Return the name that an extension has taken; None if it has not reported any, or if it
+        does not run."""
         from exthost.extension.lifecycle import State, lists_tools
 
         if extension.state is State.STARTING:
@@ -131,8 +137,8 @@ class ExtensionFactory:
     all_extensions  returns the extensions of the host, in their order
     running_extensions  returns those that may have processes, also ones that were removed
     traffic         records the messages of the extensions
-    engines         returns those that start the processes of extensions on other machines
-    interceptor     runs the hooks around tool calls
+    engines         returns what starts the processes of extensions on other machines
+    interceptor     runs the rules and hooks around tool calls
     """
 
     def __init__(
@@ -159,8 +165,9 @@ class ExtensionFactory:
         self._all_extensions = all_extensions
         self._running_extensions = running_extensions
         self._cache: CodeCache | None = None
-        # The extensions whose code a running process may write. The restart of that process closes
-        # their code, also if they are no longer in the host because they could not be loaded.
+        # The extensions that were refused because a running process may write their code. A process
+        # starts without write access to the code of its neighbours. The refused extensions count as
+        # neighbours even if the host has removed them, so a restart of the process helps.
         self._refused_specs: dict[str, Spec] = {}
         self._names = ReportedNames(all_extensions)
         self._traffic = traffic
@@ -170,7 +177,8 @@ class ExtensionFactory:
         self.record_offer: Callable[[Spec, Offer], None] | None = None
         # Returns additional handlers for an extension. `handlers` takes precedence over them.
         self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
-        # By id of an extension: its spec and its handlers, which its next processes get, too.
+        # By the id of an extension: its spec and its handlers. The extension uses the same dict, so
+        # handlers that `add_handlers` puts into it later are used, too.
         self._merged_handlers: dict[str, tuple[Spec, dict[str, Handler]]] = {}
 
     def make(
@@ -215,8 +223,8 @@ class ExtensionFactory:
         )
 
     def _check_offer(self, spec: Spec, dialect: Dialect, offer: Offer) -> None:
-        """Raise if the offer of a new process conflicts with another extension. Remember the hooks
-        that it announces."""
+        """Raise if the offer of a new process conflicts with another extension. Remember the offer
+        otherwise."""
         if (accept := self._names.check_for(spec, dialect)) is not None:
             accept(offer)
         if dialect.announces_hooks:
@@ -225,7 +233,7 @@ class ExtensionFactory:
             self.record_offer(spec, offer)
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
-        """Use additional handlers, for the extensions that there are as well."""
+        """Use additional handlers, also for the extensions that exist already."""
         self._handlers_for = handlers_for
         for spec, handlers in self._merged_handlers.values():
             for method, handler in handlers_for(spec).items():
@@ -245,9 +253,11 @@ class ExtensionFactory:
         return find_name_conflict(spec, self._find_neighbours(spec).not_refused)
 
     def _find_neighbours(self, spec: Spec) -> Neighbours:
-        """Return the other extensions of the host, and those that its config lists and that are not
-        loaded yet."""
-        earlier, not_refused = [], []
+        """Return the other extensions of the host, including those that are not loaded yet.
+        `not_refused` of the result has the earlier ones that were not refused."""
+        earlier: list[Spec] = []
+        not_refused: list[Spec] = []
+        # `neighbours` are the extensions that the config lists.
         every = {other.id: other for other in spec.neighbours} | self._refused_specs
         is_earlier = True
         for extension in self._all_extensions():
@@ -263,8 +273,8 @@ class ExtensionFactory:
         return Neighbours(earlier, not_refused, tuple(every.values()), self._code_cache())
 
     def _code_cache(self) -> CodeCache:
-        """Return the code of the extensions, as it is while the loop runs nothing else: a host that
-        opens checks all its extensions in one step."""
+        """Return a cache of the code of the extensions. It is dropped when control returns to the
+        event loop. A host that opens checks all its extensions before that, with one cache."""
         if self._cache is None:
             from exthost.launch.shared_folders import CodeCache
 

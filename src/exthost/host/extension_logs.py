@@ -100,6 +100,7 @@ class ExtensionLogs:
         self._add(lost.extension, logging.WARNING, HOST_SOURCE, str(lost))
 
     def _add(self, extension: str, level: int, source: str, text: str) -> None:
+        """Add an entry, which is written at the end of this event-loop iteration."""
         if not self._pending:
             self._loop.call_soon(self._write_pending)
         lines = self._pending.setdefault(extension, bytearray())
@@ -146,8 +147,8 @@ class _LogFile(RotatingFileHandler):
         super().__init__(path, maxBytes=FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
         self._has_failed = False
         self._reason = ""
-        self._lost_lines = 0  # since the last successful write
-        self._written_lines = 0  # of the last write, if it failed
+        self._lost_lines = 0  # how many were lost since the last successful write
+        self._written_lines = 0  # if the last write failed: how many lines it has written
 
     def append(self, lines: bytes | bytearray) -> None:
         """Write these lines; log the first of several errors."""
@@ -161,7 +162,8 @@ class _LogFile(RotatingFileHandler):
         self.handle(logging.makeLogRecord({"msg": text}))
         if not self._has_failed:
             self._lost_lines = 0
-        elif has_note and self._written_lines:  # the entry about the earlier ones was written
+        elif has_note and self._written_lines:
+            # The note about earlier lost lines was written, so only new ones count from here on.
             self._lost_lines = text.count("\n") - self._written_lines
         else:
             self._lost_lines += lines.count(b"\n") - self._written_lines
@@ -186,7 +188,7 @@ class _LogFile(RotatingFileHandler):
         """Count bytes, where the base class counts characters; never rename an empty file."""
         if self.stream is not None and not self._is_at_its_path(self.stream.fileno()):
             self.close_file()
-        if self.stream is None:
+        if self.stream is None:  # the size that counts is that of the file on disk
             self.stream = self._open()
         size = os.fstat(self.stream.fileno()).st_size
         return size > 0 and size + len(record.getMessage().encode()) > self.maxBytes

@@ -59,7 +59,7 @@ class ExtensionSet:
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
         self._leaving: dict[asyncio.Task[None], Extension] = {}
-        self._private: set[Extension] = set()
+        self._private: set[Extension] = set()  # not listed; see `add_private`
         self._registry = registry
         self._sinks = sinks
         registry.set_extensions(self.by_id.values())
@@ -84,17 +84,18 @@ class ExtensionSet:
         return (*self._leaving.values(), *self._private)
 
     def open(self) -> None:
-        """Record that the host is open, in the loop that runs. Raises UsageError without one."""
+        """Record that the host is open, and its event loop. Raises UsageError if none runs."""
         self._loop = require_asyncio()
         self.is_open, self._is_closing = True, False
 
     def check_loop(self, *, may_be_closed: bool = False) -> None:
-        """Raise UsageError if another event loop runs than the one that opened the host.
-        `may_be_closed`: not if the loop that opened it is closed."""
+        """Raise UsageError if another event loop runs than the one that opened the host. With
+        `may_be_closed`, do not raise if the loop that opened it has been closed."""
         loop = self._loop
         if loop is None or not self.is_open or (may_be_closed and loop.is_closed()):
             return
-        if asyncio._get_running_loop() not in (loop, None):  # None in a fork
+        # Without a running loop, as in a fork of this process, this returns None.
+        if asyncio._get_running_loop() not in (loop, None):
             raise other_loop_error()
 
     def require_open(self) -> None:
@@ -129,8 +130,8 @@ class ExtensionSet:
         extension = factory.make(spec)
         self.by_id[spec.id] = extension
         self._registry.mark_stale()
-        # `admit` publishes a change of state. Event sinks are not sent the state changes of other
-        # event sinks (see `event_sinks`). So the extension has to be known as a sink before
+        # `admit` publishes a change of state. The state changes of event sinks are not forwarded to
+        # other sinks (see `event_sinks`). So the extension has to be known as a sink before
         # `admit`; otherwise the event would be forwarded, and would start the other sinks.
         self._add_sink(extension)
         extension.internals.admit()
@@ -155,7 +156,7 @@ class ExtensionSet:
         extension = self.by_id.pop(id, None)
         if extension is None:
             raise self.not_found_error(id)
-        extension.internals.queue.is_released = True
+        extension.internals.queue.is_released = True  # a later call must not start it again
         self._registry.mark_stale()
         return extension
 

@@ -142,7 +142,7 @@ def _deep_merge(old: Any, new: Any, keys_left: list[int]) -> Any:
     return result
 
 
-# Functions that parse and write a format.
+# The two functions of a format: the first parses a text, the second writes a value as text.
 _Format = tuple[Callable[[str], Any], Callable[[Any], str]]
 
 
@@ -159,6 +159,7 @@ def _find_format(path: str, format: str) -> _Format:
 
 
 def _yaml_format() -> _Format:
+    """Return the functions for YAML. Raises UsageError if pyyaml is not installed."""
     try:
         import yaml
     except ImportError:

@@ -39,10 +39,11 @@ def write_files(
     """Merge these fragments and write the files into `folder`, which is created if needed. Return
     the written paths, relative to `folder`.
 
-    `allowed_paths` are protected paths that may be written, because the user named them.
-    `protected_paths` are further protected paths, which are real paths, with everything below them.
-    One that contains `folder` does not count, because the user named a folder inside of it. Raises
-    Refused, CallFailed or UsageError.
+    Some paths are protected, such as those of files that other programs run (`protected_files`).
+    `protected_paths` are further ones, without symlinks; everything below them is protected, too.
+    But a protected path that contains `folder` is ignored, because the user has named `folder`.
+    `allowed_paths` are protected paths that may be written, because the user has named them.
+    Raises Refused, CallFailed or UsageError.
     """
     normalised_paths = {os.path.normpath(path) for path in allowed_paths}
     root = os.path.realpath(folder)
@@ -124,7 +125,7 @@ def _write_all(root: str, files: dict[str, bytes]) -> None:
         for path, content in files.items():
             *folders, name = path.split("/")
             folder_fd = stack.enter_context(_open_folder(root_fd, folders))
-            # Without the file's own name, which may be as long as the file system allows already.
+            # The file's own name is not part of this: it may have the largest length of a name.
             temp_name = f".exthost-{secrets.token_hex(8)}"
             stack.callback(_remove, folder_fd, temp_name)
             _write_temp(folder_fd, name, temp_name, content)

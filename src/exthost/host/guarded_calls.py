@@ -1,10 +1,12 @@
 """The steps of a host around every tool call: rules, hooks, the call, and hooks again.
 
-`Calls.call_tool` passes every tool call of the host here, from any caller, unless `is_idle` is
-True: then there are no rules and no hook may be called, and a call costs what it costs without
-them. `is_idle` is False whenever an extension has changed, until the next call has looked at the
-hooks again. If there are rules and no hooks, the first call of a tool finds the rules that may
-decide about it, and later calls that these rules do not stop are not passed here (`allows`).
+`Calls.call_tool` passes the tool calls of the host here, from any caller. To save time, it makes a
+call directly in two cases:
+
+- `is_idle` is True: the host has neither rules nor hooks. Each change of an extension sets it to
+  False, until the next call finds out if there are hooks now.
+- The host has rules but no hooks, and the rules allow the call (`allows`). The first call of each
+  tool is passed here, and finds the rules that may decide about the tool.
 
 Rules judge the arguments again after hooks have changed them.
 """
@@ -36,17 +38,19 @@ class GuardedCalls:
         self.rules = rules
         self._bus = bus
         self.is_idle = False
-        self.is_stale = True
+        self.is_stale = True  # whether `is_idle` and `_has_hooks` must be determined again
         self._has_hooks = True
-        # How calls of single tools are judged while there are no hooks, by extension and identity
-        # of the tool. The tool is kept, so that no other tool gets its identity.
+        # How calls of single tools are judged while there are no hooks, by the id of the extension
+        # and `id(tool)`. The tool is kept alive here, so that no other tool gets the same id.
         self._judges: dict[tuple[str, int], tuple[Judge, Tool]] = {}
 
     def mark_stale(self) -> None:
         """Look at the hooks again at the next call. Must be called when an extension has changed,
         was added or removed, and when the rules or the settings of hooks have changed."""
         self._hooks.index.mark_stale()
-        self.is_idle, self.is_stale, self._judges = False, True, {}
+        self.is_idle = False
+        self.is_stale = True
+        self._judges = {}
 
     def refresh(self) -> None:
         """Set `is_idle` again after a change."""
@@ -69,15 +73,17 @@ class GuardedCalls:
     async def run(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
     ) -> ToolResult:
-        """Call a tool between its hooks. Raises Refused if a rule or a hook stops the call, or a
-        hook could not judge it. A call that cannot be made raises before that."""
+        """Judge a call by the rules, and make it with the hooks before and after it. Raises Refused
+        if a rule or a hook stops the call, or if a hook could not judge it. A call that cannot be
+        made at all, such as one of an unknown tool, raises before rules and hooks are used."""
         if not options.hooks:
             return await self._run_without_hooks(calls, name, arguments, options)
         if self.is_stale:
             self.refresh()
         if self.is_idle:
             return await calls.call_directly(name, arguments, options)
-        # With hooks, a call that cannot be made must raise before a hook gets the event.
+        # `prepare_to_call` raises if the call cannot be made: no hook must get an event for it.
+        # Without hooks the call itself raises, so only a tool that is not known yet is prepared.
         tool = calls.announced_tool(name) if not self._has_hooks else None
         if tool is None:
             await calls.prepare_to_call(name, options)
@@ -91,8 +97,9 @@ class GuardedCalls:
             judge = self.rules.make_judge(rules, calls, name)
             self._judges[calls.extension, id(tool)] = judge, tool
             return await calls.call_directly(name, arguments, options)
-        if rules:  # they have judged an empty object, so hooks and the tool get it, too
-            arguments = {} if arguments is None else arguments
+        if rules and arguments is None:
+            # The rules judged no arguments as an empty object, so hooks and the tool get that, too.
+            arguments = {}
         context = check_context(options.context)
         registered_name = calls.registered_name(name)
         from exthost.host.hooked_call import HookedCall
@@ -100,21 +107,25 @@ class GuardedCalls:
         call = HookedCall(
             calls.extension, name, registered_name, self._hooks, context, options.confirm
         )
-        direct = options._replace(check=False)
-        judged = digest_arguments(arguments) if rules else ""
+        # Without `check` the result of a failed tool is returned, and the hooks get it. The
+        # caller's own `check` is applied below, after the hooks.
+        unchecked = options._replace(check=False)
+        judged_digest = digest_arguments(arguments) if rules else ""
 
-        async def call_changed(changed: Any) -> ToolResult:
-            if rules and digest_arguments(changed) != judged:
+        async def call_with(changed: Any) -> ToolResult:
+            """Call the tool with the arguments that the hooks return."""
+            if rules and digest_arguments(changed) != judged_digest:
                 rule = self.rules.decide(rules, calls, name, changed, options)
                 if rule is not None:
                     await self.rules.ask(rule, calls, name, changed, options)
-            return await calls.call_directly(name, changed, direct)
+            return await calls.call_directly(name, changed, unchecked)
 
         try:
-            result = await call.run(arguments, call_changed)
+            result = await call.run(arguments, call_with)
         except CallFailed as error:
             if options.check:
                 raise
+            # The notes name the hooks that failed open.
             notes = tuple(getattr(error, "__notes__", ()))
             from exthost.tool_result import ToolResult
 
@@ -129,6 +140,7 @@ class GuardedCalls:
     async def _run_without_hooks(
         self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
     ) -> ToolResult:
+        """Make a call without rules and hooks, and publish that."""
         if HooksSkipped in self._bus.listeners:
             context = check_context(options.context)
             tool_name = calls.registered_name(name)

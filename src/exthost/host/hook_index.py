@@ -2,6 +2,9 @@
 
 The host needs it for every tool call, so it is cached until an extension changes. The cost of a
 call therefore does not depend on the number of extensions.
+
+The hooks of some extensions are not known: the extension may announce them only in its handshake,
+or its manifest cannot be read or trusted. The latter extensions are called *distrusted*.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
 
 class _Internals(Protocol):
     @property
-    def may_have_hooks(self) -> bool: ...
+    def may_have_hooks(self) -> bool:
+        """Whether the extension must be started to find out if it has hooks."""
 
 
 class HookOwner(Protocol):

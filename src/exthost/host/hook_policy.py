@@ -1,8 +1,8 @@
 """Decides what happens when a hook fails: fail closed (the event is refused) or fail open (the
 event happens without the hook's answer).
 
-A hook fails if its extension replies with an error or with something that cannot be read, exceeds
-the timeout, crashes, and crashes again after a restart, or cannot be started.
+A hook fails if its extension replies with an error or with an invalid answer, exceeds the timeout,
+cannot be started, or crashes and then crashes again after a restart.
 
 Only a hook that may block an event can fail closed. The setting is looked up in this order:
 

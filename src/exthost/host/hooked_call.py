@@ -32,8 +32,8 @@ class HookedCall:
     and `extension` the id of its extension.
 
     `context` is passed to the hooks. `confirm` is the function of the caller that asks a person, or
-    None. A hook that failed and did not stop the call (it failed open)
-    is a warning in the result, or a note of the error (`__notes__`) if the tool failed.
+    None. A hook that failed and did not stop the call (it failed open) is a warning in the result,
+    or a note of the error (`__notes__`) if the tool failed.
     """
 
     def __init__(
@@ -81,6 +81,8 @@ class HookedCall:
         if self._hooks.may_be_called():
             outcome = await self._run_after_hooks(arguments, began, "result", result.raw)
             raw = outcome.event["result"]
+            # A hook that replaces the output also puts its text into the event. If `raw` is another
+            # object, a later hook has changed the result again.
             if outcome.output is not None and raw is outcome.output:
                 result = result.with_text(raw)
             elif raw is not result.raw:
@@ -92,6 +94,8 @@ class HookedCall:
     async def _run_before_hooks(self, arguments: Any) -> Any:
         """Return the arguments, with the changes of the hooks. Raises Refused if a hook stops the
         call."""
+        # The errors are in this order because a failed hook and an unanswered question also set
+        # `aborted_by`, and have errors of their own.
         event = self._make_event(arguments)
         outcome = await self._hooks.run(
             TOOL_CALL_HOOK, event, fixed_fields=_FIXED_FIELDS, confirm=self._confirm
@@ -137,8 +141,8 @@ class HookedCall:
 
 
 def _with_text(error: ExthostError, text: str | None) -> ExthostError | None:
-    """Return the error of a failed tool with the text by which a hook replaced its output; None if
-    no hook did."""
+    """Return a copy of the error of a failed tool, with the text of a hook as its message; None if
+    there is no text."""
     if text is None:
         return None
     replaced = copy_error(error)

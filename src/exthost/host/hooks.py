@@ -3,35 +3,42 @@
 An extension is called if it offers the hook and the filter of its dialect (`Dialect.wants_hook`)
 accepts the event. The extension with the lowest priority number is called first; among equal
 numbers the order of the host decides. Each extension gets the event with the changes (`override`)
-of those that were called earlier.
+of those that were called earlier. At most `MAX_EXTENSIONS` extensions are called for one hook.
 
-Before an event, the first extension that aborts the event stops it, and `HookOutcome` has the id of
-the extension and its reason. If an extension requests a confirmation, the event is stopped unless a
-person agrees. After an answer that is marked `final`, no further extension of the same dialect is
-called. This is a rule of that dialect, so the extensions of other dialects are still called. After
-an event nothing can be stopped; an abort is then logged as a warning.
+Before an event, an extension can stop it in three ways:
 
-**The event that happens is the event that every hook has accepted.** If an extension changes the
-event before it happens, the earlier extensions that may block the event, and had not changed it,
-are called once more, with the changed event. They can stop it. If such an extension would now
-change the event, its hook has failed.
+- It aborts the event. No further extension is called.
+- Its decision is "block". The remaining extensions are still called, but cannot undo the decision.
+- It requests a confirmation, and no person agrees. This is treated like an abort.
+
+After an event nothing can be stopped; an abort is then logged as a warning. After an answer that is
+marked `final`, no further extension of the same dialect is called. This is a rule of that dialect,
+so the extensions of other dialects are still called.
+
+**A change is judged by the earlier extensions, too.** If an extension changes the event before it
+happens, the extensions that were called earlier, had not changed the event and may block it are
+called once more, with the changed event. They can stop it. If such an extension would now change
+the event, its hook has failed.
 
 **A hook that may block cannot be bypassed.** It is called in every state of its extension: an
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
-hook. If the hook still fails, or if there are too many extensions to call it, the event is stopped,
-unless the config says otherwise (`hook_policy`). A hook that cannot block does not wait for a
-restart: if its extension is neither ready nor unstarted, it counts as failed. The event continues.
-If the hook only observes the event, it gets the event when its extension is ready
-(`observer_queues`).
+hook. If the hook still fails, or if its extension is beyond `MAX_EXTENSIONS`, the event is stopped,
+unless the config says otherwise (`hook_policy`). A distrusted extension, whose hooks cannot be
+known because its manifest cannot be trusted or read, is called as if it had every such hook.
+
+A hook that cannot block does not delay the event by a restart. If the answer of the hook changes
+nothing (its extension is an observer), the event waits in a queue until the extension is ready
+(`observer_queues`). Any other such hook counts as failed, and the event continues.
 
 A guard is an extension that judges tool calls: it has a `before_tool_call` hook that may block. If
-a guard that the config requires (`[hooks] required`) is not there, every tool call is stopped.
+a guard that the config requires (`[hooks] required`) is missing, every tool call is stopped.
 
-Every failure is in the `HookOutcome`, on the event bus (`HookFailed`), and in the log. An extension
-beyond the limit whose hook need not be called is only logged, once.
+Every failure is in the `HookOutcome`, on the event bus (`HookFailed`), and in the log. But an
+extension beyond `MAX_EXTENSIONS` whose hook does not stop the event is only logged, once.
 
 The module is the same for every dialect: each dialect translates the replies of its hooks into
-`HookAnswer`. `decision`, `replacement` and `extra` of an answer are passed on unchanged.
+`HookAnswer`. Only the decision "block" has a meaning here. Other decisions, the `replacement` and
+`extra` are returned to the caller of the hooks unchanged.
 """
 
 from __future__ import annotations
@@ -68,10 +75,11 @@ MAX_EXTENSIONS = 128
 TOOL_CALL_HOOK = "before_tool_call"
 
 # A hook that cannot block is called only in these states, so that it does not wait for a restart.
+# In the last two, the extension has not been started yet, and the call starts it.
 _CALLABLE_STATES = ("ready", "discovered", "admitted")
 
 
-class Hooked(HookOwner, Protocol):
+class HookedExtension(HookOwner, Protocol):
     """The attributes and methods of an extension that are used to call its hooks."""
 
     @property
@@ -83,17 +91,19 @@ class Hooked(HookOwner, Protocol):
 
 
 class MissingGuard(Refused):
-    """A guard that the config requires is not there, so it cannot be disabled or removed either."""
+    """A guard that the config requires is missing. Unlike with other failed hooks, it does not help
+    to disable or remove the guard."""
 
 
 class HookOutcome(NamedTuple):
     """The combined answers of all extensions that were called.
 
     event        the event, with the changes of the extensions
-    aborted_by   the id of the extension that stopped the event, or ""
-    reason       why the event was stopped or blocked, or ""
-    unasked      why no person has confirmed the event: no person could be asked, or none answered.
-                 None unless the event was stopped for that reason
+    aborted_by   the id of the extension that aborted the event, whose confirmation was not given,
+                 or whose hook failed closed; "" if there is none
+    reason       why the event was aborted or blocked, or ""
+    unasked      the error of asking a person for a confirmation: no person could be asked, or none
+                 answered. None unless the event was stopped for that reason
     decision     the last decision of an extension; but after "block", later decisions are ignored
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
@@ -119,7 +129,7 @@ class HookOutcome(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether the event must not happen: an extension aborted or blocked it."""
+        """Whether the event must not happen: it was aborted or blocked."""
         return bool(self.aborted_by) or self.decision == "block"
 
     @property
@@ -142,7 +152,7 @@ class Hooks:
 
     def __init__(
         self,
-        extensions: Callable[[], Iterable[Hooked]],
+        extensions: Callable[[], Iterable[HookedExtension]],
         confirm: Confirm | None = None,
         *,
         policy: Mapping[str, str] = EMPTY_MAPPING,
@@ -160,15 +170,15 @@ class Hooks:
         self.sessions = SessionTexts()
 
     def may_be_called(self) -> bool:
-        """Return whether any extension has a hook, or may have a hook that is unknown before its
-        handshake, or whether a guard is required."""
+        """Return whether `run` may have something to do: an extension has a hook, or may have one
+        that is unknown before its handshake, or a guard is required."""
         return not self.index.is_empty or bool(self.required)
 
     async def close(self) -> None:
         """Stop delivering events to observers that were not ready."""
         await self._observer_queues.close()
 
-    def extensions_with(self, name: str) -> tuple[Hooked, ...]:
+    def extensions_with(self, name: str) -> tuple[HookedExtension, ...]:
         """Return the extensions that offer the hook `name`, in the order of their calls, at most
         MAX_EXTENSIONS."""
         return self.index.extensions_with(name)[:MAX_EXTENSIONS]
@@ -184,7 +194,7 @@ class Hooks:
     ) -> HookOutcome:
         """Call every extension with the hook `name`, and return the outcome. A hook that fails does
         not raise. `timeout` is in seconds, for each extension. `fixed_fields` are the fields of the
-        event that no extension may change, so that later ones judge what will really happen.
+        event that no extension can change, so that later ones judge what will really happen.
         `confirm` asks a person instead of the `confirm` of the host."""
         check_confirm(confirm)
         if timeout is not None:  # a mistake of the caller is not a failure of an extension
@@ -193,33 +203,34 @@ class Hooks:
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
         if name == TOOL_CALL_HOOK and (missing := self._find_missing_guard()) is not None:
-            self._report(missing, True, outcome.event, 0.0)
+            self._report(missing, outcome.event, failed_closed=True)
             return outcome._replace(
                 aborted_by=missing.extension, reason=missing.error.message, failure=missing
             )
         final_dialects: set[str] = set()  # dialects whose chain of extensions has ended
         # The extensions that have not changed the event. Those whose filter did not accept it are
         # among them: the filter may accept the changed event.
-        unchanging: list[Hooked] = []
-        changed_by, to_ask_again = "", list[Hooked]()  # the last change, and the earlier hooks
+        unchanging: list[HookedExtension] = []
+        changed_by = ""  # the id of the last extension that changed the event
+        to_ask_again: list[HookedExtension] = []  # those that were called before that change
         for number, extension in enumerate(self.index.extensions_with(name)):
             if extension.dialect.name in final_dialects:
                 continue
-            is_left_out = number >= MAX_EXTENSIONS
-            if is_left_out and not fails_closed(extension.spec, name, self.policy):
+            is_over_limit = number >= MAX_EXTENSIONS
+            if is_over_limit and not fails_closed(extension.spec, name, self.policy):
                 self._warn_once(f"{extension.id}: {_too_many_error(extension, name).message}")
                 continue
             began = time.monotonic()
             try:
-                if is_left_out:
+                if is_over_limit:
                     raise _too_many_error(extension, name)
                 answer = await self._call_hook(extension, name, outcome.event, timeout)
             except ExthostError as error:
                 outcome = self._add_failure(outcome, extension, name, error, began)
-                if outcome.failure is not None:
+                if outcome.failure is not None:  # it failed closed
                     return outcome
                 continue
-            if answer is None:
+            if answer is None:  # the extension was not called
                 unchanging.append(extension)
                 continue
             answer = _without_fields(answer, fixed_fields)
@@ -240,12 +251,12 @@ class Hooks:
                 outcome = await self._ask_again(
                     extension, name, outcome, changed_by, timeout, fixed_fields, confirm
                 )
-        # The hook that begins a session injects its text once; each later run returns that text.
-        return outcome._replace(injected=self.sessions.keep(name, event, outcome.injected))
+        # If this hook begins a session that has begun before, the text of the first time is used.
+        return outcome._replace(injected=self.sessions.update(name, event, outcome.injected))
 
     async def _apply_answer(
         self,
-        extension: Hooked,
+        extension: HookedExtension,
         name: str,
         outcome: HookOutcome,
         answer: HookAnswer,
@@ -267,7 +278,7 @@ class Hooks:
 
     async def _ask_again(
         self,
-        extension: Hooked,
+        extension: HookedExtension,
         name: str,
         outcome: HookOutcome,
         changed_by: str,
@@ -275,9 +286,10 @@ class Hooks:
         fixed_fields: Collection[str],
         confirm: Confirm | None,
     ) -> HookOutcome:
-        """Let an extension judge the event as the extension `changed_by` changed it afterwards, and
-        return the outcome. The extension may stop the event. If it would change the event, it has
-        failed: the others have not judged that change, and there would be no end to it."""
+        """Call the hook of an extension once more, because the extension `changed_by` has changed
+        the event since the first call. Return the outcome. The extension may stop the event. If it
+        would change the event, its hook has failed: the other extensions would have to judge that
+        change, too, and could change it again."""
         began = time.monotonic()
         try:
             answer = await self._call_hook(extension, name, outcome.event, timeout)
@@ -296,6 +308,7 @@ class Hooks:
             if outcome.aborted_by:
                 return outcome
         if answer.decision == "block":
+            # The rest of the answer, such as a text to inject, was added at the first call.
             # Imported here because few hosts need it.
             from exthost.dialects.calls import HookAnswer
 
@@ -304,8 +317,8 @@ class Hooks:
         return outcome
 
     def _find_missing_guard(self) -> HookFailure | None:
-        """Return the failure of the first guard that the config requires and that is not there, or
-        has no hook that may stop a tool call."""
+        """Return the failure of the first required guard that the host does not have, or that has
+        no hook that may stop a tool call. Return None if there is no such guard."""
         if not self.required:
             return None
         guards = {
@@ -333,14 +346,16 @@ class Hooks:
         return None
 
     async def _call_hook(
-        self, extension: Hooked, name: str, event: dict[str, Any], timeout: float | None
+        self, extension: HookedExtension, name: str, event: dict[str, Any], timeout: float | None
     ) -> HookAnswer | None:
         """Return the answer of an extension. Return None if the filter of its dialect does not
-        accept this event, or if it gets the event later. Raises ExthostError if it fails."""
+        accept this event, or if the event was queued for it. Raises ExthostError if the hook
+        fails."""
         wants_hook = extension.dialect.wants_hook
+        # The filter of a distrusted extension is unknown, so the extension gets every event.
         if not is_distrusted(extension) and not wants_hook(extension.spec, name, event):
             return None
-        if self._observer_queues.add_if_late(extension, name, event, timeout):
+        if self._observer_queues.queue_if_not_ready(extension, name, event, timeout):
             return None
         if not may_block(extension.spec, name) and extension.state not in _CALLABLE_STATES:
             message = f"the extension is {extension.state}"
@@ -348,21 +363,29 @@ class Hooks:
         return await extension.run_hook(name, event, timeout=timeout)
 
     def _report_missed(self, failure: HookFailure, event: Mapping[str, Any]) -> None:
-        self._report(failure, False, event, 0.0)
+        """Report an event that an observer has not received."""
+        self._report(failure, event, failed_closed=False)
 
     def _add_failure(
-        self, outcome: HookOutcome, extension: Hooked, name: str, error: ExthostError, began: float
+        self,
+        outcome: HookOutcome,
+        extension: HookedExtension,
+        name: str,
+        error: ExthostError,
+        began: float,
     ) -> HookOutcome:
-        """Report that an extension failed, and return the outcome with the failure, which stops the
-        event unless the hook fails open. `began` is the time at which the extension was called."""
+        """Report that the hook of an extension failed. Return the outcome with the failure, which
+        stops the event unless the hook fails open. `began` is the time at which the hook was
+        called."""
         if name not in extension.offer.hooks and not is_distrusted(extension):
-            # The manifest declared the hook, but the handshake, which has happened meanwhile, does
-            # not offer it.
+            # The manifest declared the hook. The handshake, which happened during the call, does
+            # not offer the hook, so there is no hook that could have failed.
             return outcome
         failure = HookFailure(extension.id, name, error)
-        is_closed = fails_closed(extension.spec, name, self.policy)
-        self._report(failure, is_closed, outcome.event, time.monotonic() - began)
-        if is_closed:
+        failed_closed = fails_closed(extension.spec, name, self.policy)
+        seconds = time.monotonic() - began
+        self._report(failure, outcome.event, failed_closed=failed_closed, seconds=seconds)
+        if failed_closed:
             reason = f"it could not judge: {error.message}"
             return outcome._replace(aborted_by=extension.id, reason=reason, failure=failure)
         return outcome._replace(passed_over=(*outcome.passed_over, failure))
@@ -370,8 +393,8 @@ class Hooks:
     async def _ask_person(
         self, outcome: HookOutcome, confirmation: Confirmation, confirm: Confirm | None
     ) -> HookOutcome:
-        """Ask a person whether the event may happen. Return the outcome, which is aborted by the
-        extension of the confirmation if the event must not happen."""
+        """Ask a person whether the event may happen. Return the outcome; if the event must not
+        happen, its `aborted_by` is the extension that requests the confirmation."""
         id, message = confirmation.extension, confirmation.message
         from exthost.host.person import ask_person
 
@@ -391,39 +414,49 @@ class Hooks:
             await asyncio.gather(*(_start(extension) for extension in with_unknown_hooks))
 
     def _report(
-        self, failure: HookFailure, is_closed: bool, event: Mapping[str, Any], seconds: float
+        self,
+        failure: HookFailure,
+        event: Mapping[str, Any],
+        *,
+        failed_closed: bool,
+        seconds: float = 0.0,
     ) -> None:
-        """Log and publish a failure. `is_closed`: whether the hook failed closed. `seconds`: how
-        long the hook ran."""
+        """Log and publish a failure. `seconds`: how long the hook ran."""
         id, name, error = failure
-        outcome = "refused" if is_closed else "passed over"
-        consequence = "is stopped" if is_closed else "continues"
+        published_outcome = "refused" if failed_closed else "passed over"
+        consequence = "is stopped" if failed_closed else "continues"
         _log.warning("[%s] %s failed, the event %s: %s", id, name, consequence, error.message)
         if self._bus is not None and HookFailed in self._bus.listeners:
             context = event.get("context", EMPTY_MAPPING)
             tool_name = event.get("tool_name") or ""
             self._bus.publish(
                 HookFailed(
-                    id, name, outcome, error.message, error.code, str(tool_name), seconds, context
+                    id,
+                    name,
+                    published_outcome,
+                    error.message,
+                    error.code,
+                    str(tool_name),
+                    seconds,
+                    context,
                 )
             )
 
     def _report_replacement(
-        self, extension: Hooked, name: str, event: Mapping[str, Any], answer: HookAnswer
+        self, extension: HookedExtension, name: str, event: Mapping[str, Any], answer: HookAnswer
     ) -> None:
-        """Publish that a hook replaces the output of a tool. `event` is still without that."""
+        """Publish that a hook replaces the output of a tool. `event` still has the old output."""
         if answer.output is None or self._bus is None or OutputReplaced not in self._bus.listeners:
             return
-        context, about = event.get("context", EMPTY_MAPPING), str(event.get("tool_name") or "")
-        before = event.get("result", event.get("error"))
+        old_output = event.get("result", event.get("error"))
         self._bus.publish(
             OutputReplaced(
                 extension.id,
                 name,
-                about,
-                _count_bytes(before),
+                str(event.get("tool_name") or ""),
+                _count_bytes(old_output),
                 _count_bytes(answer.output),
-                context,
+                event.get("context", EMPTY_MAPPING),
             )
         )
 
@@ -431,16 +464,16 @@ class Hooks:
         log_once(_log, self._logged_warnings, text)
 
 
-def _too_many_error(extension: Hooked, name: str) -> Refused:
+def _too_many_error(extension: HookedExtension, name: str) -> Refused:
     return Refused(
         "X0334",
-        f"{MAX_EXTENSIONS} extensions with {name} have run already, so it was not called",
+        f"its hook {name} was not called, after those of {MAX_EXTENSIONS} other extensions",
         extension=extension.id,
         help="disable extensions with this hook",
     )
 
 
-def _disagreement_error(extension: Hooked, name: str, changed_by: str) -> Refused:
+def _disagreement_error(extension: HookedExtension, name: str, changed_by: str) -> Refused:
     return Refused(
         "X0335",
         f"its hook {name} would change the event again, after {changed_by} has changed it",
@@ -449,7 +482,7 @@ def _disagreement_error(extension: Hooked, name: str, changed_by: str) -> Refuse
     )
 
 
-async def _start(extension: Hooked) -> None:
+async def _start(extension: HookedExtension) -> None:
     """Start an extension; log the error if that fails."""
     try:
         await extension.start()
@@ -458,7 +491,7 @@ async def _start(extension: Hooked) -> None:
 
 
 def _without_fields(answer: HookAnswer, fixed_fields: Collection[str]) -> HookAnswer:
-    """Return the answer without changes of these fields."""
+    """Return the answer, without the changes that it makes to these fields."""
     if answer.override.keys().isdisjoint(fixed_fields):
         return answer
     fields = {k: v for k, v in answer.override.items() if k not in fixed_fields}
@@ -466,8 +499,8 @@ def _without_fields(answer: HookAnswer, fixed_fields: Collection[str]) -> HookAn
 
 
 def _changes_event(answer: HookAnswer, event: Mapping[str, Any]) -> bool:
-    """Return whether the event would be another one with the changes of this answer. The values are
-    compared as JSON, since 1 and True are equal in Python."""
+    """Return whether this answer changes the event. The values are compared as JSON, since 1 and
+    True are equal in Python."""
     from exthost.wire import jsontext
 
     try:
@@ -475,7 +508,7 @@ def _changes_event(answer: HookAnswer, event: Mapping[str, Any]) -> bool:
             field not in event or jsontext.canonical(event[field]) != jsontext.canonical(value)
             for field, value in answer.override.items()
         )
-    except UsageError:  # a value that cannot be compared counts as another one
+    except UsageError:  # a value that cannot be compared counts as a change
         return True
 
 

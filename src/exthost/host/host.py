@@ -3,7 +3,8 @@
 It puts the parts together. Config and discovery list the extensions, each `Extension` supervises
 its processes, and the registry finds the extension of a tool. `async with` returns when each eager
 extension (one that starts with the host) is ready or has failed. A failed extension does not raise
-there; calls to it raise the error.
+there; calls to it raise the error. Modules that only some hosts need are imported in the functions
+that use them, so that the other hosts start faster.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Host(AsyncOnly):
         self.events = Bus()
         self.traffic = Traffic(self.events)
         self.diagnostics: tuple[Diagnostic, ...] = ()
-        # One copy for all extensions, which share its strings; copies of their own would not.
+        # One copy is made here and used by all extensions, so that they share its strings.
         environ = host_environ() if environ is None else dict(environ)
         self._environ = environ
         self._known_offers: KnownOffers | None = None
@@ -128,6 +129,8 @@ class Host(AsyncOnly):
             bus=self.events,
         )
         self.rules = RuledCalls(self.config.rules, check_confirm(confirm), self.events)
+        # Every tool call of an extension passes through this: the rules of the config judge the
+        # call, then the hooks run before and after it.
         self._guarded_calls = GuardedCalls(self.hooks, self.rules, self.events)
         self._factory = ExtensionFactory(
             bus=self.events,
@@ -137,6 +140,7 @@ class Host(AsyncOnly):
             shared=shared,
             on_change=self.registry.mark_stale,
             all_extensions=self._by_id.values,
+            # Removed and replaced extensions are `leaving` until their last process has ended.
             running_extensions=lambda: (*self._extensions, *self._extensions.leaving),
             traffic=self.traffic,
             engines=lambda: self._engines,
@@ -160,7 +164,8 @@ class Host(AsyncOnly):
 
     @cached_property
     def _engines(self) -> Engines:
-        """The clusters, if an extension runs on other machines."""
+        """What starts the processes of extensions on other machines. It is created when the first
+        extension needs it."""
         from exthost.cluster.engines import Engines
 
         return Engines(self.config.cluster)
@@ -169,7 +174,8 @@ class Host(AsyncOnly):
     def from_config(
         cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
     ) -> Self:
-        """Return a host of a config: a path, or its contents as a dict. Raises ConfigError."""
+        """Return a host for a config. `source` is the path of the config, or its contents as a
+        dict. Raises ConfigError."""
         from exthost.config.discovery.configfile import read_config
 
         return cls(read_config(source), **settings)
@@ -178,29 +184,35 @@ class Host(AsyncOnly):
         return f"<Host of {len(self._by_id)} extensions>"
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
-        """Answer additional requests of extensions: `handlers_for` returns the handlers for the
-        extension with this spec, by method. A later call replaces the handlers of an earlier one,
-        for the extensions that are added after it. The capabilities that the handlers stand for are
-        declared to processes that start later."""
+        """Answer additional requests of the extensions. `handlers_for` gets the spec of an
+        extension and returns its additional handlers, by method. If this is called again, the
+        existing extensions keep the handlers that they have, and get those for other methods. The
+        capabilities of a handler are declared in handshakes, so only to processes that start
+        later."""
         self._factory.add_handlers(handlers_for)
 
     def change_specs(self, change: Callable[[Spec], Spec]) -> None:
-        """Change the extensions that the config lists or discovers: `change` returns what is used
-        in place of a spec. Call this before the host opens; a reload changes the new specs, too."""
+        """Change the extensions that the config lists or discovers: `change` gets each spec and
+        returns the spec that is used instead. Call this before the host opens. `change` is called
+        again for the specs that a reload reads."""
         self._change_spec = change
 
     def remember_offers(self, *, defer_starts: bool = False, path: str | None = None) -> None:
-        """Keep what the extensions offer in the state folder, and list it before they run (see
-        `known_offers`). With `defer_starts`, extensions whose offers are known start at their first
-        call, unless the config says otherwise. Call this before the host opens. `path` is the
-        config, if it is not that of the host; does nothing if neither is a file."""
+        """Keep what the extensions offer (such as their tools) in the state folder, and list it
+        before they run (see `known_offers`). With `defer_starts`, extensions whose offers are known
+        start at their first call, unless the config says otherwise. Call this before the host
+        opens.
+
+        Offers are kept by the path of a config: `path`, or else the config file of the host. If
+        there is neither, this does nothing."""
         path = path or (self.config.origin if self.config.folder is not None else None)
         if path is None:
             return
         from exthost.host.known_offers import KnownOffers
 
-        offers = KnownOffers(path, self._environ, defers_starts=defer_starts)
-        self._known_offers, self._factory.record_offer = offers, offers.record
+        self._known_offers = KnownOffers(path, self._environ, defers_starts=defer_starts)
+        # The factory records the offer of each handshake, the subscription each later change.
+        self._factory.record_offer = self._known_offers.record
         self.events.subscribe(OfferChanged, self._on_offer_changed)
 
     def _on_offer_changed(self, event: OfferChanged) -> None:
@@ -250,6 +262,7 @@ class Host(AsyncOnly):
             name = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
             from exthost.config import spec_from_mapping
 
+            # Settings that the entry does not have come from [overrides] and [defaults].
             spec = spec_from_mapping(entry, defaults=self.config.outer_settings(name))
         if spec.manifest_path is not None:
             from exthost.config.discovery.configfile import read_named_manifest
@@ -270,14 +283,16 @@ class Host(AsyncOnly):
         await self._extensions.remove(name)
 
     async def replace(self, spec: Spec, before: str = "") -> None:
-        """Replace the extension of this id. If it is a renamed one, `before` is its old id.
+        """Replace the extension with the id of this spec. If the extension was renamed, `before` is
+        its old id.
 
         The new extension is started first. If it does not get ready, its error is raised and the
         old one stays. Otherwise new calls go to the new one. The old one finishes its calls in
         flight and ends in the background; only closing the host waits for that.
 
-        Subscribers of events see a single extension. Events about the new one begin when it
-        replaces the old one, with what differs between the two; those about the old one end then.
+        Subscribers of events see a single extension. When the new one replaces the old one, the
+        events about the old one end. Those about the new one begin with what differs between the
+        two.
         """
         self._extensions.require_open()
         origin = self.config.origin or spec.config_file
@@ -290,6 +305,8 @@ class Host(AsyncOnly):
         [locked], _ = await asyncio.to_thread(lock_specs, self.config, [overridden])
         complete_spec = await self._api.with_stored_settings(locked)
         await self._extensions.replace(complete_spec, before, self._factory)
+        # The watch of manifests calls this with a manifest that was accepted. Should a later
+        # manifest be rejected, these are the last known hooks of the extension.
         await self._api.known_hooks.record([complete_spec])
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
@@ -300,6 +317,8 @@ class Host(AsyncOnly):
             raise UsageError("X1382", "this host has no config file to read again")
         from exthost.config.discovery.configfile import read_config
 
+        # Everything that can find the config invalid comes first, so that an error changes nothing.
+        # The new watch begins before the manifests are read, so that it misses no change.
         config = await asyncio.to_thread(read_config, source or self.config.origin)
         watch = await self._services.make_watch(config)
         from exthost.config.discovery.configfile import find_extensions
@@ -307,12 +326,13 @@ class Host(AsyncOnly):
         discovered = await asyncio.to_thread(find_extensions, config)
         self._services.apply(config)
         await self._services.stop_watch()
-        self.config, self.hooks.policy = config, config.hooks
+        self.config = config
+        self.hooks.policy = config.hooks
         self.hooks.required = config.required_guards
         self.rules.replace(config.rules)
         self._guarded_calls.mark_stale()
         try:
-            specs, guards = await self._recall_hooks(discovered)
+            specs, guards = await self._prepare_specs(discovered)
             return await self._config_reloader.reload(specs, guards, discovered.rejected)
         finally:
             self._services.start_watch(watch, config)
@@ -366,17 +386,20 @@ class Host(AsyncOnly):
         events and the dialect. With `wait` False, a call that no process can take at once raises.
         `on_progress` is called with the progress that the extension reports.
 
-        The rules of the config judge the call first (Refused). The hooks of the extensions run
-        before and after the call: `before_tool_call` may change the arguments or stop the call
-        (Refused), `after_tool_call` may change the result, also one that is marked as an error; it
-        sees other failures, and cannot change them. Hooks have their own time limits. With
-        `hooks=False` no rule and no hook is used, which the audit records. `confirm` asks a person
-        if a rule or a hook requests that, instead of the `confirm` of the host.
+        The rules of the config judge the call first, and may deny it (Refused). Then the hooks of
+        the extensions run: `before_tool_call` may change the arguments or stop the call (Refused),
+        and `after_tool_call` may change the result, also a result that is marked as an error. It is
+        called for other failures, too, but cannot change them. Hooks have their own time limits.
+        With `hooks=False` no rule and no hook is used, which the audit records. `confirm` asks a
+        person if a rule or a hook requests that, instead of the `confirm` of the host.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
         both cases.
         """
+        # Most calls take the short way through this function, which is not `async` to save the cost
+        # of one more coroutine. `fresh_owners` has the extension of each registered name; it is
+        # empty after a change until the next search for a tool.
         try:
             owner = self.registry.fresh_owners.get(name)
         except TypeError:  # without a hash it is not a string: `_find_and_call` raises the error
@@ -396,7 +419,7 @@ class Host(AsyncOnly):
     ) -> ToolResult:
         """Find the tool, starting extensions if needed, and call it. The parameters are those of
         `call_tool`."""
-        if timeout is not None:  # before an extension is started
+        if timeout is not None:  # an invalid or expired timeout must not start an extension
             from exthost.extension.timeouts import require_time_left
 
             require_time_left("", name, timeout)
@@ -417,22 +440,23 @@ class Host(AsyncOnly):
     ) -> list[Any]:
         """Run the tool calls in a model's response, and return the messages that answer them.
 
-        `response` is a response of OpenAI (chat completions or Responses), Anthropic or Gemini; its
-        message or content; or the list of all chunks of a stream. Dictionaries and the objects of
-        the APIs' packages are accepted. Raises UsageError for anything else. The answers have the
-        form of the API, in the order of the calls. For a response without calls the list is empty.
+        `response` is a response of OpenAI (chat completions or Responses), Anthropic or Gemini; the
+        message or content of such a response; or the list of all chunks of a stream. Dictionaries
+        and the objects of the APIs' packages are accepted. Raises UsageError for anything else. The
+        answers have the form of the API, in the order of the calls. For a response without calls
+        the list is empty.
 
-        The calls run concurrently, each as by `call_tool`. A call that fails does not raise: its
-        answer says so. The context of a call has the model's id of the call as `call_id`, and so
-        has the `id` of the progress that `on_progress` is called with. `timeout` is the limit of
+        The calls run concurrently, each as by `call_tool`. A call that fails does not raise; its
+        answer has the error. The id that the model gave a call is `call_id` in the context of the
+        call, and `id` in the progress that `on_progress` is called with. `timeout` is the limit of
         each call, in seconds.
 
         only     the names that the model is allowed to call, or patterns of them, as in
                  `host.tools.select`; None is all
         confirm  a plain or an async function that is asked before each call, and by the hooks that
                  request it; any answer but True means no
-        media    what the model takes beside text: any of "image", "audio" and "document". None is
-                 what most models of the API take. Anything else is a note in the text.
+        media    what the model accepts besides text: any of "image", "audio" and "document". None
+                 is what most models of the API accept. Other media are replaced by a note.
         """
         from exthost.host.model_api.model_calls import CallOptions, run_model_calls
 
@@ -511,19 +535,23 @@ class Host(AsyncOnly):
 
         watch = await self._services.make_watch(self.config)
         discovered = await asyncio.to_thread(find_extensions, self.config)
-        specs, guards = await self._recall_hooks(discovered)
-        started = await self._config_reloader.open(specs, guards)
-        self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
+        specs, guards = await self._prepare_specs(discovered)
+        added = await self._config_reloader.open(specs, guards)
+        self.diagnostics = (*discovered.diagnostics, *start_diagnostics(added))
         if not discovered.specs and (searched := discovered.report.searched):
             _log.warning("no extensions were found in %s", ", ".join(searched))
         if self._is_strict:
-            raise_first_problem(discovered.diagnostics, started)
+            raise_first_problem(discovered.diagnostics, added)
         self._services.start_watch(watch, self.config)
 
-    async def _recall_hooks(
+    async def _prepare_specs(
         self, discovered: ConfiguredExtensions
     ) -> tuple[list[Spec], list[Spec]]:
-        """Return the extensions of the config, and the refused guards (see `known_hooks`)."""
+        """Return the extensions of the config, with what earlier hosts have recorded about them,
+        and the refused guards.
+
+        A guard is an extension that judges tool calls. If its manifest was rejected, it is added as
+        a refused extension, so that the calls which it would judge are refused (`known_hooks`)."""
         specs: Sequence[Spec] = discovered.specs
         if self._change_spec is not None:
             specs = [self._change_spec(spec) for spec in specs]
@@ -536,7 +564,7 @@ class Host(AsyncOnly):
         from exthost.config.discovery.configfile import find_extensions
 
         discovered = await asyncio.to_thread(find_extensions, self.config)
-        _, guards = await self._recall_hooks(discovered)
+        _, guards = await self._prepare_specs(discovered)
         await self._config_reloader.update_guards(guards)
 
     async def __aexit__(self, *_: object) -> None:
@@ -548,14 +576,18 @@ class Host(AsyncOnly):
         `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
         self._extensions.check_loop(may_be_closed=True)
+        # First what could start an extension or send it something: clients of the socket, events
+        # for sinks and observers, and the watch of manifests.
         await self._services.close_control_socket()
         await self._sinks.close()
         await self.hooks.close()
         await self._services.stop_watch()
         await self._extensions.close(drain=drain)
-        if "_engines" in vars(self):
+        # Then what the extensions use until they end.
+        if "_engines" in vars(self):  # the cached property was used
             await self._engines.close()
         await self._api.close()
+        # The audit and the trace come last, so that they record the ends of the extensions.
         self._services.close()
         self._extensions.is_open = False
 
@@ -564,6 +596,8 @@ class Host(AsyncOnly):
         self._extensions.kill()
 
     def _on_extensions_changed(self) -> None:
+        """The registry calls this when the offer or the state of an extension has changed, or when
+        an extension was added, replaced or removed."""
         self._guarded_calls.mark_stale()
         if ToolsChanged in self.events.listeners:
             self.events.publish(ToolsChanged())
@@ -579,8 +613,8 @@ def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]
 
 
 def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
-    """Raise the first error among the diagnostics of discovery, or else that of the first extension
-    that failed. Return if none failed."""
+    """Raise the first error among the diagnostics of discovery. If there is none, raise the error
+    of the first extension that failed, if any."""
     for diagnostic in diagnostics:
         if diagnostic.level == "error":
             raise diagnostic.as_error()
@@ -588,6 +622,7 @@ def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[
         if extension.cause is not None:
             from exthost.session.failures import copy_error
 
+            # The extension keeps its error; raising a copy keeps this traceback out of it.
             raise copy_error(extension.cause)
 
 

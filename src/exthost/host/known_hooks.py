@@ -1,15 +1,16 @@
-"""Remembers which hooks each extension had, so that a guard (an extension that judges tool calls)
-which is refused still refuses calls.
+"""Remembers which hooks each extension had.
 
-An extension whose manifest has an error, or that is refused before its handshake, cannot say which
-calls its hooks would judge. Its last known form says so: the hooks of the last manifest that was
-accepted, with their filters, and those that its last handshake announced. The forms are kept in the
-store of the host, and so outlive it.
+A guard is an extension that judges tool calls. If a guard cannot be loaded, the calls that it would
+judge must be refused. But an extension whose manifest has an error, or that is refused before its
+handshake, does not show which calls these are. So the host keeps its *last known form*: the hooks
+in the last manifest that was accepted, with their filters, and the hooks that its last handshake
+announced. The forms are in the store of the host, so later hosts have them, too.
 
-A rejected manifest becomes an extension that is refused (`make_refused_guards`) if it declares a
-hook that may stop a call. If its hooks cannot be read, its last known form decides; if there is
-none, it may be a guard, and counts as one. An extension that the operator has disabled or removed
-is not among the rejected manifests, and guards nothing.
+If a rejected manifest declares a hook that may stop a call, an extension is added in its place
+which is refused from the beginning: a *refused guard*. If the hooks in the manifest cannot be read,
+the last known form decides; without one the extension may be a guard, and is treated as one. The
+manifest of an extension that is disabled or removed is not among the rejected manifests, so that
+extension stops no calls.
 
 If the store cannot be used, a warning is logged, and nothing is known.
 """
@@ -64,15 +65,16 @@ class KnownHooks:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._forms: dict[str, KnownForm] = {}  # those that were read or written, by their keys
+        # The forms that were read or written by this host, by their keys (see `_key`).
+        self._forms: dict[str, KnownForm] = {}
 
     async def recall(
         self, specs: Sequence[Spec], rejected: Iterable[RejectedManifest], config: Config
     ) -> tuple[list[Spec], list[Spec]]:
         """Return these extensions, with the hooks that they announced before (`known_hooks`), and
-        the guards among the rejected manifests, as extensions that are refused. Record the form of
-        the former."""
+        the refused guards for the rejected manifests. Record the forms of these extensions."""
         with_hooks = [spec for spec in specs if spec.enabled and _may_have_hooks(spec)]
+        # `hooks` is None for a manifest of a dialect without hooks.
         rejected = [manifest for manifest in rejected if manifest.hooks is not None]
         if not with_hooks and not rejected:
             return list(specs), []
@@ -121,6 +123,7 @@ class KnownHooks:
     # -- the store -----------------------------------------------------------------------------
 
     async def _read(self, keys: Sequence[str]) -> dict[str, KnownForm]:
+        """Return the forms with these keys, as far as the store has them."""
         try:
             return await asyncio.wrap_future(
                 self._store.read(lambda connection: _read_forms(connection, keys))
@@ -132,6 +135,7 @@ class KnownHooks:
             return {}
 
     def _write(self, forms: Mapping[str, KnownForm]) -> None:
+        """Keep these forms, and write them to the store in the background."""
         if not forms:
             return
         self._forms.update(forms)
@@ -150,52 +154,66 @@ class KnownHooks:
     def _make_refused_guards(
         self, rejected: Sequence[RejectedManifest], taken_ids: set[str], config: Config
     ) -> list[Spec]:
+        """Return a refused guard for each of these manifests that may stop a call, and that the
+        config does not exclude. Add the ids of the guards to `taken_ids`."""
         guards = []
-        disabled, allowlist = _filters(config)
+        filters = _get_filters(config)
         for manifest in rejected:
-            hooks = self._hooks_of(manifest, config)
-            if hooks is None or hooks.id in disabled:
+            guard = self._find_guard(manifest, config)
+            if guard is None or guard.id in filters.disabled:
                 continue
-            if allowlist and not manifest.has_id:
-                # Its id is not in the manifest. If it is not known, either, it may be any id of the
-                # allowlist that no extension has.
-                is_known = _rejected_key(manifest) in self._forms
-                if hooks.id not in allowlist if is_known else taken_ids.issuperset(allowlist):
+            if filters.allowlist and not manifest.has_id:
+                if _rejected_key(manifest) in self._forms:  # its last known id
+                    is_allowed = guard.id in filters.allowlist
+                else:  # it may have any id of the allowlist that no other extension has
+                    is_allowed = not taken_ids.issuperset(filters.allowlist)
+                if not is_allowed:
                     continue
-            id, number = hooks.id, 2
-            while id in taken_ids:  # another package has its id
-                id, number = f"{hooks.id}-{number}", number + 1
+            id, number = guard.id, 2
+            while id in taken_ids:  # another package has this id
+                id, number = f"{guard.id}-{number}", number + 1
             taken_ids.add(id)
-            refusal = _refusal(manifest)
-            spec = config.apply_overrides(replace(hooks, id=id))
+            spec = config.apply_overrides(replace(guard, id=id))
+            refusal = _make_refusal(manifest)
             guards.append(replace(spec, refusal=refusal, config_file=config.origin))
         return guards
 
-    def _hooks_of(self, rejected: RejectedManifest, config: Config) -> Spec | None:
-        """Return an extension with the hooks of a rejected manifest, or None if no hook of it may
-        stop a call. If the config pins the manifest, its hooks are not believed."""
-        hooks = rejected.hooks
-        assert hooks is not None
+    def _find_guard(self, rejected: RejectedManifest, config: Config) -> Spec | None:
+        """Return an extension with the hooks of a rejected manifest, or None if none of them may
+        stop a call. If the config pins the manifest, which may then have been changed, the
+        extension may have any hook."""
+        guard = rejected.hooks
+        assert guard is not None
         known = self._forms.get(_rejected_key(rejected))
         if known is not None:
-            if hooks.has_unknown_hooks or not _is_guard(hooks):
-                hooks = _parse_again(known, rejected, hooks)
-            hooks = replace(hooks, known_hooks=known.announced)
-        pins = config.apply_overrides(hooks).sha256
+            if guard.has_unknown_hooks or not _is_guard(guard):
+                guard = _with_known_form(guard, known, rejected)
+            guard = replace(guard, known_hooks=known.announced)
+        pins = config.apply_overrides(guard).sha256
         if isinstance(pins, Pins) and (pins.manifest or pins.package):
-            hooks = replace(hooks, has_unknown_hooks=True)
-        return hooks if _is_guard(hooks) else None
+            guard = replace(guard, has_unknown_hooks=True)
+        return guard if _is_guard(guard) else None
 
 
-def _filters(config: Config) -> tuple[Collection[str], Collection[str]]:
-    """Return the ids of discovered extensions that are disabled, and those of the allowlist."""
+class _Filters(NamedTuple):
+    """Which discovered extensions the config excludes, by their ids.
+
+    disabled   they are not loaded
+    allowlist  unless it is empty, all others are not loaded
+    """
+
+    disabled: Collection[str] = ()
+    allowlist: Collection[str] = ()
+
+
+def _get_filters(config: Config) -> _Filters:
     discovery = config.discovery
-    return (discovery.disabled, discovery.allowlist) if discovery is not None else ((), ())
+    return _Filters() if discovery is None else _Filters(discovery.disabled, discovery.allowlist)
 
 
 def read_known_ids(paths: Iterable[str], environ: Mapping[str, str]) -> frozenset[str]:
-    """Return the last known ids of the extensions with these manifests, for callers without an
-    event loop. If the store cannot be read, none is known."""
+    """Return the last known ids of the extensions with these manifests. This is for callers without
+    an event loop. If the store cannot be read, return no ids."""
     store = Store(state_root(environ))
     try:
         keys = [os.path.realpath(path) for path in paths]
@@ -208,6 +226,7 @@ def read_known_ids(paths: Iterable[str], environ: Mapping[str, str]) -> frozense
 
 
 def _read_forms(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, KnownForm]:
+    """Return the forms with these keys, as far as the store has them."""
     query = "SELECT form FROM hooks WHERE key = ?"
     import sqlite3
 
@@ -221,6 +240,7 @@ def _read_forms(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str
 
 
 def _may_have_hooks(spec: Spec) -> bool:
+    """Return whether the dialect of this extension has hooks."""
     from exthost.dialects import find
 
     return "hook" in find.find_dialect(spec.dialect).operations
@@ -247,6 +267,7 @@ def _rejected_key(manifest: RejectedManifest) -> str:
 
 
 def _read_text(path: str) -> str:
+    """Return the text of a manifest; "" if it cannot be read."""
     from exthost.config.discovery.untrusted_files import read_file
 
     try:
@@ -255,10 +276,10 @@ def _read_text(path: str) -> str:
         return ""
 
 
-def _parse_again(known: KnownForm, rejected: RejectedManifest, hooks: Spec) -> Spec:
-    """Return `hooks`, what can be read of a rejected manifest, with the hooks of its last known
-    form in place of its own."""
-    former = replace(hooks, id=known.id, has_unknown_hooks=False, declared_hooks=known.hooks)
+def _with_known_form(guard: Spec, known: KnownForm, rejected: RejectedManifest) -> Spec:
+    """Return `guard` with the id and the hooks of its last known form. If the form has the text of
+    the manifest, parse it again to get the filters of the hooks, too."""
+    former = replace(guard, id=known.id, has_unknown_hooks=False, declared_hooks=known.hooks)
     from exthost.config.discovery.search import read_rejected_hooks
     from exthost.dialects import find
     from exthost.dialects.manifest_format import Accepted, ManifestFile
@@ -284,7 +305,8 @@ def _parse_again(known: KnownForm, rejected: RejectedManifest, hooks: Spec) -> S
     )
 
 
-def _refusal(manifest: RejectedManifest) -> Refusal:
+def _make_refusal(manifest: RejectedManifest) -> Refusal:
+    """Return the reason why the calls are refused that a guard with this manifest would judge."""
     diagnostic = manifest.diagnostic
     return Refusal(
         "X0352",
@@ -303,6 +325,7 @@ def _decode(text: str) -> KnownForm:
 
 
 def _log_failure(future: Future[None]) -> None:
+    """Log why a write to the store failed, if it did."""
     error = future.exception()
     if error is not None:
         _log.warning("the hooks of extensions are not remembered: %s", error)

@@ -1,13 +1,13 @@
 """Remembers the last offer of each extension of a config, so that it is listed before it runs.
 
 An offer is what an extension announces in its handshake, such as its tools. It is kept in the state
-folder, in one file for each extension of a config, under a key of what would run: the command, the
-contents of the files that it names, the version, the names of the variables, the permissions and
-the record in the lock. If one of these has changed, the offer is not used. The next handshake
-replaces it.
+folder, in one file for each extension of a config. The file also has a key: a digest of what would
+be run, such as the command, the contents of the files that it names, the version, the names of the
+variables, the permissions and the record in the lock. If one of these has changed, the offer is not
+used. The next handshake replaces it.
 
-Only the host writes these files. Output of an extension is data in them: it is checked when it
-is read, and nothing of it is executed or used as a path. A file that is damaged, or that another
+Only the host writes these files. What an extension has announced is only data in them: it is
+checked when it is read, and not executed or used as a path. A file that is damaged, or that another
 user can write, is ignored, which is logged.
 """
 
@@ -35,14 +35,16 @@ _log = logging.getLogger("exthost.host")
 # A larger file is not read. The lists of real servers have at most some hundred kilobytes.
 MAX_FILE_BYTES = 16 * 2**20
 
-# Of a larger file of a command only size and time are part of the key, because reading it would
-# take longer than the start of small programs.
+# If a file that the command names is larger, only its size and its time of change are part of the
+# key: reading the file would take longer than the start of a small program.
 _MAX_HASHED_BYTES = 2 * 2**20
 
 
 class KnownOffers:
-    """The offers of the extensions of one config. `defers_starts` is whether an extension that is
-    started with the host by default starts at its first call instead, if its offer is known."""
+    """The offers of the extensions of one config.
+
+    With `defers_starts`, an extension that starts with the host by default starts at its first call
+    instead if its offer is known."""
 
     def __init__(
         self, config: str, environ: Mapping[str, str], *, defers_starts: bool = False
@@ -50,6 +52,7 @@ class KnownOffers:
         self._config_key = config_key(config)
         self._environ = environ
         self._defers_starts = defers_starts
+        # By the id of an extension: the data of its file, and the key at the time of `recall`.
         self._written: dict[str, bytes] = {}
         self._keys: dict[str, str] = {}
         self._asking: set[str] = set()  # the extensions that have sent requests to their clients
@@ -101,6 +104,7 @@ class KnownOffers:
             self.record(spec, offer)
 
     def _read(self, spec: Spec) -> Offer | None:
+        """Return the last offer of an extension; None if it is not known or must not be used."""
         if not _is_announced(spec):
             return None
         self._keys[spec.id] = key = self._key(spec)
@@ -130,6 +134,7 @@ class KnownOffers:
         return offer_file(self._environ, self._config_key, extension)
 
     def _key(self, spec: Spec) -> str:
+        """Return a digest of what would be run."""
         parts = (
             spec.dialect,
             spec.source,
@@ -273,6 +278,7 @@ def _read_tool(data: Any) -> Tool:
 
 
 def _expect(value: Any, kind: type) -> Any:
+    """Return the value. Raises ValueError if it has another type."""
     if not isinstance(value, kind):
         raise ValueError(f"{kind.__name__} was expected, not {type(value).__name__}")  # noqa: TRY004
     return value

@@ -1,8 +1,8 @@
 """Compares the extensions of a config with its lock, for `exthost lock`, `approve` and `verify`.
 
-An extension is started to see what it offers, as the config says and in its sandbox, and ended. Its
-files are read before the start and afterwards: a package that changes meanwhile, as when npx
-installs it at the first start, is started once more.
+To see what an extension offers, it is started, with its settings and in its sandbox, and ended. Its
+files are read before the start and again after it. If they have changed, as when npx installs a
+package at its first start, the extension is started once more.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from exthost.model.text_review import find_hidden_parts
 # How many extensions are started at a time.
 _PARALLEL_STARTS = 4
 
-# How often an extension is started whose files change meanwhile.
+# How often an extension is started at most, if each start changes its files.
 _ATTEMPTS = 3
 
 
@@ -41,7 +41,7 @@ class Comparison:
 
     locked   its record in the lock; None if there is none
     now      its present state; None if the extension is gone, or `error` is set
-    changes  how they differ, the worst first
+    changes  how the present state differs from the record, the worst change first
     error    why the present state is not known
     """
 
@@ -84,7 +84,7 @@ async def compare_with_lock(
 
 
 def _everything_new(now: LockRecord) -> list[LockChange]:
-    """Return the changes from nothing to a record."""
+    """Return the changes from an empty record to this one."""
     return [
         change
         for change in compare_records(LockRecord(), now, platform_name())
@@ -117,14 +117,15 @@ async def _read_present(
 
 
 def _read_state(spec: Spec, environ: Mapping[str, str]) -> StartState:
+    """Return what a start of this extension would run. Blocks: files are read."""
     plan = prepare(spec, find.find_dialect_of(spec), environ).plan
     return read_start_state(spec, plan, environ)
 
 
 def merge_record(locked: LockRecord | None, now: LockRecord) -> LockRecord:
-    """Return the present state as it is written to the lock. If nothing of the code has changed,
-    the digests of the compiled files of other platforms stay, and so does the digest of the
-    registry if it is no longer known."""
+    """Return the record to write to the lock for the present state `now`. If the code has not
+    changed, keep what cannot be found out here: the digests of the compiled files of other
+    platforms, and the registry's digest if it is no longer known."""
     if locked is None or (locked.program, locked.package) != (now.program, now.package):
         return now
     others = {name: text for name, text in locked.compiled.items() if name != platform_name()}

@@ -11,9 +11,9 @@ extensions that differ are replaced, and those that it no longer lists are unloa
 A removed manifest is reported, but its extension keeps running, because a `git checkout` may remove
 files for a moment.
 
-After each change `update_guards` is called: an extension that has never run, and whose invalid
-manifest may declare a guard, is then refused, and so are the calls that it would judge. A running
-extension continues to judge them.
+A guard is an extension that judges tool calls. After each change `update_guards` is called: if an
+invalid manifest may be that of a guard, and its extension does not run, the host refuses the calls
+that the guard would judge. A running guard continues to judge them.
 """
 
 import asyncio
@@ -109,10 +109,8 @@ class ManifestReloader:
             await self._replace_discovered(spec, change.previous_id)
         except ExthostError as error:
             return f"not reloaded, the running process continues: {error.message}"
-        old_bundled, self._bundled[change.path] = (
-            self._bundled.get(change.path, ()),
-            change.additional_specs,
-        )
+        old_bundled = self._bundled.get(change.path, ())
+        self._bundled[change.path] = change.additional_specs
         notes = ["reloaded"]
         for server in change.additional_specs:
             if server in old_bundled or server.unrunnable:  # unchanged, or cannot run here

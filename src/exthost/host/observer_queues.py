@@ -1,4 +1,4 @@
-"""Keeps the events that observers miss while they start, and delivers them afterwards, in order.
+"""Queues the events of observers that are starting, and delivers them afterwards, in order.
 
 An observer is an extension with a hook whose reply changes nothing (`Spec.observer_hooks`). Nothing
 waits for it: while it starts, or starts again after a crash, its events wait in a queue. The queue
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("exthost.hooks")
 
-# The most events that wait for one observer, and how large they are together, as JSON. A program
-# that starts within seconds misses fewer, and a host with many observers stays small.
+# The most events that wait for one observer, and the largest size of all of them together, as JSON.
+# A program that starts within seconds misses fewer, and a host with many observers stays small.
 MAX_EVENTS = 256
 MAX_BYTES = 16 * 2**20
 
-# The states in which an observer will get ready by itself.
-_LATE_STATES = ("starting", "backoff")
+# The states in which an observer will get ready by itself; in "backoff" it waits for a restart.
+_GETTING_READY_STATES = ("starting", "backoff")
 
 
 class Observer(Protocol):
-    """An extension, as it is used here."""
+    """The attributes and methods of an extension that are used here."""
 
     @property
     def id(self) -> str: ...
@@ -47,7 +47,7 @@ class Observer(Protocol):
     ) -> object: ...
 
 
-class _Missed(NamedTuple):
+class _QueuedEvent(NamedTuple):
     hook: str
     event: dict[str, Any]
     size: int
@@ -55,23 +55,25 @@ class _Missed(NamedTuple):
 
 
 class _Queue:
-    """The events of one observer. `task` delivers them, and ends when there are no more."""
+    """The events that wait for one observer. `task` delivers them, and ends when there are no more.
+    `size` is the sum of their sizes, and `dropped` the number of those that were dropped."""
 
     __slots__ = ("dropped", "events", "size", "task")
 
     def __init__(self) -> None:
-        self.events: deque[_Missed] = deque()
+        self.events: deque[_QueuedEvent] = deque()
         self.size = 0
         self.dropped = 0
         self.task: asyncio.Task[None] | None = None
 
-    def is_full(self) -> bool:
+    def is_over_limit(self) -> bool:
+        # A single event is kept whatever its size.
         return len(self.events) > MAX_EVENTS or (self.size > MAX_BYTES and len(self.events) > 1)
 
-    def pop(self) -> _Missed:
-        missed = self.events.popleft()
-        self.size -= missed.size
-        return missed
+    def pop(self) -> _QueuedEvent:
+        oldest = self.events.popleft()
+        self.size -= oldest.size
+        return oldest
 
 
 class ObserverQueues:
@@ -82,24 +84,25 @@ class ObserverQueues:
         self._report = report
         self._queues: dict[Observer, _Queue] = {}
 
-    def add_if_late(
+    def queue_if_not_ready(
         self, observer: Observer, hook: str, event: Mapping[str, Any], timeout: float | None
     ) -> bool:
-        """Let the event wait, and return True, if the extension only observes it and is not ready
-        or has earlier events to come. Otherwise return False: the hook is to be called now."""
+        """Queue the event and return True if the extension only observes it, and is starting or
+        still has earlier events in its queue. Otherwise return False: the hook is to be called
+        now."""
         if hook not in observer.spec.observer_hooks:
             return False
         queue = self._queues.get(observer)
         if queue is None:
-            if observer.state not in _LATE_STATES:
+            if observer.state not in _GETTING_READY_STATES:
                 return False
             queue = self._queues[observer] = _Queue()
             queue.task = asyncio.get_running_loop().create_task(self._deliver(observer, queue))
-        missed = _Missed(hook, *_copy(event), timeout)
-        queue.events.append(missed)
-        queue.size += missed.size
-        while queue.is_full():
-            self._drop(observer, queue)
+        queued = _QueuedEvent(hook, *_copy(event), timeout)
+        queue.events.append(queued)
+        queue.size += queued.size
+        while queue.is_over_limit():
+            self._drop_oldest(observer, queue)
         return True
 
     async def close(self) -> None:
@@ -110,8 +113,8 @@ class ObserverQueues:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _drop(self, observer: Observer, queue: _Queue) -> None:
-        missed = queue.pop()
+    def _drop_oldest(self, observer: Observer, queue: _Queue) -> None:
+        dropped = queue.pop()
         queue.dropped += 1
         error = Refused(
             "X0355",
@@ -119,23 +122,25 @@ class ObserverQueues:
             extension=observer.id,
             help="it observes calls again when it is ready; look at why it starts so slowly",
         )
-        self._report(HookFailure(observer.id, missed.hook, error), missed.event)
+        self._report(HookFailure(observer.id, dropped.hook, error), dropped.event)
 
     async def _deliver(self, observer: Observer, queue: _Queue) -> None:
+        """Call the hook with each queued event, until the queue is empty."""
         delivered = 0
         try:
             while queue.events:
+                # Wait for the start here: the timeout of the hook is for its call alone.
                 if observer.state == "starting":
                     try:
                         await observer.start()
                     except ExthostError:
                         pass  # the hook raises the error, too
-                missed = queue.pop()
+                queued = queue.pop()
                 try:
-                    await observer.run_hook(missed.hook, missed.event, timeout=missed.timeout)
+                    await observer.run_hook(queued.hook, queued.event, timeout=queued.timeout)
                     delivered += 1
                 except ExthostError as error:
-                    self._report(HookFailure(observer.id, missed.hook, error), missed.event)
+                    self._report(HookFailure(observer.id, queued.hook, error), queued.event)
         finally:
             del self._queues[observer]
             lost = queue.dropped + len(queue.events)
@@ -150,8 +155,9 @@ class ObserverQueues:
 
 
 def _copy(event: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the event as it is now, since its caller may change the result, and its size as JSON.
-    The context is not copied: it may have values that JSON does not have."""
+    """Return a copy of the event, and its size as JSON. It is copied because the caller of the tool
+    may change the result while the event waits. The context is not copied: it may have values that
+    JSON does not have."""
     copied, size = dict(event), 0
     for field, value in event.items():
         if field == "context":

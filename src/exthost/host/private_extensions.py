@@ -1,7 +1,8 @@
-"""Extensions beside the listed ones of a host, each with processes for one client of a gateway.
+"""Private extensions: copies of an extension of a host, each for one client of a gateway.
 
-A private extension has the id of a listed one. It is not in the registry, and publishes its events
-on a bus of its own. The host ends it with all others.
+A private extension has the spec and the id of the listed one, and processes of its own. It is not
+in the registry, and publishes its events on a bus of its own. When the host closes, it ends the
+private extensions, too.
 """
 
 from collections.abc import Mapping

@@ -18,8 +18,8 @@ _WHY_MANIFEST = "exthost takes it for an extension, or for a part of one"
 
 
 class _Group(NamedTuple):
-    """Protected names with one reason: of files, and of folders with everything in them. A name may
-    contain *. All are folded by `_fold_name`."""
+    """Names of files, and of folders whose whole contents are protected, with the reason for all of
+    them. A name may contain *. The names have the form that `_fold_name` returns."""
 
     reason: str
     files: tuple[str, ...]
@@ -49,8 +49,8 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def is_at_or_below(path: str, folder: str) -> bool:
-    """Return whether an absolute path is that of the folder or leads below it, on any file
-    system."""
+    """Return whether an absolute path is that of the folder or of something in it. Names that some
+    file system takes for the same are the same (see `_fold_name`)."""
     names, folder_names = _fold_path(path), _fold_path(folder)
     return names[: len(folder_names)] == folder_names
 
@@ -77,7 +77,7 @@ def _manifest_group() -> _Group:
         names.update(map(_fold_name, format.names))
         if format.parent:
             folders.add(_fold_name(format.parent))
-        # The first folder of "~/.synaps-cli/plugins" is the one that belongs to the dialect.
+        # Of a home such as "~/.synaps-cli/plugins", the first folder is protected.
         folders.update(_fold_path(home.removeprefix("~"))[0] for home in format.homes)
     return _Group(_WHY_MANIFEST, tuple(names), tuple(folders))
 

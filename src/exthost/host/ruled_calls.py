@@ -1,8 +1,8 @@
 """Applies the rules of the config to tool calls, and asks a person if a rule requests that.
 
-An answer counts for one call: for its caller, its tool and the digest of its arguments. If the
-arguments have changed when the answer comes, the call is refused. Without an answer in time, or
-without anybody to ask, it is refused as well.
+A person's answer is for one call, with the arguments that the person was shown. If the caller
+changes the arguments while the person is asked, the call is refused. It is also refused if the
+person does not answer in time, or if there is no person to ask.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ANSWER_SECONDS = 120.0
 
 
 Judge: TypeAlias = Callable[[Any, Mapping[str, Any]], bool]
-"""Returns whether a call with these arguments and this context may be made without further
-questions, and publishes the rule that allows it."""
+"""A function that gets the arguments and the context of a call. It returns True if the call may be
+made at once, and publishes the rule that allows the call, if there is one."""
 
 
 def allow_every_call(arguments: Any, context: Mapping[str, Any]) -> bool:
-    """The judge of tools that no rule is about."""
+    """The judge of tools to which no rule applies."""
     return True
 
 
@@ -45,8 +45,8 @@ class RuledCalls:
         self.are_set = bool(rules)
         self.confirm = confirm
         self._bus = bus
-        # The rules that may decide about each tool, by extension and own name, with the tool for
-        # which they were found.
+        # The rules that may decide about each tool, by the id of its extension and its own name.
+        # The tool is stored, too: after a handshake, another tool may have the same name.
         self._by_tool: dict[tuple[str, str], tuple[Tool, tuple[CallRule, ...]]] = {}
 
     def replace(self, rules: Rules) -> None:
@@ -70,14 +70,15 @@ class RuledCalls:
         return rules
 
     def make_judge(self, rules: tuple[CallRule, ...], calls: InterceptedCalls, tool: str) -> Judge:
-        """Return a function that judges calls of a tool by these rules. It returns False if a rule
-        denies or asks, which `decide` finds again: this function is for the common case alone."""
+        """Return a function that judges calls of a tool by these rules. It is a fast way to find
+        that a call is allowed. If it returns False, a rule denies the call or requests a person,
+        and `decide` and `ask` are called."""
         if not rules:
             return allow_every_call
         from exthost.extension.caller import CLIENT
 
         listeners, get_client = self._bus.listeners, CLIENT.get
-        about = calls.extension, calls.registered_name(tool)
+        extension, registered_name = calls.extension, calls.registered_name(tool)
 
         def judge(arguments: Any, context: Mapping[str, Any]) -> bool:
             client = get_client()
@@ -86,9 +87,17 @@ class RuledCalls:
                     if rule.action != "allow":
                         return False
                     if RuleApplied in listeners:
-                        number, reason = rule.number, rule.reason
-                        event = RuleApplied(*about, number, "allowed", reason, client, context)
-                        self._bus.publish(event)
+                        self._bus.publish(
+                            RuleApplied(
+                                extension,
+                                registered_name,
+                                rule.number,
+                                "allowed",
+                                rule.reason,
+                                client,
+                                context,
+                            )
+                        )
                     return True
             return True
 
@@ -102,8 +111,9 @@ class RuledCalls:
         arguments: Any,
         options: ToolOptions,
     ) -> CallRule | None:
-        """Return the rule because of which a person must be asked about a call; None if it may be
-        made. Raises Refused if a rule denies it."""
+        """Apply the first rule that fits a call. Return the rule if it requests that a person is
+        asked (see `ask`). Return None if the call may be made. Raises Refused if the rule denies
+        it."""
         from exthost.extension.caller import CLIENT
 
         client = CLIENT.get()
@@ -186,14 +196,23 @@ class RuledCalls:
         self, rule: CallRule, calls: InterceptedCalls, tool: str, outcome: str, options: ToolOptions
     ) -> None:
         if RuleApplied in self._bus.listeners:
-            name = calls.registered_name(tool)
-            about = (calls.extension, name, rule.number, outcome, rule.reason)
             from exthost.extension.caller import CLIENT
 
-            self._bus.publish(RuleApplied(*about, CLIENT.get(), options.context))
+            self._bus.publish(
+                RuleApplied(
+                    calls.extension,
+                    calls.registered_name(tool),
+                    rule.number,
+                    outcome,
+                    rule.reason,
+                    CLIENT.get(),
+                    options.context,
+                )
+            )
 
 
 def _because(rule: CallRule) -> str:
+    """Return the reason of a rule as the end of a message; "" if it gives none."""
     return f": {rule.reason}" if rule.reason else ""
 
 

@@ -34,9 +34,10 @@ class SessionTexts:
         """Return what the program adds to the system prompt of this session; "" for nothing."""
         return guarded_text(self._texts.get(session_id, ""))
 
-    def keep(self, hook: str, event: Mapping[str, Any], text: str) -> str:
-        """Keep the text that a hook injected, if the hook begins a session, and return the text of
-        the session. Forget it if the hook ends the session. Other hooks change nothing."""
+    def update(self, hook: str, event: Mapping[str, Any], text: str) -> str:
+        """Return the text to inject after a hook was called, which is `text` for most hooks. If the
+        hook begins a session, return the text of the session's first start, and keep it. If the
+        hook ends the session, forget the text of the session."""
         if hook not in ("on_session_start", "on_session_end"):
             return text
         session_id = event.get("session_id") or event.get("context", EMPTY_MAPPING).get(

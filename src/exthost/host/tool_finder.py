@@ -61,14 +61,16 @@ class ToolFinder:
             return self._registry.find(name, capability=capability)
         except NotFound as error:
             self._raise_why_owner_is_unavailable(name, error)
-            for outcome in outcomes:
-                if owners and isinstance(outcome, ExthostError):
-                    raise outcome from None
+            if owners:  # the name can only be one of theirs: say why they did not start
+                for outcome in outcomes:
+                    if isinstance(outcome, ExthostError):
+                        raise outcome from None
             self._raise_why_unavailable(name)
             raise
 
     def _raise_why_owner_is_unavailable(self, name: str, error: NotFound) -> None:
         """If an extension has the name but does not serve, raise the error that says why."""
+        # Of the errors of `Registry.find`, only that of an extension that does not serve has an id.
         owner = self._extensions.by_id.get(error.extension)
         if owner is not None:
             raise owner.internals.not_running_error(name) from None

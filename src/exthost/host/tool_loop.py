@@ -46,7 +46,8 @@ async def complete_with_tools(
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
 ) -> ProviderCompletion:
-    """Return the first completion that requests no tools.
+    """Return the first completion that requests no tools. Until then, run the tools that each
+    completion requests, and ask again.
 
     complete      asks the model
     messages      the conversation so far; it is not changed

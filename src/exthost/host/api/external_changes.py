@@ -1,8 +1,8 @@
 """Detects settings that another host changed in the same store, by polling.
 
-SQLite has a counter (`PRAGMA data_version`) that changes when another connection has written. Only
-if it has changed are the settings read, and compared with those of the last poll. The caller stops
-the polling while there are no subscriptions to settings.
+SQLite has a counter (`PRAGMA data_version`) that changes when another connection has written. If
+the counter has changed, the settings are read and compared with those of the last poll. The caller
+stops the polling while there are no subscriptions to settings.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class ExternalChanges:
             self._last_settings[extension, key] = value
 
     async def _poll(self, first_read: asyncio.Event) -> None:
-        loop, due = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        due = asyncio.Event()
         timer = make_deadline_timer(loop, due.set)
         version: int | None = None
         try:
@@ -96,6 +97,7 @@ class ExternalChanges:
             timer.cancel()
 
     def _compare(self, settings: Settings) -> None:
+        """Report the settings that differ from those of the last poll."""
         for key, value in settings.items():
             if key not in self._own_writes and self._last_settings.get(key) != value:
                 self._last_settings[key] = value
@@ -113,6 +115,7 @@ class ExternalChanges:
 
 
 def _settings_since(connection: sqlite3.Connection, version: int | None) -> tuple[int, Settings]:
+    """Return the current version, and all settings unless it is still `version`."""
     data_version: Any = connection.execute("PRAGMA data_version").fetchone()[0]
     if data_version == version:
         return data_version, {}

@@ -57,7 +57,8 @@ class HostApi:
         self._environ = environ
         self._warned_as_full: set[str] = set()
 
-    # Made at their first use, because few hosts need them, and sqlite3 takes long to import.
+    # These are created at their first use, because few hosts need them, and importing sqlite3 takes
+    # long. A cached property that was used is in `vars(self)`; see `close`.
     @cached_property
     def _store(self) -> Store:
         from exthost.host.api.store import Store

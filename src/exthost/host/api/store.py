@@ -3,8 +3,8 @@
 A job is a function that gets the connection. Writes that wait in the queue together are committed
 together (group commit). The future of a write is done when the commit is on disk (WAL,
 synchronous=FULL), so an acknowledged write survives a crash. Each write has a savepoint, so that a
-write that fails is rolled back alone. If the commit itself fails, all of its writes fail and
-nothing of them is stored.
+write that fails is rolled back alone. If the commit itself fails, all of its writes fail, and none
+is stored.
 
 The first write creates the file. Reading while there is no file raises `Missing`. SQLite errors are
 raised as ConfigError X0150, with the message and the path of the file.

@@ -3,10 +3,10 @@
 The host writes to the store for an extension, so the limits of the extension's process do not apply
 to it. An extension stores records (`memory`) and settings (`stored_settings`).
 
-`charge` runs in the same transaction as the write that it counts, so that both are stored or
-neither. The count follows what the file contains: the content of a record twice, because the search
-index has a copy; its tags twice, in the record and in the table of tags; and a fixed amount for
-each record or setting.
+`charge` runs in the same transaction as the write that it counts, so that either both are stored or
+none. What is counted is what the file contains. The content of a record counts twice, because the
+search index has a copy. Its tags count twice, because they are in the record and in the table of
+tags. Each record or setting also counts a fixed amount.
 """
 
 import sqlite3

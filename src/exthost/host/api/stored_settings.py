@@ -59,8 +59,8 @@ class StoredSettings:
         return self._store.write(lambda connection: _set(connection, extension, key, value, quota))
 
     def live_view(self, extension: str, values: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a read-only view of these settings of an extension, which later changes update. So
-        a process that is started later gets the values of that time."""
+        """Return a read-only view of these settings of an extension. `report_change` updates it, so
+        a process that is started later gets the values as they are then."""
         self._live_values[extension] = dict(values)
         return MappingProxyType(self._live_values[extension])
 

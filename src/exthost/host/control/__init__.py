@@ -16,7 +16,7 @@ order:
     call_requests      performs the calls among them
     questions          asks the client of a call whether it may be made; both ends
     measurements       measures durations of calls, processor time and memory on request
-    lock_state         how an extension stands with the lock of its config
+    lock_state         how an extension compares with the lock of its config
     status_report      the state of each extension, as one dict per extension
     description        describes an extension and its tools as data
     as_data            converts values of a dialect to JSON data

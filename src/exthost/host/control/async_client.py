@@ -86,7 +86,8 @@ class AsyncHostClient(LineConnection):
     def __init__(self, connected: socket.socket) -> None:
         """`connected` is a socket that is connected to a host; see `connect_to_host`."""
         super().__init__(connected, REPLY_BYTES)
-        # The requests without a reply, by their ids. None is never a key, and is only looked up.
+        # The requests that have no reply yet, by their ids. None is not a key; it is in the type
+        # because a line of the host may have no id.
         self._pending: dict[int | None, _Pending] = {}
         self._last_id = 0
         self._connection_error: ExthostError | None = None  # why the connection is lost
@@ -102,7 +103,8 @@ class AsyncHostClient(LineConnection):
     ) -> _Pending:
         """Send a request, and return an awaitable for its reply. `on_event` is called with each
         event of the request."""
-        # A thread runs one loop at a time. To ask asyncio takes longer: see `Calls.call`.
+        # If this is the thread of the loop and the loop runs, it is the current one. This check is
+        # faster than a call of asyncio.
         if get_ident() != self._thread or not self.loop.is_running():
             raise other_loop_error(help="attach to the host in each loop that uses it")
         if self._connection_error is not None:
@@ -158,6 +160,7 @@ class AsyncHostClient(LineConnection):
         self._fail(host_gone_error())
 
     def disown(self) -> None:
+        """In a forked copy of this process, make later requests raise."""
         self._connection_error = used_after_fork_error()
         super().disown()
 

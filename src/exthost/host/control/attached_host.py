@@ -3,11 +3,10 @@
     async with exthost.attach("exthost.toml") as host:
         await host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
-Its methods have the names, parameters, results and errors of those of `Host`. Not available are
-`events`, `load`, `unload`, `complete` and `configure`. The attribute `tools`, and the state and
-health of an extension, have the values of the last `refresh`; entering the block refreshes them.
-Leaving the block cancels the calls in flight of this program. The host and its processes keep
-running.
+`host` has the methods of `Host`, with the same parameters, results and errors, except `events`,
+`load`, `unload`, `complete` and `configure`. The attribute `tools`, and the state and health of an
+extension, have the values of the last `refresh`; entering the block refreshes them. Leaving the
+block cancels the calls in flight of this program. The host and its processes keep running.
 """
 
 import asyncio

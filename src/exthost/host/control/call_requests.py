@@ -74,8 +74,7 @@ class CallPerformer:
 
         Return None if the request is not a plain call of a tool, if hooks judge calls, or if no
         process of the extension is ready. The caller then uses `perform`, which waits for a process
-        or raises the error.
-        Raises ExthostError if the call cannot be sent.
+        or raises the error. Raises ExthostError if the call cannot be sent.
         """
         params = request.params
         tool = params.get("tool")
@@ -109,6 +108,7 @@ class CallPerformer:
         return None if call is None else StartedCall(calls, call)
 
     async def perform(self, request: ControlRequest, events: EventSender) -> dict[str, Any]:
+        """Perform a call, and return the value of the reply. Raises ExthostError."""
         params = request.params
         method = params.get("method")
         if not request.name or (method is None) == (params.get("tool") is None):
@@ -184,6 +184,8 @@ class CallPerformer:
         return _make_call_value(extension, tool_result) | {"is_error": tool_result.is_error}
 
     def _forward_log(self, extension: Extension, events: EventSender) -> Callable[[], None]:
+        """Send each log line of the extension as an event. Return a function that ends that."""
+
         def forward(line: LogLine) -> None:
             if line.extension == extension.id:
                 events.send_or_drop({"kind": "log", "extension": line.extension, "text": line.text})
@@ -204,8 +206,8 @@ def own_tool_name(extension: Extension, name: str) -> str:
 
 def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -> dict[str, Any]:
     """Return the value of the reply to a call. If the extension replied with an error, the error is
-    a part of this value, and is not raised. If the result of a tool is marked as an error, the help
-    and the evidence of its error are."""
+    a part of this value, and is not raised. If the result of a tool is marked as an error, this
+    value has the help and the evidence of the error that the client raises."""
     value: dict[str, Any] = {"dialect": extension.dialect.full_name, "raw": as_data(result.raw)}
     error = result.error_reply
     if error is not None:

@@ -21,14 +21,14 @@ from exthost.host.control.socket_path import is_own_folder
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 
-# Memory of twice this size would be requested from the system for each read, which takes longer
-# than the read.
+# The size of a read. With twice this size, memory would be requested from the system for each read,
+# which takes longer than the read itself.
 _READ_BYTES = 64 * 1024
 
 # The time limit of `hello`. A host that is neither stopped nor hung answers it at once.
 HELLO_SECONDS = 10.0
 
-# The requests that a host answers at once. The other ones may take as long as an extension does.
+# The requests that a host answers at once. Others may take as long as an extension does.
 _PROMPT_VERBS = ("hello", "status")
 
 
@@ -41,7 +41,7 @@ def ask(
     with HostClient(config, timeout=timeout, environ=environ) as client:
         if request.verb == "hello":
             return client.host
-        # Not 0: the host has answered, so it gets the request.
+        # The host has answered, so send it the request even if the time is over: 0 would raise.
         return client.ask(request, timeout=max(0.001, deadline - time.monotonic()))
 
 
@@ -113,7 +113,7 @@ class HostClient:
         confirm: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> Any:
         """Return the value of the reply to a request that was sent before, or raise the error in
-        it. The parameters are those of `ask`."""
+        the reply. The parameters are those of `ask`."""
         return self._exchange(b"", "", None, on_event, confirm)
 
     def _exchange(
@@ -124,6 +124,8 @@ class HostClient:
         on_event: Callable[[Mapping[str, Any]], None] | None,
         confirm: Callable[[Mapping[str, Any]], bool] | None,
     ) -> Any:
+        """Write `request`, and handle lines until the reply. Return its value or raise its
+        error."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             # A host with too many clients sends an error and closes the connection before it reads
@@ -152,6 +154,7 @@ class HostClient:
     def _answer(
         self, question: Mapping[str, Any], confirm: Callable[[Mapping[str, Any]], bool] | None
     ) -> None:
+        """Answer a question of the host. Without `confirm` the answer is no."""
         answer = {"question": question.get("question"), "agreed": False}
         try:
             answer["agreed"] = confirm is not None and confirm(question) is True
@@ -160,6 +163,7 @@ class HostClient:
         self._socket.sendall(protocol.encode_request(ControlRequest("answer", params=answer)))
 
     def _receive_line(self, deadline: float | None) -> bytes:
+        """Return the next line. Raises TimeoutError at the deadline."""
         while not self._lines:
             # Not 0, which would make the socket non-blocking.
             seconds_left = None if deadline is None else max(0.001, deadline - time.monotonic())
@@ -176,7 +180,7 @@ class HostClient:
 
 
 def _timeout_error(timeout: float, pid: int) -> CallTimeout:
-    """Return the error for a host that has taken up a request and has not completed it in time."""
+    """Return the error for a host that has received a request and not completed it in time."""
     return CallTimeout(
         "X0875",
         f"the host, process {pid}, did not complete the request within {timeout:g} s",
@@ -185,7 +189,7 @@ def _timeout_error(timeout: float, pid: int) -> CallTimeout:
 
 
 def unresponsive_error(timeout: float, pid: int | None) -> CallTimeout:
-    """Return the error for a host that does not answer what it would answer at once."""
+    """Return the error for a host that does not answer a request which hosts answer at once."""
     help = "it may be stopped or hung, and has taken up nothing"
     if pid is not None:
         help += f": kill -CONT {pid} continues it, kill -KILL {pid} ends it and its extensions"

@@ -62,7 +62,8 @@ class HostLock:
         self._locks.clear()
 
     def disown(self) -> None:
-        """Give the locks up in a forked copy of the host; the host still holds them."""
+        """Called in a forked copy of the host: close its copies of the descriptors. The host still
+        holds the locks."""
         for fd in self._locks.values():
             os.close(fd)
         self._locks.clear()

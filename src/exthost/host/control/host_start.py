@@ -32,9 +32,9 @@ HOST_VERB = "_host"
 
 
 def start_host(config: str, environ: "Mapping[str, str] | None" = None) -> "tuple[int, str]":
-    """Start a host of this config, and wait until it can be joined. Return 0 then, and otherwise
-    its exit code; and what it wrote to stderr. `environ` are its variables; None for those of this
-    process."""
+    """Start a host of this config, and wait until it can be joined or has failed. Return 0 or its
+    exit code, and the text that it wrote to stderr. `environ` are its variables; None for those of
+    this process."""
     import subprocess
 
     # With -P, Python does not import modules from the working folder, which extensions may write.
@@ -58,5 +58,6 @@ def start_host(config: str, environ: "Mapping[str, str] | None" = None) -> "tupl
 
 
 def encode_outcome(code: int) -> bytes:
-    """Return what a host writes to the pipe at last: 0 if it can be joined, or its exit code."""
+    """Return the last bytes that a host writes to the pipe. `code` is 0 if it can be joined, and
+    its exit code otherwise."""
     return b"\0%d" % code

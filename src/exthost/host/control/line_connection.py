@@ -1,7 +1,7 @@
 """One end of the control socket on an event loop: reads and writes lines.
 
-A subclass handles the lines, the end of the input, and back-pressure (the other side does not
-read).
+A subclass handles the lines (`wire.framing.Item`: a line, or what stands for one that is too long),
+the end of the input, and back-pressure (the other side does not read).
 
 The socket is read and written directly, without a transport of asyncio: a line is read in one
 callback of the event loop, and written by the call that creates it. That takes half the time of a
@@ -13,7 +13,8 @@ import os
 import socket
 from collections import deque
 from functools import partial
-from os import read, write
+from os import read as read_fd
+from os import write as write_fd
 
 from exthost.process.after_fork import disown_after_fork, replace_by_null
 from exthost.process.stdin_writer import write_backlog
@@ -80,7 +81,7 @@ class LineConnection:
 
     def _read_now(self) -> None:
         try:
-            data = read(self._fd, READ_BYTES)
+            data = read_fd(self._fd, READ_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -105,7 +106,7 @@ class LineConnection:
             self._backlog.append(line)
             return
         try:
-            written = write(self._fd, line)
+            written = write_fd(self._fd, line)
         except (BlockingIOError, InterruptedError):
             written = 0
         except OSError:
@@ -144,11 +145,11 @@ class LineConnection:
                 self._close_socket()
 
     def _discard_input(self) -> None:
-        """Read and ignore the input that has arrived. If input stayed unread when the socket is
-        closed, the other side would get a connection reset instead of the last line."""
+        """Read and ignore the input that has arrived. If there were unread input when the socket is
+        closed, the other side would get a connection reset instead of our last line."""
         try:
             for _ in range(_MAX_DISCARD_READS):
-                if not read(self._fd, READ_BYTES):
+                if not read_fd(self._fd, READ_BYTES):
                     return
         except OSError:
             pass
@@ -172,8 +173,8 @@ class LineConnection:
         return self._socket
 
     def disown(self) -> None:
-        """Give the socket up in a forked copy of this process: the other side must see when the
-        original closes it."""
+        """Called in a forked copy of this process: give up the copy of the socket. Otherwise the
+        other side would not see it when the original process closes the connection."""
         self.is_closing = True
         replace_by_null((self._fd,))
 

@@ -1,4 +1,4 @@
-"""Describes how an extension stands with the lock of its config, as data for users."""
+"""Describes, as data for users, how an extension compares with the lock of its config."""
 
 from typing import Any
 

@@ -56,15 +56,17 @@ class Measurements:
         self, extension: str, pids: Sequence[int], node_usage: tuple[float, int] = (0.0, 0)
     ) -> dict[str, Any]:
         """Return the measurements of an extension. `pids` are its processes on this machine;
-        processes that they started are included. `node_usage` is what its processes on other nodes
-        use. The percentiles are None if no call was measured yet."""
+        processes that they started are included. `node_usage` is the processor time in seconds and
+        the memory in bytes of its processes on other nodes. The percentiles are None if no call was
+        measured yet."""
         durations = sorted(self._seconds.get(extension, ()))
         cpu_seconds, memory_bytes = measure_processes(pids)
+        node_cpu_seconds, node_memory_bytes = node_usage
         return {
             "p50_ms": percentile(durations, 0.5),
             "p99_ms": percentile(durations, 0.99),
-            "cpu_seconds": round(cpu_seconds + node_usage[0], 3),
-            "memory_bytes": memory_bytes + node_usage[1],
+            "cpu_seconds": round(cpu_seconds + node_cpu_seconds, 3),
+            "memory_bytes": memory_bytes + node_memory_bytes,
         }
 
 

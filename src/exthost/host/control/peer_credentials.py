@@ -3,9 +3,9 @@
 Linux reports the user and the pid by SO_PEERCRED. On other systems the modes of the folder (0700)
 and of the socket (0600) are the only protection against other users, and there is no sandbox.
 
-A sandboxed extension may have the user of its host. If it may use the network, and a folder that it
-may only read contains a socket, it can connect to that socket, because a read-only mount does not
-prevent it. The control socket would let it call the tools of extensions without a sandbox.
+A sandboxed extension may run as the user of its host. If it may use the network, it can connect to
+a socket even in a folder that it may only read, because a read-only mount does not prevent that. By
+the control socket it could call the tools of extensions that have no sandbox.
 
 The relay of `exthost gateway` (`faces/relay`) imports this module, and must start as fast as
 possible. So `_socket` is imported in place of `socket`.

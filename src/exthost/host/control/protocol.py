@@ -13,9 +13,10 @@ concurrently, and each line that belongs to a request has the id of the request:
     {"id": 7, "ok": {…}}
     {"verb": "cancel", "id": 7}            cancels request 7; no further line has its id
 
-The events of a request come before its reply. An event of the kind `question` waits for an answer
-of the client (`questions`), which has no reply of its own. An error is sent with all its fields,
-and the client raises it as an exception of the same class. Does no I/O.
+The events of a request come before its reply. With an event of the kind `question`, the host asks
+the client (`questions`). The client sends the answer as a request that gets no reply. An error is
+sent with all its fields, and the client raises it as an exception of the same class. This module
+does no I/O.
 """
 
 from collections.abc import Mapping

@@ -8,9 +8,9 @@ call, and waits for the answer until the time of the call is over:
                         "hook": "before_tool_call", "event": {…}, "seconds": 29.5}}
     {"verb": "answer", "params": {"question": 1, "agreed": true}}
 
-`question` is the number of the question on this connection, so an answer is never taken for the
-answer to another question or of another client. Any answer but `agreed: true` is a no. A client
-that fails to ask sends the cause as `error`.
+`question` is the number of the question on this connection. So an answer cannot be mistaken for the
+answer to a different question, or the answer of a different client. Any answer but `agreed: true`
+means no. If the client fails to ask, it sends the cause as `error`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _log = logging.getLogger("exthost.host.control")
 # The most characters of a client's error that the host repeats.
 _MAX_ERROR_CHARS = 500
 
-# A longer time is as good as none, and some event loops have no timer for it.
+# A longer time limit has no effect in practice, and some event loops have no timer for it.
 _MAX_SECONDS = 1e9
 
 AskClient: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]

@@ -65,14 +65,16 @@ class RequestPerformer:
     config      the absolute path of the config
     is_program  whether the host is part of another program (see `ControlServer`)
     ending      whether the host shuts down; the creator of this object sets it to True then
-    accept_client   serves MCP to a relay, which passes on the lines of one client (`faces.relay`);
-                None if the host does not serve MCP. The creator of this object sets it, and the
-                next three
-    client_objection  why no client can be served, or None
-    on_detached     called when a program that stayed connected has disconnected
-    list_clients    returns the clients of the MCP service, as data
     opened      whether each extension that starts with the host is ready or has failed; the creator
                 of this object may set it to False until then
+
+    A host that serves MCP sets these attributes:
+
+    accept_client     serves MCP to a relay, which passes on the lines of one client
+                      (`faces.relay`); None if the host does not serve MCP
+    client_objection  why no client can be served, or None
+    on_detached       called when a program that stayed connected has disconnected
+    list_clients      returns the clients of the MCP service, as data
     """
 
     def __init__(
@@ -122,8 +124,9 @@ class RequestPerformer:
             raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
 
     def require_client_service(self, request: ControlRequest) -> AcceptClient:
-        """Return what serves MCP to the relay that has sent this request. Raises Refused if the
-        relay has another version (ProtocolViolation), or if the host does not serve MCP."""
+        """Return the function that serves MCP to the relay that has sent this request. Raises
+        ProtocolViolation if the relay has a different version, and Refused if the host does not
+        serve MCP."""
         self._require_not_ending()
         version = request.params.get("version")
         if version != __version__:
@@ -203,7 +206,7 @@ class RequestPerformer:
         }
 
     def note_reload(self, outcome: ReloadOutcome) -> None:
-        """Show the errors of replacements that a reload did not take over in the status."""
+        """Show in the status why a reload did not replace some extensions."""
         kept = [error for error in outcome.failed if error.extension not in outcome.added]
         self._report.note_failed_replacements(kept)
 
@@ -229,7 +232,9 @@ class RequestPerformer:
         records it has missed since the last event."""
         if request.name:
             self._host[request.name]  # raises NotFound if there is no such extension
-        traffic, buffer, number = self._host.traffic, TraceBuffer(), 0
+        traffic = self._host.traffic
+        buffer = TraceBuffer()
+        number = 0  # how many records of the buffer were sent or missed
         unsubscribe = traffic.subscribe(buffer, request.name)
         try:
             # An event without records shows the client that the trace has begun.

@@ -53,7 +53,8 @@ class ControlServer:
         absolute = str(Path(config).absolute())
         self.requests = RequestPerformer(host, report, absolute, is_program=is_program)
         self._clients: set[ServerConnection] = set()
-        # All clients are of the same user. A client has a place of its own from its first request.
+        # The three numbers are the same, because all clients are of the same user. A client that
+        # has sent a request is not disconnected in favour of another client.
         self._limit: ConnectionLimit[ServerConnection] = ConnectionLimit(
             MAX_CLIENTS, MAX_CLIENTS, MAX_CLIENTS
         )
@@ -78,7 +79,7 @@ class ControlServer:
 
     @property
     def has_attached_program(self) -> bool:
-        """Whether a program is connected that stays so while it sends no request."""
+        """Whether a program has attached itself, and stays connected while it sends no request."""
         return any(client.stays for client in self._clients)
 
     async def close(self) -> None:
@@ -97,7 +98,7 @@ class ControlServer:
         self._lock.release()
 
     def disown(self) -> None:
-        """Give the socket up in a forked copy of the host."""
+        """Called in a forked copy of the host: give up the copy of the socket."""
         self._is_disowned = True
         replace_by_null((self._socket.fileno(),))
 
@@ -126,7 +127,7 @@ class ControlServer:
         self, client: ServerConnection, connected: socket.socket
     ) -> ExthostError | None:
         """Return the error for a client that is refused; None if it is accepted. If there are too
-        many, disconnect one that has sent no request yet."""
+        many clients, disconnect one that has sent no request yet, to make room."""
         if not is_same_user(connected):
             return Refused(
                 "X0376",

@@ -33,8 +33,9 @@ IDLE_SECONDS = 10.0
 UNREAD_SECONDS = 10.0
 
 # The most requests of one client in progress. At this number the host reads no further requests of
-# the client, until one has ended (back-pressure). Calls whose client is being asked do not count:
-# the answers come behind the requests that the client has sent meanwhile.
+# the client, until one has ended (back-pressure). A call does not count while the host waits for
+# the client to answer a question about it: the answer comes after requests that the client has sent
+# in the meantime, so these have to be read.
 MAX_REQUESTS = 256
 
 # The most questions of one client that are open. A program whose `confirm` never asks may have
@@ -55,12 +56,12 @@ class ServerConnection(LineConnection):
     ) -> None:
         super().__init__(connected, REQUEST_BYTES)
         self._limit = limit
-        self._is_silent = True
+        self._is_silent = True  # whether the client has sent no request yet
         self._performer = requests
         self._open_connections = open_connections
         self._tasks: dict[asyncio.Task[None], ControlRequest] = {}
-        # The calls in progress that have no task, by the id of the request. None is never a key,
-        # because a request without an id needs a task.
+        # The calls in progress that have no task, by the id of the request. A request without an id
+        # always has a task, so None is not a key.
         self._calls: dict[int | None, StartedCall] = {}
         # Lines that were read and not handled yet, because too many requests are in progress. No
         # more is read until they are handled, so these are at most the lines of one read.
@@ -312,6 +313,7 @@ class ServerConnection(LineConnection):
         previous: "asyncio.Task[None] | None",
         error: ExthostError | None,
     ) -> None:
+        """Perform a request after the request of the task `previous`, and write the reply."""
         if previous is not None:
             await asyncio.wait([previous])
         try:
@@ -338,7 +340,7 @@ class ServerConnection(LineConnection):
         self._last_question = number = self._last_question + 1
         answer: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
         self._questions[number] = answer
-        if self._unhandled_lines:  # this call does not count any more, so there may be room
+        if self._unhandled_lines:  # this call does not count now (MAX_REQUESTS): there may be room
             self.loop.call_soon(self._handle_lines)
         try:
             await self.send_event({"kind": "question", "question": number, **question}, id)

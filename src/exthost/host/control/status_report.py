@@ -68,9 +68,9 @@ class StatusReport:
             self._last_errors[error.extension] = cells
 
     def _last_error(self, extension: Extension) -> dict[str, Any] | None:
-        """Return the last error of an extension. A pool that loses one of its processes stays
-        ready, so that there is no change of state."""
+        """Return the last error of an extension."""
         last_error = self._last_errors.get(extension.id)
+        # A pool that loses one of its processes stays ready, so no change of state reports that.
         if extension.internals.lost_process is not None:
             error, when = extension.internals.lost_process
             if last_error is None or last_error["time"] < when:

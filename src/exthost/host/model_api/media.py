@@ -54,8 +54,8 @@ def result_parts(
 ) -> list[str | Media]:
     """Return the content of a result in its order, as texts and media of these kinds.
 
-    `types` are the media types that are taken; None is any. `max_bytes` is the largest size of one
-    medium. Without media the list has one text, which is `result.text`.
+    `types` are the media types that are accepted; None is any. `max_bytes` is the largest size of
+    one medium. A result without accepted media gives a list of one text, which is `result.text`.
     """
     parts = [
         media if (media := _read_media(block, kinds, types, max_bytes)) else block_text(block)
@@ -67,6 +67,7 @@ def result_parts(
 def _read_media(
     block: Block, kinds: Collection[str], types: Collection[str] | None, max_bytes: int | None
 ) -> Media | None:
+    """Return the medium in a block; None if there is none, or if it is not valid or accepted."""
     if not isinstance(block, ImageBlock | AudioBlock | ResourceBlock) or not block.data:
         return None
     media_type = block.mime_type.partition(";")[0].strip().lower()

@@ -1,8 +1,8 @@
 """Writes the answers to the tool calls of a model, in the form of its API. Pure.
 
-Anthropic and Gemini mark a failure; the content of a failure for OpenAI begins with "Error: ".
-Images, sounds and documents are sent where the API has a place for them in the answer. A `tool`
-message of chat completions has none, so they follow in a `user` message.
+Anthropic and Gemini have a field that marks a failure; for OpenAI the text of a failure begins with
+"Error: ". Images, sounds and documents are a part of the answer if the API allows that. A `tool`
+message of chat completions may only have text, so they follow in a `user` message.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,7 +30,12 @@ class Answer(NamedTuple):
 
 
 class MediaLimits(NamedTuple):
-    """The media that an API takes in answers: kinds, media types, and the size of one."""
+    """The media that an API accepts in answers.
+
+    kinds      "image", "audio" and "document", or some of them
+    types      the media types; None for any
+    max_bytes  the largest size of one medium
+    """
 
     kinds: Collection[str]
     types: Collection[str] | None
@@ -86,8 +91,10 @@ def _marked_text(answer: Answer) -> str:
 
 
 def _chat_messages(pairs: list[tuple[ModelCall, Answer]]) -> list[Any]:
+    """Return a `tool` message for each call, and a `user` message with all media if there are
+    any."""
     answers: list[Any] = []
-    shown: list[Any] = []
+    shown: list[Any] = []  # the content of the `user` message
     for call, answer in pairs:
         text = _marked_text(answer)
         if answer.media:

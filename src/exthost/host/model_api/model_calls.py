@@ -71,6 +71,7 @@ async def run_model_calls(host: CallingHost, response: Any, options: CallOptions
 async def _answer_each(
     run: "_ModelRun", waiting: Iterator[tuple[int, ModelCall]], answers: list[Answer | None]
 ) -> None:
+    """Run calls one after another until none waits. Several of these tasks share `waiting`."""
     for position, call in waiting:
         answers[position] = await run.answer(call)
 

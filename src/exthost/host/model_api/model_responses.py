@@ -1,9 +1,9 @@
 """Reads the tool calls in a response of a model API. Pure.
 
-Known are OpenAI's chat completions and Responses, Anthropic's messages and Gemini's
-generateContent: a whole response, its message or content, or the list of all chunks of a stream, as
-dictionaries or as the objects of the APIs' own packages. Everything else is an error, because an
-empty list would end an agent without a word.
+The APIs are OpenAI's chat completions and Responses, Anthropic's messages and Gemini's
+generateContent. A response may be given as a whole, as its message or content, or as the list of
+all chunks of a stream; and as dictionaries or as the objects of the APIs' own packages. Everything
+else is an error: if it were read as a response without calls, an agent would end silently.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,6 +118,7 @@ def _read_list(items: Sequence[Any]) -> ModelCalls:
 
 
 def _from_function(call: Any) -> ModelCall:
+    """Return the call in an item of `tool_calls`."""
     function = _member(call, "function")
     id = _text(_member(call, "id"))
     if function is None:
@@ -128,8 +129,8 @@ def _from_function(call: Any) -> ModelCall:
 
 
 def _read_chat_chunks(chunks: Sequence[Any]) -> ModelCalls:
-    """Join the parts of each call. Some servers give the same index to several calls, each with an
-    id of its own."""
+    """Return the calls, joined from their parts. The parts of a call have the same index. Some
+    servers give several calls the same index; a part with a new id then begins a new call."""
     parts_by_index: dict[Any, _CallParts] = {}
     all_parts: list[_CallParts] = []
     is_whole = False
@@ -162,7 +163,8 @@ class _CallParts:
         self.is_whole = False
 
     def join(self, *, is_whole: bool) -> ModelCall:
-        """Return the call. Without an end of the stream, no arguments are not `{}`."""
+        """Return the call. `is_whole` is whether its end was received. Without arguments and
+        without an end, the call was cut off; it is not a call with the arguments `{}`."""
         text = "".join(self.texts)
         if not text and not is_whole:
             return ModelCall(self.id, self.name, None, _CUT_OFF)
@@ -179,6 +181,7 @@ def _is_responses_item(type: Any) -> bool:
 
 
 def _read_items(items: Sequence[Any]) -> ModelCalls:
+    """Return the calls among the items of an output."""
     calls = [item for item in items if _member(item, "type") == "function_call"]
     return ModelCalls(tuple(map(_from_item, calls)), "responses")
 
@@ -209,6 +212,7 @@ def _read_responses_events(events: Sequence[Any]) -> ModelCalls:
 
 
 def _read_blocks(blocks: Sequence[Any]) -> ModelCalls:
+    """Return the calls among the content blocks of a message."""
     calls = [block for block in blocks if _member(block, "type") == "tool_use"]
     return ModelCalls(tuple(map(_from_block, calls)), "anthropic")
 
@@ -220,6 +224,9 @@ def _from_block(block: Any) -> ModelCall:
 
 
 def _read_anthropic_events(events: Sequence[Any]) -> ModelCalls:
+    """Return the calls in a stream. The arguments of a call come in parts, as JSON, or as a whole
+    at its start."""
+    # By the index of its content block: the parts of a call, and the arguments at its start.
     blocks: dict[Any, tuple[_CallParts, Any]] = {}
     for event in events:
         index = _member(event, "index")
@@ -255,6 +262,7 @@ def _is_gemini(value: Any) -> bool:
 
 
 def _read_gemini(chunks: Sequence[Any]) -> ModelCalls:
+    """Return the calls in the first candidate of each chunk."""
     calls: list[ModelCall] = []
     for chunk in chunks:
         for candidate in _list(_member(chunk, "candidates"))[:1]:
@@ -291,6 +299,7 @@ def _text(value: Any) -> str:
 
 
 def _from_json(id: str, name: str, text: Any) -> ModelCall:
+    """Return a call whose arguments are the JSON text `text`."""
     try:
         arguments = jsontext.decode(text.encode("utf-8", "surrogatepass")) if text else {}
     except jsontext.NotJson as error:

@@ -93,6 +93,7 @@ class ToolSearch:
         return {tool.name: tool for tool in found}
 
     def _make_index(self, tools: list[RegisteredTool]) -> None:
+        """Index these tools in place of the earlier ones. Raises UsageError without FTS5."""
         if self._index is not None:
             self._index.close()
         self._index = None

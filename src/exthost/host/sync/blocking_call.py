@@ -1,8 +1,9 @@
-"""A blocking call: the caller's thread writes the request, and then reads the reply itself if the
-event loop has lent it the pipe (`session/blocking_reader.py`). Otherwise it sleeps on a lock until
-the thread of the event loop has read the reply.
+"""A blocking call, without a coroutine on the event loop.
 
-Submitting a coroutine to that thread for each call would take several times as long.
+The caller's thread writes the request. If the event loop has lent the pipe to this thread
+(`session/blocking_reader.py`), the thread also reads the reply. Otherwise it sleeps on a lock until
+the thread of the event loop has read the reply. Submitting a coroutine to the thread of the event
+loop for each call would take several times as long.
 """
 
 import threading
@@ -50,9 +51,9 @@ class BlockingCall(Call):
 
     @property
     def has_own_timer(self) -> bool:
-        return (
-            self.reply_handler.is_simple
-        )  # otherwise a request may have its own, shorter time limit
+        # `wait` is the timer of a call of one request. In a call of several requests, each request
+        # may have its own, shorter time limit, which the event loop watches.
+        return self.reply_handler.is_simple
 
     def deliver(self, value: Any) -> None:
         self._value = value
@@ -63,9 +64,10 @@ class BlockingCall(Call):
         self._wake()
 
     def _wake(self) -> None:
+        """Release the lock on which the caller's thread sleeps."""
         wakes = self._queue.wakes
-        # While all replies of one read are handled, locks are collected and released afterwards,
-        # so that the outcome is counted before the caller sees it.
+        # While the replies of one read are handled (`is_held`), the locks are collected. They are
+        # released afterwards, so that outcomes are counted before the callers see them.
         if wakes.is_held:
             wakes.locks += (self._lock,)
         else:
@@ -83,10 +85,12 @@ class BlockingCall(Call):
             raise
         except BaseException as error:
             if not queue.loop.is_closed():
-                # Of a signal handler: KeyboardInterrupt, SystemExit, a time limit …
+                # A signal handler has raised it: KeyboardInterrupt, SystemExit, a time limit …
                 queue.loop.call_soon_threadsafe(queue.cancel, self)
-                queue.loop.call_soon_threadsafe(queue.pump)  # if it has ended just now
-            elif isinstance(error, RuntimeError):  # of the loop: another thread has closed the host
+                # If the call has ended just now, there is room for waiting calls.
+                queue.loop.call_soon_threadsafe(queue.pump)
+            elif isinstance(error, RuntimeError):
+                # `call_soon_threadsafe` raised it: another thread has closed the host.
                 raise not_open_error() from None
             raise
 

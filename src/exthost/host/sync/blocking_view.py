@@ -38,6 +38,8 @@ def _is_asynchronous(cls: Any) -> bool:
 
 
 def _blocking_method(method: Callable[..., Any], loop_thread: LoopThread) -> Callable[..., Any]:
+    """Return a function that runs the method on the loop's thread and wraps its result."""
+
     def call(*arguments: Any, **keywords: Any) -> Any:
         async def run() -> Any:
             value = method(*arguments, **keywords)

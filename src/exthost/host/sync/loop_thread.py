@@ -34,11 +34,11 @@ LOOP_SECONDS = 5.0
 class LoopThread:
     """An event loop and its thread. Other threads use it by `run`. Close it after use.
 
-    The host and every extension, facet and stream of the blocking API refer to this object, and the
-    thread does not. So if a program drops all of them without `close`, this object is deleted: it
-    gives a ResourceWarning, as files do, and the thread ends in the background.
+    The host and every extension, facet and stream of the blocking API refer to this object, but the
+    thread does not. So if a program drops all of them without `close`, this object is deleted. It
+    then gives a ResourceWarning, as files do, and the thread ends in the background.
 
-    before_drop  ends what runs on the loop, in that case; None if there is nothing to end
+    before_drop  called in that case, to end what runs on the loop; None if there is nothing to end
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,8 @@ class LoopThread:
             stacklevel=2,
             source=self,
         )
-        # While the interpreter ends, threads do not run any more. The extensions end with it.
+        # While the interpreter is ending, the thread no longer runs. The extensions end when this
+        # process ends.
         if not sys.is_finalizing():
             asyncio.run_coroutine_threadsafe(_end(self.before_drop), self.loop)
 
@@ -108,7 +109,7 @@ class LoopThread:
 
     def refuse_own_thread(self) -> None:
         """Raise UsageError on the thread of the loop, which would wait for itself."""
-        # An ended thread may have left its number to another one.
+        # If the thread has ended, another thread may have the same number.
         if threading.get_ident() == self._thread.ident and self._thread.is_alive():
             raise _own_loop_error()
 
@@ -133,7 +134,7 @@ class LoopThread:
         """
         self._is_open = False
         asyncio.run_coroutine_threadsafe(_cancel_tasks(), self.loop)
-        # Twice, because `_cancel_tasks` itself waits up to LOOP_SECONDS for the tasks.
+        # Twice the time, because `_cancel_tasks` itself waits up to LOOP_SECONDS for the tasks.
         self._thread.join(2 * LOOP_SECONDS)
 
 

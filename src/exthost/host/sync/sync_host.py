@@ -202,7 +202,7 @@ class SyncHost:
             raise not_open_error()
         tool = host.registry.get(name)
         if tool is None:
-            if timeout is not None:  # before an extension is started to find the tool
+            if timeout is not None:  # an invalid or expired timeout must not start an extension
                 require_time_left("", name, timeout)
             tool = loop_thread.run(lambda: host.find_tool(name))
         extension = host[tool.extension]
@@ -225,7 +225,8 @@ class SyncHost:
         """Return the answer of a model, after running the tools that it requests; see
         `Host.complete`."""
         limits = {"rounds": rounds, "max_tool_output": max_tool_output}
-        complete, keywords = self._target.complete, {"tools": tools, **limits, **options}
+        complete = self._target.complete
+        keywords = {"tools": tools, **limits, **options}
         return self._loop_thread.run(lambda: complete(model, messages, context=context, **keywords))
 
     @property
