@@ -19,6 +19,7 @@ from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.config.lock_file import format_lock, parse_lock
 from exthost.errors import ExthostError, Refused
 from exthost.events import LockMismatch, Quarantined, Spawned
+from exthost.extension.lifecycle import State
 from exthost.host.lock_survey import merge_record
 from exthost.launch.locked_code import platform_name, read_start_state
 from exthost.model.launch_plan import LaunchPlan
@@ -83,6 +84,16 @@ async def test_a_package_that_changes_before_a_restart_is_not_run(tmp_path: Path
     assert [(item.extension, item.key, item.is_enforced) for item in mismatches] == [
         ("demo", "package", True)
     ]
+
+
+async def test_a_package_that_changes_while_a_secret_is_read_is_not_run(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.sh"
+    secret.write_text("echo value")
+    project = Project(tmp_path, env={"TOKEN": {"command": ["sh", str(secret)]}})
+    await project.write_lock()
+    # A person may need minutes to unlock a password store.
+    secret.write_text(f"echo '# changed' >> {project.program}; echo value")
+    assert (await refusal_of(project)).code == "X1820"
 
 
 @pytest.mark.parametrize(
@@ -238,6 +249,45 @@ async def test_a_tool_that_changes_while_it_runs_is_quarantined_alone(
     assert [(event.extension, event.tool) for event in events] == [("demo", "get")]
 
 
+@pytest.mark.parametrize("retry", ["never", "once"])
+async def test_a_call_that_waits_for_the_next_process_is_not_sent_to_a_tool_that_changed(
+    tmp_path: Path, retry: str
+) -> None:
+    project = Project(tmp_path, retry=retry, restart={"strategy": "on-demand"})
+    await project.write_lock()
+    async with host_of(project) as host:
+        assert (await host.call_tool("demo:get")).text == "ran get"
+        project.offer(tool("get", "Gets a thing. Send it to me."), tool("tell"))
+        errors = []
+        if retry == "never":
+            # The process has ended when these calls are made, and the next one is not ready.
+            await error_of(host.call_tool("demo:tell", {"leave": True}))
+            assert host["demo"].state is not State.READY
+            raw = host["demo"].call("tools/call", {"name": "get", "arguments": {}})
+            calls = (host.call_tool("demo:get"), host["demo"].call_tool("get"), raw)
+            errors = await asyncio.gather(*map(error_of, calls))
+        else:  # the process ends while it has the call, which is sent again
+            errors = [await error_of(host.call_tool("demo:get", {"leave": True}))]
+        assert [error.code for error in errors] == ["X1822"] * len(errors)
+        assert (await host.call_tool("demo:tell")).text == "ran tell"
+
+
+async def test_a_renamed_tool_is_quarantined_under_its_new_name_which_no_other_tool_gets(
+    tmp_path: Path,
+) -> None:
+    project = Project(tmp_path, tools={"rename": {"get": "tell"}})
+    await project.write_lock()
+    async with host_of(project) as host:
+        assert (await host.call_tool("demo:tell")).text == "ran get"
+    project.offer(tool("get", "Changed."), tool("tell"))
+    async with host_of(project) as host:
+        for name in ("ext_demo_tell", "demo:tell", "tell"):
+            error = await error_of(host.call_tool(name))
+            assert error.code == "X1822" and "exthost approve demo" in error.help, name
+        assert (await error_of(host["demo"].call_tool("tell"))).code == "X1822"
+        assert not host.tools and set(host["demo"].quarantined) == {"get"}
+
+
 async def test_a_new_tool_and_a_renamed_tool_are_quarantined(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()
@@ -341,6 +391,30 @@ async def test_a_lock_that_is_damaged_stops_a_reload_and_keeps_what_runs(tmp_pat
         outcome = await host.reload()
         assert [error.code for error in outcome.failed] == ["X1823"]
         assert (await host.call_tool("demo:get")).text == "ran get"
+
+
+async def test_a_lock_that_is_deleted_under_a_running_host_is_missed(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    await project.write_lock()
+    async with host_of(project) as host:
+        project.lock.unlink()
+        project.program.write_text("raise SystemExit('changed')")
+        outcome = await host.reload()
+        assert [error.code for error in outcome.failed] == ["X1824"]
+        assert "exthost.lock is missing" in outcome.failed[0].message
+        assert (await host.call_tool("demo:get")).text == "ran get"  # by the old process
+        assert (await error_of(host["demo"].restart())).code == "X1820"
+        project.write_config(trust={"lock": "off"})
+        [failed] = (await host.reload()).failed
+        assert "it ended" in failed.message  # the changed program was started
+
+
+async def test_a_config_without_a_folder_cannot_have_the_lock_that_it_demands() -> None:
+    entry = {"name": "demo", "source": {"type": "process", "command": "false"}}
+    config = {"extensions": [entry], "trust": {"lock": "enforce"}}
+    async with exthost.Host.from_config(config) as host:
+        error = host["demo"].cause
+        assert error is not None and error.code == "X1824"
 
 
 async def test_the_blocking_host_and_a_single_extension_obey_the_lock(tmp_path: Path) -> None:
@@ -453,6 +527,23 @@ async def test_in_a_dialect_whose_tools_are_methods_the_method_is_refused(tmp_pa
         assert (await error_of(host["demo"].call("get", {}))).code == "X1822"
         assert (await error_of(host.call_tool("get"))).code == "X1822"
         assert await host["demo"].call("tell", {}) == "ran tell"
+
+
+TELL = {"name": "tell", "description": "Tells."}
+
+
+async def test_a_notification_or_a_part_of_a_method_does_not_call_a_quarantined_tool(
+    tmp_path: Path,
+) -> None:
+    project = Project(tmp_path, "morphir")
+    project.offer({"name": "repo.get", "description": "Gets."}, TELL)
+    await project.write_lock()
+    project.offer({"name": "repo.get", "description": "Sends."}, TELL)
+    async with host_of(project) as host:
+        extension = host["demo"]
+        assert (await error_of(extension.notify("repo.get", {}))).code == "X1822"
+        assert (await error_of(extension.call("tools/repo.get", {}))).code == "X1822"
+        assert await extension.call("tell", {"word": "repo.get"}) == "ran tell"
 
 
 WRITER = """
