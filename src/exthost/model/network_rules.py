@@ -122,7 +122,7 @@ def _to_ascii(name: str) -> str:
         return name.lower()
     if ambiguous := _AMBIGUOUS.search(name):
         raise BadHost(
-            f"programs encode {ambiguous[0]!a} in a name in two ways: write the name as it is "
+            f"programs encode {ambiguous[0]!r} in a name in two ways: write the name as it is "
             "encoded (xn--…)"
         )
     try:
