@@ -52,6 +52,8 @@ def test_a_host_has_one_form(text: str, host: str) -> None:
         *("fe80::1%eth0", "[1.2.3.4]", "[example.com]", "::1::", "a b.example", "a\0.example"),
         *("user@example.com", "example.com/path", "a" * 64 + ".example", ".".join(["a" * 60] * 5)),
         *("example.com\r\nHost: other", "\u200d.example", "*.example.com"),
+        # Programs encode these in two ways, such as strasse and xn--strae-oqa.
+        *("straße.example", "βόλος.example", "a\u200cb.example", "a\u200db.example"),
     ],
 )
 def test_a_text_that_is_not_a_host_is_refused(text: str) -> None:

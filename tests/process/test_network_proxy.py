@@ -4,6 +4,7 @@ one of this process, in place of that of a sandbox."""
 import asyncio
 import contextlib
 import os
+import re
 import resource
 import signal
 import socket
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -411,6 +413,14 @@ async def test_a_proxy_that_ends_too_often_stays_down_and_connections_are_refuse
 
 
 @pytest.mark.more
+async def test_a_proxy_that_crashes_leaves_no_core_file() -> None:
+    """It has the secrets of `inject` and the password for the proxy of the company."""
+    async with echo_server() as (port, _), Proxied(f"localhost:{port}") as proxied:
+        await proxied.ask(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
+        limits = Path(f"/proc/{proxied.proxy.pid}/limits").read_text()  # noqa: ASYNC240
+        assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE), limits
+
+
 async def test_a_proxy_ends_when_the_host_closes_its_stdin() -> None:
     proxied = Proxied("localhost:1")
     proxy_pid = proxied.proxy.pid
@@ -561,3 +571,47 @@ def test_a_slow_head_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         client.sendall(b"CONNECT local")
         assert client.recv(1) == b""
+
+
+def test_a_server_that_disappears_is_noticed_for_the_client() -> None:
+    """The client cannot do that itself: its connection is one to the proxy, on this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as target:
+        port = target.getsockname()[1]
+        with (
+            serving(f"localhost:{port}") as (server, proxy_port),
+            socket.create_connection(("127.0.0.1", proxy_port), WAIT_SECONDS) as client,
+        ):
+            client.sendall(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
+            assert client.recv(12) == b"HTTP/1.1 200"
+            (connection,) = server._connections
+            assert connection._upstream is not None
+            assert connection._upstream.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+def test_an_event_of_a_closed_descriptor_is_not_one_of_a_new_one() -> None:
+    loop = proxy_server.ReadinessLoop()
+    called: list[int] = []
+    with contextlib.ExitStack() as stack:
+        pairs = [socket.socketpair() for _ in range(2)]
+        for pair in pairs:
+            for end in pair:
+                stack.enter_context(end)
+
+        def replace_other(number: int) -> None:
+            """Close the other descriptor, which is ready as well, and open one of its number."""
+            kept, closed = pairs[number][0], pairs[1 - number][0]
+            for end in (kept, closed):
+                loop.set_reader(end.fileno(), None)
+            fd = closed.fileno()
+            closed.close()
+            stack.callback(os.close, os.dup2(kept.fileno(), fd))
+            loop.set_reader(fd, partial(called.append, fd))
+
+        for number, (near, far) in enumerate(pairs):
+            far.send(b"x")
+            loop.set_reader(near.fileno(), partial(replace_other, number))
+        loop.run_once(WAIT_SECONDS)
+        assert called == []
+        loop.run_once(WAIT_SECONDS)
+        assert len(called) == 1
+    loop.close()

@@ -48,6 +48,13 @@ def test_a_plain_request_is_rewritten_for_its_server() -> None:
     assert b"Proxy-Authorization: Basic abc\r\n" in chained
 
 
+def test_a_client_of_http_1_0_gets_no_reply_of_a_later_version() -> None:
+    """It could not read a reply in chunks, which a server sends to clients of HTTP/1.1 only."""
+    request = parse_whole(GET.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert request.origin_head().startswith(b"GET /a?b=c HTTP/1.0\r\n")
+    assert b" HTTP/1.0\r\n" in request.proxy_head("")
+
+
 def test_the_host_header_is_that_of_the_url() -> None:
     assert b"other.example" not in parse_whole(GET).origin_head()
 
@@ -172,6 +179,7 @@ def test_the_reply_of_another_proxy_has_a_status() -> None:
         (b"https://a.example/", "https goes through a proxy by CONNECT"),
         (b"HTTPS://a.example/", "https goes through a proxy by CONNECT"),
         (b"/path", "names the whole URL"),
+        (b"http://user:password@a.example/", "no user and password"),
         (b"ftp://a.example/", "names the whole URL"),
     ],
 )

@@ -34,6 +34,9 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 # The C library reads a name with such a last label as an address, in many forms (127.1, 0x7f.1).
 _NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _MAX_NAME_LENGTH = 253
+# IDNA 2008 keeps these characters (ß, a final sigma and two joiners), and IDNA 2003 replaces them.
+# So a text with one is the name of two hosts.
+_AMBIGUOUS = re.compile("[\u00df\u03c2\u200c\u200d]")
 
 # Networks that are not public, and that some versions of `ipaddress` call global.
 _NOT_PUBLIC: tuple[Network, ...] = tuple(
@@ -117,6 +120,11 @@ def _to_ascii(name: str) -> str:
     """Return a name in ASCII (punycode) and lower case."""
     if name.isascii():
         return name.lower()
+    if ambiguous := _AMBIGUOUS.search(name):
+        raise BadHost(
+            f"programs encode {ambiguous[0]!r} in a name in two ways: write the name as it is "
+            "encoded (xn--…)"
+        )
     try:
         return name.encode("idna").decode("ascii").lower()
     except UnicodeError:

@@ -67,6 +67,10 @@ LARGE_TRANSFER_BYTES = 256 * 1024
 # way, the data would leave the cache of the processor before the client reads it.
 _CLIENT_BUFFER_BYTES = 256 * 1024
 
+# When the proxy asks a server that sends nothing whether it still exists, and how often.
+_KEEPALIVE_SECONDS = 60
+_KEEPALIVE_PROBES = 5
+
 # How often the deadlines of connections are compared with the clock.
 _EXPIRE_SECONDS = 0.25
 
@@ -116,6 +120,7 @@ class ReadinessLoop:
         self._epoll = select.epoll()
         self._readers: dict[int, Callable[[], None]] = {}
         self._writers: dict[int, Callable[[], None]] = {}
+        self._added: set[int] = set()  # since the last wait
 
     def close(self) -> None:
         self._epoll.close()
@@ -145,6 +150,7 @@ class ReadinessLoop:
             return
         if not before:
             self._epoll.register(fd, after)
+            self._added.add(fd)
         elif after:
             self._epoll.modify(fd, after)
         else:
@@ -158,8 +164,11 @@ class ReadinessLoop:
     def run_once(self, seconds: float | None) -> None:
         """Wait for a descriptor, and call the functions of those that are ready. A function may
         close a descriptor that is also in the list, and open a socket that gets the same number.
-        So the functions must expect that nothing is ready."""
+        The event is not one of that socket, so it is ignored."""
+        self._added.clear()
         for fd, events in self._epoll.poll(seconds):
+            if fd in self._added:
+                continue
             if events & ~select.EPOLLOUT and (reader := self._readers.get(fd)) is not None:
                 reader()
             if events & ~select.EPOLLIN and (writer := self._writers.get(fd)) is not None:
@@ -608,6 +617,11 @@ class ProxyConnection:
                 )
             if not code:
                 upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                # The client cannot notice a server that disappears: it asks only the proxy.
+                upstream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS)
+                upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS)
+                upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)
                 return upstream
             problem = os.strerror(code)
             self._upstream = None
@@ -818,6 +832,8 @@ class ProxyServer:
 
 def main(channel: int, policy: int, splicer: int) -> None:
     """Run the proxy."""
+    # A core file would contain the headers with secrets.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with os.fdopen(policy, "rb") as file:
         rules = json.load(file)
     ProxyServer(rules, channel, splicer).serve()

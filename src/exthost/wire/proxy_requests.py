@@ -21,7 +21,7 @@ SOCKS_NO_COMMAND, SOCKS_NO_ADDRESS_TYPE = 7, 8
 
 _HEAD_END = b"\r\n\r\n"
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.[01]\Z")
+_REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) (HTTP/1\.[01])\Z")
 _HEADER = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*\Z")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: |\r|\Z)")
 _ABSOLUTE_URI = re.compile(rb"(?i:http)://([^/?#@\\]+)([/?][^#]*)?\Z")
@@ -53,6 +53,7 @@ class HttpRequest(NamedTuple):
     is_tunnel  whether it is CONNECT
     method, path, headers  of a plain request; the headers that the server gets
     body_bytes the length of the body; None if its end is not known from the head
+    version    that of the client, which decides in what form the server replies
     rest       the bytes after the head
     """
 
@@ -63,6 +64,7 @@ class HttpRequest(NamedTuple):
     path: bytes = b""
     headers: tuple[bytes, ...] = ()
     body_bytes: int | None = 0
+    version: bytes = b"HTTP/1.1"
 
     def with_header(self, name: str, value: str) -> "HttpRequest":
         """Return the request with this header in place of any that the client sent."""
@@ -80,7 +82,7 @@ class HttpRequest(NamedTuple):
         return self._head(b"http://" + self.authority.encode("ascii") + self.path, extra)
 
     def _head(self, target: bytes, extra: tuple[bytes, ...] = ()) -> bytes:
-        first = self.method + b" " + target + b" HTTP/1.1"
+        first = self.method + b" " + target + b" " + self.version
         host = b"Host: " + self.authority.encode("ascii")
         # One request for each connection: the next one may be for another host.
         return b"\r\n".join((first, host, *self.headers, *extra, b"Connection: close", b"", b""))
@@ -109,7 +111,7 @@ def parse_http(data: bytes) -> HttpRequest | None:
     match = _REQUEST_LINE.match(lines[0])
     if match is None:
         raise BadRequest("the first line is not a request for a proxy")
-    method, target = match.groups()
+    method, target, version = match.groups()
     headers = [_parse_header(line) for line in lines[1:]]
     body_bytes = _body_bytes(headers)
     if method == b"CONNECT":
@@ -125,6 +127,8 @@ def parse_http(data: bytes) -> HttpRequest | None:
     if absolute is None:
         if target[:8].lower() == b"https://":
             raise BadRequest("https goes through a proxy by CONNECT")
+        if b"@" in target.partition(b"://")[2].partition(b"/")[0]:
+            raise BadRequest("the URL of a request has no user and password: use Authorization")
         raise BadRequest("a request for a proxy names the whole URL, which begins with http://")
     path = absolute[2] or b"/"
     dropped = _HOP_HEADERS | {
@@ -143,6 +147,7 @@ def parse_http(data: bytes) -> HttpRequest | None:
         path if path.startswith(b"/") else b"/" + path,
         tuple(name + b": " + value for name, value in headers if name not in dropped),
         body_bytes,
+        version,
     )
 
 
