@@ -78,7 +78,7 @@ async def _against_local(
     is_encrypted: bool = False,
 ) -> Reading:
     """Seconds on a node / seconds of a local process. Pinned, the host has one core, and all other
-    processes have the other: a node is another machine, so none of its processes has the core of the
+    processes have the other: a node is another machine, so it does not use the core of the
     host."""
     note = ""
     async with _here_and_there(setting, is_encrypted=is_encrypted) as (here, there):
