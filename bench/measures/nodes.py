@@ -1,7 +1,6 @@
 """Processes on nodes, which are simulated on this machine, against local processes."""
 
 import asyncio
-import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -78,15 +77,14 @@ async def _against_local(
     pinned: bool = False,
     is_encrypted: bool = False,
 ) -> Reading:
-    """Seconds on a node / seconds of a local process. Pinned, two processes that talk to each other
-    have different cores."""
+    """Seconds on a node / seconds of a local process. Pinned, the host has one core, and all other
+    processes have the other: a node is another machine, so it does not use the core of the
+    host."""
     note = ""
     async with _here_and_there(setting, is_encrypted=is_encrypted) as (here, there):
         blocks = {"node": make(there), "local": make(here)}
         if pinned:
-            below = cores.children_of(os.getpid())
-            on_nodes = [pid for child in below for pid in cores.children_of(child)]
-            note = cores.pin(cores.apart(), on_nodes)
+            note = cores.pin(cores.apart())
         took = await take_turns_async(blocks, setting.rounds, calls)
     absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
     return read_values(ratios(took["node"], took["local"]), absolute, note)

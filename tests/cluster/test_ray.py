@@ -223,18 +223,41 @@ async def test_a_pool_continues_while_a_head_with_redis_is_restarted(redis: str)
     ray = await asyncio.to_thread(RayCluster, 1, redis)
     try:
         async with on_ray(ray) as on_cluster:
-            before = on_cluster.extension.stats.pid
-            async with under_load(on_cluster.extension) as load:
-                await asyncio.to_thread(ray.kill_head)
-                calls_at_kill = load.made
-                await wait_until(lambda: load.ends["result"] > calls_at_kill + CALLS_PER_SECOND)
-                await asyncio.to_thread(ray.restart_head)
-                assert on_cluster.extension.stats.pid == before
-                await on_cluster.extension.restart()  # Ray holds the resources of the new process
-                assert on_cluster.extension.stats.pid != before
-            assert set(load.ends) == {"result"}, load.ends
+            await check_that_no_call_fails_without_a_head(ray, on_cluster, seconds=0)
     finally:
         await asyncio.to_thread(ray.close)
+
+
+async def test_a_pool_continues_while_its_head_is_gone_for_longer_than_a_minute(
+    redis: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without it, Ray ends its nodes, and its drivers, after 60 s.
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "300")
+    ray = await asyncio.to_thread(RayCluster, 1, redis)
+    try:
+        async with on_ray(ray) as on_cluster:
+            await check_that_no_call_fails_without_a_head(ray, on_cluster, seconds=70)
+    finally:
+        await asyncio.to_thread(ray.close)
+
+
+async def check_that_no_call_fails_without_a_head(
+    ray: RayCluster, on_cluster: OnRay, seconds: float
+) -> None:
+    """Kill the head under load, start it again after at least so many seconds, and restart the
+    extension."""
+    extension = on_cluster.extension
+    before = extension.stats.pid
+    async with under_load(extension) as load:
+        await asyncio.to_thread(ray.kill_head)
+        calls_at_kill = load.made
+        await asyncio.sleep(seconds)
+        await wait_until(lambda: load.ends["result"] > calls_at_kill + CALLS_PER_SECOND)
+        await asyncio.to_thread(ray.restart_head)
+        assert extension.stats.pid == before
+        await extension.restart()  # Ray holds the resources of the new process
+        assert extension.stats.pid != before
+    assert set(load.ends) == {"result"}, load.ends
 
 
 def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
