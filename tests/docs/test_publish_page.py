@@ -141,17 +141,23 @@ def test_the_commands_for_python_lead_to_a_host_that_lists_the_tools(tmp_path: P
         author = Author(tmp_path, UV_NO_BUILD_ISOLATION="1", UV_DEFAULT_INDEX=f"{address}/simple")
         before_publish = create.partition("uv publish")[0]
         author.run(before_publish)
-        first, *rest = (
+        build, build_sdk, *rest = (
             try_unpublished.replace("PATH-OF-CHECKOUT", str(ROOT))
-            .replace("PATH-OF-WEATHER", str(tmp_path / "weather"))
+            .replace("PATH-OF-WHEELS", str(tmp_path / "wheels"))
             .splitlines()
         )
-        author.run(first, "weather")
+        author.run(f"{build}\n{build_sdk}", "weather")
         (tmp_path / "user").mkdir()
         assert "ext_weather_shout" in author.run("\n".join(rest), "user")
-        author.run(
-            f"uv publish --publish-url {address}/ --username a --password b dist/*", "weather"
-        )
+        author.run("exthost pack .", "weather")
+        # All of dist is published, and twine refuses what is not a package.
+        assert {path.name for path in (tmp_path / "weather" / "dist").iterdir()} == {
+            ".gitignore",
+            "weather-0.1.0-py3-none-any.whl",
+            "weather-0.1.0.tar.gz",
+        }
+        publish = f"uv publish --publish-url {address}/ --username a --password b"
+        author.run(f"{publish}\n{publish} ../wheels/exthost_sdk-*", "weather")
         (tmp_path / "other").mkdir()
         assert "ext_weather_shout" in author.run(add_published, "other")
 
@@ -172,4 +178,4 @@ def test_the_commands_for_typescript_lead_to_a_host_that_lists_the_tools(tmp_pat
         (tmp_path / "other").mkdir()
         assert "ext_wind_shout" in author.run(add_published, "other")
     author.run("exthost pack .", "wind")
-    assert (tmp_path / "wind" / "dist" / "wind-0.1.0.mcpb").is_file()
+    assert (tmp_path / "wind" / "bundle" / "wind-0.1.0.mcpb").is_file()

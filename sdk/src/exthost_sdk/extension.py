@@ -217,6 +217,7 @@ class Extension:
             function = Function(handler, Context, name=name, description=description)
             text = function.description
             resource = Resource(uri, function.name, text, mime_type, function)
+            resource.check()
             self.registry.add(self.registry.resources, uri, resource)
             return handler
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from exthost_sdk.errors import UnsupportedType
 from exthost_sdk.types.function import Function
 
 
@@ -39,6 +40,24 @@ class Resource(NamedTuple):
     @property
     def is_template(self) -> bool:
         return "{" in self.uri
+
+    def check(self) -> None:
+        """Raise UnsupportedType if the resource could never be read: if its URI is not one, or does
+        not have the parameters of the function."""
+        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", self.uri):
+            raise UnsupportedType(f"{self.uri!r} is not a URI: write a scheme, as in notes://today")
+        in_uri = set(re.findall(r"\{(\w+)\}", self.uri))
+        schema = self.function.input_schema
+        parameters = schema.get("properties", {})
+        missing = set(schema.get("required", ())) - in_uri
+        takes_any = schema.get("additionalProperties", True) is not False
+        unknown = set() if takes_any else in_uri - set(parameters)
+        if missing or unknown:
+            names = ", ".join(sorted(missing | unknown))
+            raise UnsupportedType(
+                f"{self.function.name}: the URI {self.uri} and the function must have the same "
+                f"parameters: {names}"
+            )
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the values of the template's parameters for a URI; None if it does not match."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable
 from dataclasses import InitVar
 from typing import Annotated, Any, Optional
@@ -117,3 +118,24 @@ async def test_flags_and_init_variables_with_a_default_can_be_returned() -> None
     async with testing.connect(ext, dialect="mcp") as client:
         assert (await client.call_tool("access")).text == "3"
         assert (await client.call_tool("scale", {"value": {"a": 3}})).data == {"a": 6}
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("today", "'today' is not a URI: write a scheme, as in notes://today"),
+        ("notes://today", "the same parameters: name"),
+        ("notes://{title}", "the same parameters: name, title"),
+        ("notes://{name}/{page}", "the same parameters: page"),
+    ],
+)
+def test_a_resource_that_could_never_be_read_is_refused(uri: str, message: str) -> None:
+    def note(name: str, lines: int = 3) -> str:
+        return name
+
+    ext = Extension("refused")
+    with pytest.raises(UnsupportedType, match=re.escape(message)):
+        ext.resource(uri)(note)
+    assert not ext.registry.resources
+    ext.resource("notes://{name}")(note)
+    ext.resource("files://{name}/{page}")(lambda **names: str(names))

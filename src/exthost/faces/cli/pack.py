@@ -1,4 +1,4 @@
-"""Write the files by which an MCP server is published, into the folder dist of its project.
+"""Write the files by which an MCP server is published, into the folder bundle of its project.
 
   exthost pack FOLDER --namespace io.github.you
 
@@ -47,7 +47,7 @@ class PackArgs(Args):
 
     namespace  the part of the name in a registry before the slash
     url        where the bundle will be downloaded; "" if a registry of packages has the server
-    output     the folder to write into; None for the folder dist of the project
+    output     the folder to write into; None for the folder bundle of the project
     """
 
     namespace: str
@@ -64,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="whose server it is, such as io.github.you or com.example",
     )
     parser.add_argument("--url", metavar="URL", default="", help="where the bundle will be")
-    parser.add_argument("--output", metavar="FOLDER", help="where to write (default: dist in it)")
+    parser.add_argument("--output", metavar="FOLDER", help="where to write (default: bundle in it)")
     add_start_timeout_option(parser)
     add_config_option(parser)
 
@@ -98,7 +98,7 @@ async def _pack(args: PackArgs, spec: Spec, folder: Path, project: mcp_bundle.Pr
             help="build it again, and let the program read the version from one place",
         )
     files = _make_files(args, folder, project, offer)
-    target = Path(args.output) if args.output else folder / "dist"
+    target = Path(args.output) if args.output else Path(args.target or ".", "bundle")
     await asyncio.to_thread(_write_files, target, files)
     _report(args, project, [str(target / name) for name in files])
     return 0
