@@ -95,7 +95,8 @@ def test_the_overview_names_why_one_failed_and_the_next_step(desktop: Desktop) -
     browser.wait_for("document.querySelector('[data-row=showcase] .chart-memory')")
     browser.wait_for_text("MiB", "[data-row=showcase]")
     assert browser.evaluate(
-        "(frame => frame.scrollWidth <= frame.clientWidth)(document.querySelector('.usage').parentElement)"
+        "(frame => frame.scrollWidth <= frame.clientWidth)"
+        "(document.querySelector('.usage').parentElement)"
     ), "all columns of the table are visible"
 
 
