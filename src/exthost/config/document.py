@@ -29,6 +29,7 @@ from exthost.dialects import find
 from exthost.errors import ConfigError, Evidence
 from exthost.model.documents.problems import (
     DUPLICATE_NAME,
+    UNKNOWN_KEY,
     UNREADABLE,
     WRONG_VALUE,
     Place,
@@ -92,7 +93,7 @@ def config_from_toml(
         line_match = re.search(r"line (\d+)", str(error))
         last_line = toml.rstrip().count("\n") + 1 if "end of document" in str(error) else 0
         line = int(line_match[1]) if line_match else last_line
-        raise _unreadable_error(origin, line, str(error)) from error
+        raise _unreadable_error(origin, line, str(error), _foreign_format_help(toml)) from error
     if not document.keys() <= _SECTIONS.keys():
         for package in find.iter_packages():
             sections = [name for name in package.json_sections if name in document]
@@ -161,10 +162,14 @@ def _parse_json(source: bytes, origin: str) -> Any:
     except (RecursionError, ValueError) as error:
         is_too_deep = isinstance(error, RecursionError)
         reason = "it is nested too deep" if is_too_deep else f"not valid JSON: {error}"
+        if not source.strip():
+            reason = "it has no JSON in it"
         raise ConfigError(
             UNREADABLE,
             f"{origin}: {reason}",
-            help="correct the place named",
+            help="correct the place named"
+            if source.strip()
+            else 'the file is empty: write {"mcpServers": {}}, or name another file',
             evidence=Evidence(path=origin),
         ) from error
 
@@ -340,7 +345,7 @@ def _check_names(entries: tuple[Entry, ...]) -> None:
 
 def _read_extensions(value: Any, place: Place, context: _FileContext) -> tuple[Entry, ...]:
     if not isinstance(value, list | tuple):
-        help = "write [[extensions]] with two brackets" if isinstance(value, Mapping) else ""
+        help = "write [[extensions]] with two brackets above the keys of each entry"
         place.add_problem(
             WRONG_VALUE, f"must be a list of tables, not {describe_type(value)}", help
         )
@@ -392,6 +397,13 @@ def _read_overrides(value: Any, place: Place, context: _FileContext) -> _Overrid
         if isinstance(item, Mapping) and "config" in item:
             configs[id] = ENTRY_KEYS["config"](item["config"], item_place.at("config"))
             item = {key: setting for key, setting in item.items() if key != "config"}
+        if isinstance(item, Mapping) and "enabled" in item:
+            item_place.at("enabled").add_problem(
+                UNKNOWN_KEY,
+                "a discovered extension is not switched off here",
+                "write disabled = [NAME] under [discovery], or use `exthost disable NAME`",
+            )
+            item = {key: setting for key, setting in item.items() if key != "enabled"}
         settings[id] = _read_settings(item, item_place, context)
     return _Overrides(MappingProxyType(settings), MappingProxyType(configs))
 
@@ -455,6 +467,13 @@ def _decode(source: str | bytes, origin: str) -> str:
         except UnicodeDecodeError as error:
             if source[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
                 raise _utf_16_error(origin) from None
+            if b"\0" in source:
+                raise ConfigError(
+                    UNREADABLE,
+                    f"{origin} is not a text file",
+                    help="a config is TOML or JSON: name another file with --config",
+                    evidence=Evidence(path=origin),
+                ) from None
             line = source.count(b"\n", 0, error.start) + 1
             raise _unreadable_error(origin, line, f"line {line} is not UTF-8 text") from error
     # Some editors begin a file with a byte-order mark, which TOML does not allow.
@@ -471,9 +490,20 @@ def _utf_16_error(origin: str) -> ConfigError:
     )
 
 
-def _unreadable_error(origin: str, line: int, reason: str) -> ConfigError:
+def _foreign_format_help(text: str) -> str:
+    """Return the help for a config that looks like JSON or YAML, or ""."""
+    if text.lstrip().startswith("{"):
+        return "it looks like JSON: rename it to mcp.json, and use --config mcp.json"
+    if re.match(r"([ \t]*(#[^\n]*)?\n)*(---|\w+:)[ \t]*\n", text):
+        return "it looks like YAML, and this file is TOML: an entry begins with [[extensions]]"
+    return ""
+
+
+def _unreadable_error(origin: str, line: int, reason: str, help: str = "") -> ConfigError:
     where = f"{origin}:{line}" if line else origin
-    if "UTF-8" in reason:
+    if help:
+        fix = help
+    elif "UTF-8" in reason:
         fix = "save the file as UTF-8"
     elif "Cannot overwrite" in reason:  # the message of tomllib about a key that is repeated
         reason = reason.replace("Cannot overwrite a value", "this key is set twice")

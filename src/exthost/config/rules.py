@@ -81,7 +81,7 @@ RULE_KEYS: Mapping[str, Key] = {
 def read_rules(value: Any, place: Place) -> Rules:
     """Read the section."""
     if not isinstance(value, list | tuple):
-        help = "write [[rules]] with two brackets" if isinstance(value, Mapping) else ""
+        help = "write [[rules]] with two brackets above the keys of each rule"
         text = f"must be a list of tables, not {describe_type(value)}"
         place.add_problem(WRONG_VALUE, text, help)
         return Rules()

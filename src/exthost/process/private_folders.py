@@ -5,6 +5,7 @@ enter the folders above (but not list them), since each sandboxed extension runs
 own that must reach its state folder. Folders that exist already keep their modes.
 """
 
+import errno
 import os
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def _make(folder: Path, mode: int) -> None:
         folder.mkdir(mode=mode)
     except FileExistsError:
         if not folder.is_dir():
-            raise
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder") from None
     else:
         folder.chmod(mode)  # the umask may have narrowed it
 

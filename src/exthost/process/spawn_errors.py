@@ -85,6 +85,13 @@ def spawn_error(
                 f"there is no program {plan.argv[0]!r} on PATH",
                 f"the file in this folder is run as ./{plan.argv[0]}, or by its interpreter",
             )
+        if program.is_dir():
+            return failed(
+                "X0401",
+                f"there is no program {plan.argv[0]!r} on PATH",
+                f"{plan.argv[0]} is a folder here: name the program inside it, or leave out -- to "
+                "run the manifest in it",
+            )
         if program.is_file():
             interpreter = _shebang(program)
             install = "install that interpreter, or correct the first line of the script"

@@ -88,12 +88,16 @@ def test_the_overview_names_why_one_failed_and_the_next_step(desktop: Desktop) -
     browser = desktop.browser
     failure = "[data-failure=broken]"
     browser.wait_for_text("it ended during the handshake: exited with 1", failure)
-    browser.wait_for_text("WEATHER_KEY is not set", failure)
+    browser.wait_for_text("WEATHER_KEY is not set", f"{failure} pre")  # its stderr
     assert browser.evaluate(f"document.querySelector('{failure} button').textContent") == "Restart"
     top = browser.evaluate(f"document.querySelector('{failure}').getBoundingClientRect().bottom")
     assert top < 800, "the failure is above the fold"
     browser.wait_for("document.querySelector('[data-row=showcase] .chart-memory')")
     browser.wait_for_text("MiB", "[data-row=showcase]")
+    assert browser.evaluate(
+        "(frame => frame.scrollWidth <= frame.clientWidth)"
+        "(document.querySelector('.usage').parentElement)"
+    ), "all columns of the table are visible"
 
 
 def test_a_call_with_nested_objects_by_keyboard_alone_shows_what_it_sent(desktop: Desktop) -> None:
@@ -176,6 +180,24 @@ def test_on_a_phone_the_overview_is_whole_above_the_list(desktop: Desktop) -> No
     )
 
 
+def test_on_a_phone_the_chosen_tab_is_visible_and_no_word_of_a_table_is_divided(
+    desktop: Desktop,
+) -> None:
+    browser, _, folder = desktop
+    assert run_exthost(folder, "call", "showcase", "chart").returncode == 0
+    browser.set_screen(width=400, height=800, phone=True)
+    for tab in ("permissions", "tools", "calls"):
+        go_to(browser, f"#/x/showcase/{tab}")
+        browser.wait_for(
+            f"(box => box.left >= 0 && box.right <= 400)(document.querySelector("
+            f"'.tabs [data-tab={tab}][aria-current]').getBoundingClientRect())"
+        )
+    browser.wait_for("document.querySelector('.calls tbody td')")
+    assert browser.evaluate(
+        "[...document.querySelectorAll('.calls th')].every(cell => cell.clientHeight < 40)"
+    )
+
+
 @pytest.mark.parametrize("width", [1200, 400])
 def test_the_figures_of_the_overview_fit_into_their_cards(desktop: Desktop, width: int) -> None:
     browser = desktop.browser
@@ -193,7 +215,8 @@ def test_bounds_formats_and_unions_are_fields(desktop: Desktop) -> None:
     tool = "details[data-tool=order]"
     browser.click(f"{tool} summary")
     browser.wait_for(f"document.querySelector('{tool} [data-name=due]')?.type === 'date'")
-    assert "0.5 to 100" in browser.evaluate(f"document.querySelector('{tool}').innerText")
+    text = browser.evaluate(f"document.querySelector('{tool}').innerText")
+    assert "0.5 to 100" in text and "at least 1 item\n" in text
     browser.type_into(f"{tool} [data-name=amount]", "1000")
     browser.click(f"{tool} button.primary")
     browser.wait_for_text("It is more than 100.", tool)

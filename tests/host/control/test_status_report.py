@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
@@ -24,3 +25,13 @@ async def test_the_status_of_a_pool_keeps_the_error_of_an_ended_process() -> Non
         last_error = report.row(extension)["last_error"]
         assert extension.state == "ready"
         assert (last_error["code"], last_error["exit"]) == ("X1001", "exited with 3")
+
+
+async def test_the_last_error_has_the_last_lines_of_stderr(tmp_path: Path) -> None:
+    program = tmp_path / "fails.py"
+    program.write_text("raise SystemExit('\\n'.join(['1', '2', '', '3', 'x' * 1000]))")
+    host = Host.from_config(config(entry("one", str(program))))
+    report = StatusReport(host)
+    async with host:
+        last_error = report.row(host["one"])["last_error"]
+    assert last_error["stderr"] == ["2", "3", "x" * 300]

@@ -32,7 +32,7 @@ from exthost.config.discovery.configfile import read_config
 from exthost.dialects.base import Dialect
 from exthost.dialects.find import find_dialect
 from exthost.dialects.streams import ProgressBar
-from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
+from exthost.errors import CallFailed, ExthostError, NotFound, UsageError, escape_controls
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import State
 from exthost.faces.cli.common import (
@@ -294,12 +294,31 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
         try:
             return jsontext.decode(data.removeprefix(BOM))
         except jsontext.NotJson as error:
+            _decode_utf_8(data, "--args")
             raise UsageError(
                 "X1316",
                 f"--args cannot be used: {error}",
                 help="""write it as JSON, and quote it: --args '{"a": 1}'""",
             ) from None
-    return {key: parse_value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
+    arguments = {}
+    for pair in pairs:
+        # Bytes that the locale cannot decode are surrogates here, which no dialect can send.
+        key, _, value = _decode_utf_8(os.fsencode(pair), pair.partition("=")[0]).partition("=")
+        arguments[key] = parse_value(value)
+    return arguments
+
+
+def _decode_utf_8(data: bytes, name: str) -> str:
+    """Return the text of an argument. Raises UsageError."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(
+            "X1316",
+            f"the value of {escape_controls(name)} is not UTF-8 text",
+            help="convert it to UTF-8; bytes of another kind are passed as base64, if the tool "
+            "takes that",
+        ) from None
 
 
 async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> int:

@@ -80,6 +80,13 @@ def require_config_path(args: Args) -> str:
     """Return the path of the config. Raises UsageError if none is named and the default one does
     not exist."""
     if args.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
+        if os.path.islink(DEFAULT_CONFIG):  # noqa: PTH114
+            raise UsageError(
+                "X1316",
+                f"{DEFAULT_CONFIG} is a symbolic link that leads to no file: it points to "
+                f"{escape_controls(os.readlink(DEFAULT_CONFIG))}",  # noqa: PTH115
+                help="correct the link (ln -sf FILE exthost.toml), or name a config with --config",
+            )
         or_command = ", or give a command after --" if hasattr(args, "dialect") else ""
         raise UsageError(
             "X1316",

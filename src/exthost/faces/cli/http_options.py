@@ -27,13 +27,15 @@ class Address(NamedTuple):
 
 def read_address(text: str) -> Address:
     """Return the address in PORT, HOST:PORT or [IPV6]:PORT. Raises ArgumentTypeError."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is a URL: write HOST:PORT, without http://")
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an address: write PORT or HOST:PORT, with a port from 0 to 65535"
         )
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise argparse.ArgumentTypeError(f"write {text!r} as [{host}]:{port}")
+        raise argparse.ArgumentTypeError(f"write {text!r} as [{host.strip('[]')}]:{port}")
     return Address(host.strip("[]"), int(port))
 
 

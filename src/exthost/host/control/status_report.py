@@ -21,6 +21,10 @@ from exthost.host.control.served_host import ServedHost
 # state of an open circuit breaker.
 _ERROR_STATES = frozenset({"backoff", "failed", "open", "refused"})
 
+# How much of its stderr is part of an error. The log has all of it.
+_STDERR_LINES = 3
+_STDERR_LINE_CHARACTERS = 300
+
 
 class StatusReport:
     """The rows of one host. Create it before the host starts extensions, so that it misses no
@@ -119,12 +123,14 @@ def stats_as_data(stats: Stats) -> dict[str, Any]:
 
 
 def _error_cells(error: ExthostError, when: float) -> dict[str, Any]:
+    stderr = [line for line in error.evidence.stderr if line.strip()][-_STDERR_LINES:]
     return {
         "message": error.message,
         "time": when,
         "code": error.code,
         "help": error.help,
         "exit": error.evidence.exit,
+        "stderr": [line[:_STDERR_LINE_CHARACTERS] for line in stderr],
     }
 
 

@@ -162,7 +162,9 @@ def find_nearest(name: str, known: Iterable[str]) -> str:
 def read_text(value: Any, place: Place) -> str | None:
     """Read text that is not blank and that the operating system accepts."""
     if not isinstance(value, str):
-        place.add_problem(WRONG_VALUE, f"must be text, not {describe_type(value)}")
+        is_single = isinstance(value, int | float)
+        help = "write the value in quotes" if is_single else ""
+        place.add_problem(WRONG_VALUE, f"must be text, not {describe_type(value)}", help)
         return None
     if not value.strip():
         place.add_problem(WRONG_VALUE, "must not be blank", "write a text in the quotes")

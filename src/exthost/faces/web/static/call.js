@@ -92,7 +92,7 @@ export function runCall(request, { onEnd = () => {} } = {}) {
   };
   const frames = (outcome) => {
     const parameters = new URLSearchParams({ from: (started - 0.1).toFixed(3), to: (Date.now() / 1000 + 0.1).toFixed(3), outcome });
-    return el("p", null, el("a", { href: `#/x/${encodeURIComponent(request.extension)}/traffic?${parameters}` }, "Its frames and stderr"));
+    return el("p", null, el("a", { href: `#/x/${encodeURIComponent(request.extension)}/traffic?${parameters}` }, "Its messages and stderr"));
   };
   const finishAs = (text, isFailed) => {
     setText(state, text);

@@ -47,7 +47,7 @@ export function callsView(extension, about) {
     const node = el("tr", { class: call.outcome === "result" ? null : "failed" },
       el("td", null, clock(call.ended)), el("td", null, call.method), el("td", null, call.outcome), el("td", { class: "number" }, seconds(call.seconds)),
       el("td", { class: "row-actions" }, el("button", { type: "button", class: "small show-call", onclick: () => showCall(extension, call, place) }, "Show"),
-        el("button", { type: "button", class: "small repeat", title: "r", onclick: () => repeat(extension, call, problem) }, "Repeat"), el("a", { href: frames }, "frames and stderr")));
+        el("button", { type: "button", class: "small repeat", title: "r", onclick: () => repeat(extension, call, problem) }, "Repeat"), el("a", { href: frames }, "Messages")));
     node.addEventListener("keydown", (event) => { if (event.key === "r" && !event.ctrlKey && !event.metaKey) { event.preventDefault(); repeat(extension, call, problem); } });
     return node;
   };

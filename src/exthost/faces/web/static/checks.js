@@ -1,5 +1,7 @@
 // Checks values against the bounds, patterns and formats of a JSON schema, and describes these for a person.
 
+import { plural } from "./format.js";
+
 const FORMATS = {
   email: [/^[^\s@]+@[^\s@]+$/, "an e-mail address"],
   uri: [/^[a-z][a-z0-9+.-]*:\S+$/i, "an address such as https://example.org"],
@@ -26,25 +28,26 @@ function compiled(pattern) {
   }
 }
 
-function range(low, high, unit = "") {
-  if (low !== undefined && high !== undefined) return low === high ? `exactly ${low}${unit}` : `${low} to ${high}${unit}`;
-  if (low !== undefined) return `at least ${low}${unit}`;
-  return high !== undefined ? `at most ${high}${unit}` : "";
+function range(low, high, noun) {
+  const amount = (value) => (noun ? plural(value, noun) : value);
+  if (low !== undefined && high !== undefined) return low === high ? `exactly ${amount(low)}` : `${low} to ${amount(high)}`;
+  if (low !== undefined) return `at least ${amount(low)}`;
+  return high !== undefined ? `at most ${amount(high)}` : "";
 }
 
 /** Return what a value must be, as a short text; "" if any value of its type fits. */
 export function describeBounds(schema) {
-  const parts = [range(schema.minLength || undefined, schema.maxLength, " characters"), range(schema.minimum, schema.maximum),
+  const parts = [range(schema.minLength || undefined, schema.maxLength, "character"), range(schema.minimum, schema.maximum),
     schema.exclusiveMinimum !== undefined && `more than ${schema.exclusiveMinimum}`, schema.exclusiveMaximum !== undefined && `less than ${schema.exclusiveMaximum}`,
     schema.multipleOf !== undefined && `a multiple of ${schema.multipleOf}`, schema.pattern && `matches ${schema.pattern}`,
-    schema.format && (FORMATS[schema.format]?.[1] ?? schema.format), range(schema.minItems || undefined, schema.maxItems, " items"), schema.uniqueItems && "no item twice"];
+    schema.format && (FORMATS[schema.format]?.[1] ?? schema.format), range(schema.minItems || undefined, schema.maxItems, "item"), schema.uniqueItems && "no item twice"];
   return parts.filter(Boolean).join(", ");
 }
 
 function stringProblem(schema, value) {
   const length = [...value].length;
-  if (length < (schema.minLength ?? 0)) return `It has ${length} characters, and needs at least ${schema.minLength}.`;
-  if (length > (schema.maxLength ?? Infinity)) return `It has ${length} characters, and may have ${schema.maxLength}.`;
+  if (length < (schema.minLength ?? 0)) return `It has ${plural(length, "character")}, and needs at least ${schema.minLength}.`;
+  if (length > (schema.maxLength ?? Infinity)) return `It has ${plural(length, "character")}, and may have ${schema.maxLength}.`;
   if (schema.pattern && compiled(schema.pattern)?.test(value) === false) return `It does not match ${schema.pattern}.`;
   const format = FORMATS[schema.format];
   return format && !format[0].test(value) ? `It is not ${format[1]}.` : "";
@@ -66,8 +69,8 @@ export function problemOf(schema, value) {
   if (typeof value === "string") return stringProblem(schema, value);
   if (typeof value === "number") return numberProblem(schema, value);
   if (!Array.isArray(value)) return "";
-  if (value.length < (schema.minItems ?? 0)) return `It has ${value.length} items, and needs at least ${schema.minItems}.`;
-  if (value.length > (schema.maxItems ?? Infinity)) return `It has ${value.length} items, and may have ${schema.maxItems}.`;
+  if (value.length < (schema.minItems ?? 0)) return `It has ${plural(value.length, "item")}, and needs at least ${schema.minItems}.`;
+  if (value.length > (schema.maxItems ?? Infinity)) return `It has ${plural(value.length, "item")}, and may have ${schema.maxItems}.`;
   const isRepeated = schema.uniqueItems && new Set(value.map((item) => JSON.stringify(item))).size < value.length;
   return isRepeated ? "It has an item twice." : "";
 }

@@ -21,12 +21,21 @@ const STARTABLE = new Set(["stopped", "admitted", "discovered"]);
 // Tabs whose content is drawn again when the extension changes.
 const HISTORY_TABS = new Set(["calls", "life", "permissions"]);
 
+// Settings that are numbers of seconds or bytes, by name.
+const IN_SECONDS = new Set(["start", "handshake", "call", "idle", "write", "stop", "initial_delay", "max_delay", "window", "open", "max_open"]);
+const IN_BYTES = new Set(["max_message", "store"]);
+
+function withUnits(settings) {
+  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, value && typeof value === "object" && !Array.isArray(value) ? withUnits(value)
+    : typeof value !== "number" ? value : IN_SECONDS.has(name) ? `${value} s` : IN_BYTES.has(name) ? bytes(value) : value]));
+}
+
 function historyView({ about }) {
   const moves = about.moves.map((move) => el("li", null, el("time", null, clock(move.time)), el("span", { class: "chip", "data-state": move.state }, move.state), el("span", { class: "hint" }, move.reason)));
   const { digests, argv, ...settings } = about.settings ?? {};
   return [el("h2", null, "States"), moves.length ? el("ol", { class: "moves" }, moves) : el("p", { class: "hint" }, "It has not changed since the page's host started."),
     el("h2", null, "Process"), el("div", { class: "card" }, facts({ command: about.argv.join(" "), folder: about.cwd, configured: about.origin, version: about.version })),
-    el("h2", null, "Settings"), el("div", { class: "card" }, facts(settings))];
+    el("h2", null, "Settings"), el("div", { class: "card" }, facts(withUnits(settings)))];
 }
 
 const TABS = [
@@ -127,6 +136,9 @@ export class Detail {
       if (link.dataset.tab === this.tab) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
+    const { offsetLeft, offsetWidth } = this.tabs.querySelector("[aria-current]");
+    const { clientWidth } = this.tabs;
+    this.tabs.scrollLeft = offsetLeft - this.tabs.offsetLeft - (clientWidth - offsetWidth) / 2;
   }
 
   /** Display the changes of the extension. `row` is undefined if it was removed from the host. */

@@ -2,7 +2,7 @@
 
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
-  if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
+  if (value < 0.0009995) return `${Math.round(value * 1e6)} µs`;
   if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
   if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
   if (value < 3600) return `${Math.floor(value / 60)} min`;

@@ -93,12 +93,12 @@ export class ExtensionList {
     chip.dataset.state = row.state;
     box.checked = this.selected.has(row.id);
     chart.show(row.points.slice(-30), row.rate * 2);
-    const facts = [row.dialect, plural(row.tools, "tool"), `${count(row.calls)} call${row.calls === 1 ? "" : "s"}`];
+    const facts = [row.quarantined.length > 0 && `${row.quarantined.length} quarantined`, row.dialect, plural(row.tools, "tool"), `${count(row.calls)} call${row.calls === 1 ? "" : "s"}`];
     if (row.memory_bytes) facts.push(`${row.cpu_percent} %, ${bytes(row.memory_bytes)}`);
-    if (row.lock) facts.push(row.quarantined.length ? `${row.quarantined.length} quarantined` : row.lock);
+    if (row.lock && !row.quarantined.length) facts.push(row.lock);
     if (row.restarts) facts.push(plural(row.restarts, "restart"));
     if (row.state in TROUBLE && row.last_error) facts.unshift(row.last_error.message);
-    setText(line, facts.join(" · "));
+    setText(line, facts.filter(Boolean).join(" · "));
     link.title = row.last_error ? `${row.last_error.message} (${ago(row.last_error.time)} ago)` : "";
     if (row.id === this.current) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");

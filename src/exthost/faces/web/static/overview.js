@@ -16,6 +16,7 @@ function failure(row, steer) {
   return el("article", { class: "error failure", "data-failure": row.id },
     el("h3", null, el("a", { href: linkTo(row.id) }, row.id), " ", el("span", { class: "chip", "data-state": row.state }, row.state), el("span", { class: "hint" }, error.time ? ` ${ago(error.time)} ago` : "")),
     el("p", null, error.code && el("strong", null, `${error.code} `), error.message),
+    error.stderr?.length > 0 && el("pre", { class: "code", tabindex: "0", "aria-label": "The last lines of its stderr" }, error.stderr.join("\n")),
     error.help && el("p", { class: "hint next" }, el("strong", null, "Next: "), error.help),
     el("div", { class: "actions" }, button("restart", "Restart"), el("a", { href: linkTo(row.id, "log") }, "Log"), el("a", { href: linkTo(row.id, "traffic") }, "Messages")));
 }

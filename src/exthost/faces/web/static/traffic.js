@@ -147,7 +147,7 @@ export function trafficView(extension, parameters, signal) {
   clear.addEventListener("click", () => { records.length = 0; dropped = 0; redraw(); });
 
   if (isCall) {
-    banner.append(el("p", { class: "banner" }, "The frames and stderr of one call. ",
+    banner.append(el("p", { class: "banner" }, "The messages and stderr of one call. ",
       el("a", { href: `#/x/${encodeURIComponent(extension)}/traffic` }, "Show all, live")));
     get("/api/frames", { name: extension, ...Object.fromEntries(parameters) }).then((answer) => {
       add(answer);
