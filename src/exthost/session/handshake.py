@@ -103,6 +103,11 @@ def _help_for_exit(session: Session, error: ExtensionGone) -> str:
         )
     if any("\\r" in line and "No such file" in line for line in evidence.stderr):
         return "the script has Windows line ends: save it with plain \\n"
+    if evidence.exit == "killed by SIGKILL" and not evidence.stderr:
+        return (
+            "it did not end by itself: is the machine out of memory (see dmesg)? does a limit of "
+            "its service or container end it?"
+        )
     if evidence.exit == "exited with 0" and not evidence.stderr:
         return (
             "it exited by itself, without an error: an extension reads requests in a loop, until "

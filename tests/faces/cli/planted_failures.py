@@ -31,6 +31,7 @@ class Failure:
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     code: int = 5  # the exit code
+    around: str = ""  # shell text that runs the command line as "$@"; "" for none
 
     def write(self, folder: Path) -> None:
         """Write the files."""
@@ -506,6 +507,143 @@ FAILURES += [
     Failure("107-added-program-is-missing", ("add", "x", "--", "no-such-program"), code=0),
 ]
 
+HOST = {
+    "x.py": EMPTY_EXTENSION,
+    **config(
+        ENTRY.format(
+            dialect="morphir",
+            more='source = {type = "process", command = "python3", args = ["x.py"]}',
+        )
+    ),
+}
+
+FAILURES += [
+    # -- files that are not what they should be --
+    Failure("108-no-value", ("list",), config("x =\n"), code=3),
+    Failure("109-open-quote", ("list",), config('[[extensions]]\nname = "x\n'), code=3),
+    Failure("110-json-as-toml", ("list",), config('{"mcpServers": {}}\n'), code=3),
+    Failure("111-yaml-as-toml", ("list",), config("# x\nextensions:\n  - name: x\n"), code=3),
+    Failure("112-program-as-config", ("list",), {"exthost.toml": FOREIGN + b"\xff"}, code=3),
+    Failure(
+        "113-empty-json", ("list", "--config", "mcp.json"), config("\n", name="mcp.json"), code=3
+    ),
+    Failure(
+        "114-json-without-servers",
+        ("list", "--config", "mcp.json"),
+        config("{}", name="mcp.json"),
+        code=3,
+    ),
+    Failure("115-pipe-as-config", ("list",), code=3, around='mkfifo exthost.toml; "$@"'),
+    Failure("116-broken-link", ("list",), code=2, around='ln -s nosuch.toml exthost.toml; "$@"'),
+    Failure(
+        "117-circular-link",
+        ("list",),
+        code=2,
+        around='ln -s exthost.toml a; ln -s a exthost.toml; "$@"',
+    ),
+    Failure("118-byte-order-mark-in-config", ("list",), config("\ufeff" + entry("")), code=0),
+    Failure(
+        "119-windows-line-ends-in-config",
+        ("list",),
+        config(entry("").replace("\n", "\r\n")),
+        code=0,
+    ),
+    # -- values of a config --
+    Failure("120-number-for-entries", ("list",), config("extensions = 5\n"), code=3),
+    Failure("121-number-as-name", ("list",), config(entry("").replace('"x"', "7", 1)), code=3),
+    Failure("122-no-source", ("list",), config('[[extensions]]\nname = "x"\n'), code=3),
+    Failure("123-misspelt-source", ("list",), config(entry("", source='type = "proces"')), code=3),
+    Failure(
+        "124-list-as-command",
+        ("list",),
+        config(entry("", source='type = "process", command = ["python3", "x.py"]')),
+        code=3,
+    ),
+    Failure(
+        "125-empty-command",
+        ("list",),
+        config(entry("", source='type = "process", command = ""')),
+        code=3,
+    ),
+    Failure("126-negative-limit", ("list",), config(entry("limits = { call = -5 }")), code=3),
+    Failure(
+        "127-switched-off-in-overrides",
+        ("list",),
+        config("[discovery]\n[overrides.y]\nenabled = false\n"),
+        code=3,
+    ),
+    Failure(
+        "128-misspelt-server-key", ("list",), config('[mcp_servers.x]\ncomand = "a"\n'), code=3
+    ),
+    Failure("129-number-for-rules", ("list",), config("rules = 5\n"), code=3),
+    # -- programs --
+    Failure(
+        "130-folder-after-dashes",
+        ("inspect", "--dialect", "mcp", "--", "folder"),
+        {"folder/x.py": ""},
+    ),
+    Failure(
+        "131-missing-interpreter-path",
+        inspect_program("./x.js"),
+        {"x.js": "#!/usr/bin/nosuchnode22\n"},
+    ),
+    Failure("132-killed", inspect_program("./x"), {"x": "#!/bin/sh\nkill -9 $$\n"}),
+    Failure(
+        "133-deleted-working-folder",
+        ("inspect", "--dialect", "mcp", "--", "true"),
+        around='mkdir z; cd z; rmdir ../z; "$@"',
+    ),
+    Failure(
+        "134-deleted-working-folder-of-a-config",
+        ("list",),
+        code=2,
+        around='mkdir z; cd z; rmdir ../z; "$@"',
+    ),
+    # -- the machine --
+    Failure(
+        "136-state-folder-is-a-file",
+        ("up", "-d"),
+        {**HOST, "h": ""},
+        code=4,
+        around='EXTHOST_HOME=$PWD/h "$@"',
+    ),
+    Failure("137-full-output", ("list",), HOST, code=2, around='"$@" > /dev/full'),
+    Failure(
+        "139-argument-that-is-not-utf-8",
+        ("call", "x", "shout"),
+        HOST,
+        code=2,
+        around='"$@" "$(printf "text=\\377")"',
+    ),
+    Failure(
+        "140-json-that-is-not-utf-8",
+        ("call", "x", "shout", "--args"),
+        HOST,
+        code=2,
+        around='"$@" "$(printf "{\\"text\\": \\"\\377\\"}")"',
+    ),
+    Failure("141-url-as-address", ("run", "--web", "https://localhost:443"), HOST, code=2),
+    Failure("142-port-too-large", ("run", "--web", "99999"), HOST, code=2),
+    Failure("143-address-without-brackets", ("run", "--web", "::1:8766"), HOST, code=2),
+    Failure("144-address-without-port", ("run", "--web", "8.8.8.8"), HOST, code=2),
+    Failure("145-address-of-another-machine", ("run", "--web", "192.0.2.7:8080"), HOST, code=2),
+    Failure("146-unknown-option-for-tls", ("run", "--tls-cert", "x.pem"), HOST, code=2),
+    Failure(
+        "147-open-token-file",
+        ("run", "--web", "0", "--token-file", "t"),
+        {**HOST, "t": "secret\n"},
+        code=3,
+        around='chmod 644 t; "$@"',
+    ),
+    Failure("148-since-yesterday", ("logs", "x", "--since", "yesterday"), HOST, code=2),
+    Failure("149-broken-pattern", ("logs", "x", "--grep", "["), HOST, code=2),
+    Failure("150-unknown-level", ("logs", "x", "--level", "loud"), HOST, code=2),
+    Failure("151-negative-time", ("call", "x", "shout", "--timeout", "-5"), HOST, code=2),
+    Failure("152-word-without-value", ("call", "x", "shout", "text"), HOST, code=2),
+    Failure("153-blank-in-a-name", ("add", "a b", "--", "true"), code=2),
+    Failure("154-manifest-not-there", ("validate", "nosuch"), code=2),
+]
+
 # A crash loop is reported by the running host, and by a call that uses this host.
 CRASH_LOOP = Failure(
     "22-crash-loop",
@@ -533,6 +671,8 @@ def normalise(text: str, folder: Path) -> str:
     text = re.sub(rf"{re.escape(sys.executable)}(3(\.\d+)?)?\b", "python3", text)
     text = re.sub(r"\b\d+(\.\d+)? ms\b", "N ms", text)
     text = re.sub(r"\bpid \d+", "pid N", text)
+    text = re.sub(r" \(while attempting to bind .*\)$", "", text, flags=re.M)
+    text = re.sub(r"/logs/[0-9a-f]{16}\b", "/logs/HASH", text)
     # The host kills a program that has closed its stdout, perhaps before the report.
     text = re.sub(r"(so the handshake is lost\n  ran:.*\n)  exit:.*\n", r"\1", text)
     text = re.sub(r"(held back: )(?!GITHUB_TOKEN\b).*", r"\1…", text)

@@ -2,11 +2,18 @@
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.cli_process import host_process, run_inside, wait_for
+from tests.faces.cli.cli_process import (
+    EXTHOST,
+    RUN_SECONDS,
+    host_process,
+    run_inside,
+    wait_for,
+)
 from tests.faces.cli.planted_failures import (
     CRASH_LOOP,
     FAILURES,
@@ -22,6 +29,8 @@ SLOW = {
     *("02", "03", "04", "08", "26", "27", "31", "32", "33", "34", "35", "40"),
     *("01", "06", "07", "10", "12", "14", "24", "29", "38"),
     *("44", "46", "47", "48", "49", "50", "52", "57"),
+    *("115", "116", "117", "130", "131", "132", "133", "134", "136", "137", "139", "140"),
+    *("145", "147"),
 }
 
 
@@ -39,7 +48,14 @@ SLOW = {
 )
 def test_the_report_of_a_failure_is_that_of_its_snapshot(failure: Failure, tmp_path: Path) -> None:
     failure.write(tmp_path)
-    result = run_inside(*failure.arguments, cwd=tmp_path, env={**os.environ, **failure.env})
+    env = {**os.environ, **failure.env}
+    if failure.around:
+        command = ["sh", "-c", failure.around, "sh", *EXTHOST, *failure.arguments]
+        result = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
+        )
+    else:
+        result = run_inside(*failure.arguments, cwd=tmp_path, env=env)
     output = f"exit {result.returncode}\n{result.stdout}{result.stderr}"
     assert result.returncode == failure.code, output
     assert "t0p-secret" not in output

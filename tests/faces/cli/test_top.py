@@ -78,6 +78,14 @@ def test_all_columns_fit_in_80_characters() -> None:
     assert cells[11].startswith("it")  # the last error, "it ended: …"
 
 
+def test_a_narrow_terminal_has_fewer_columns() -> None:
+    failed = row("a", "failed", memory_bytes=3 * 2**20, last_error={"message": "it"})
+    header, line = table_lines([failed], 64)
+    titles = ["ID", "STATE", "CALLS/S", "ERR", "FLY", "RST", "CPU%", "MEM", "LAST", "ERROR"]
+    assert header.split() == titles
+    assert line.split()[-2:] == ["3M", "it"]
+
+
 def test_failed_extensions_come_first_and_a_pattern_filters_the_rows() -> None:
     rows = [row("a"), row("b", "failed"), row("c", "open"), row("d", "refused"), row("e")]
     assert [item["id"] for item in order_rows(rows)] == ["b", "d", "c", "a", "e"]

@@ -5,6 +5,7 @@ is cut at the right margin; `top` shows the whole error of the selected extensio
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 from exthost.errors import escape_controls
@@ -24,6 +25,10 @@ COLUMNS = (
     ("CPU%", 4, True),
     ("MEM", 5, True),
 )
+# The columns that are left out if the terminal is narrower than this.
+_NARROW_WIDTH = 80
+_WIDE_COLUMNS = frozenset({"P50", "P99", "BRK"})
+
 # Further columns, if the terminal is wide enough.
 _PROCESS_COLUMNS = (("PID", 7, True), ("UP", 6, True))
 _PROCESS_COLUMNS_WIDTH = 100
@@ -109,8 +114,9 @@ def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     has_lock = any(row.get("lock") for row in rows)
     has_nodes = any(row.get("nodes") for row in rows)
     has_process = width >= _PROCESS_COLUMNS_WIDTH
+    is_shown = [width >= _NARROW_WIDTH or title not in _WIDE_COLUMNS for title, _, _ in COLUMNS]
     columns = (
-        *COLUMNS,
+        *compress(COLUMNS, is_shown),
         *(_PROCESS_COLUMNS if has_process else ()),
         *((_NODE_COLUMN,) if has_nodes else ()),
         *((_LOCK_COLUMN,) if has_lock else ()),
@@ -123,11 +129,11 @@ def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     header = (HEADER[0], *(title for title, _, _ in columns), HEADER[-1])
     lines = [_format_line(header, columns, id_width, width)]
     for row in rows:
-        cells = row_cells(row)
+        id, *middle, error = row_cells(row)
         process = _process_cells(row) if has_process else ()
         nodes = (_format_nodes(row),) if has_nodes else ()
         lock = (str(row.get("lock") or "-"),) if has_lock else ()
-        all_cells = (*cells[:-1], *process, *nodes, *lock, cells[-1])
+        all_cells = (id, *compress(middle, is_shown), *process, *nodes, *lock, error)
         lines.append(_format_line(all_cells, columns, id_width, width))
     return lines
 
