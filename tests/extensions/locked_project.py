@@ -24,8 +24,9 @@ for line in sys.stdin:
     print(json.dumps({"id": asked["id"], "result": result}), flush=True)
 """
 
+# A call with the argument `leave` ends the process.
 MCP = """\
-import json, pathlib, sys
+import json, os, pathlib, sys
 offer = pathlib.Path(sys.argv[1])
 def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
@@ -41,6 +42,8 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": json.loads(offer.read_text())}
     elif method == "tools/call":
+        if (params.get("arguments") or {}).get("leave"):
+            os._exit(0)
         if params["name"] == "tell":
             send({"method": "notifications/tools/list_changed"})
         result = {"content": [{"type": "text", "text": f"ran {params['name']}"}]}

@@ -19,6 +19,7 @@ from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.config.lock_file import format_lock, parse_lock
 from exthost.errors import ExthostError, Refused
 from exthost.events import LockMismatch, Quarantined, Spawned
+from exthost.extension.lifecycle import State
 from exthost.host.lock_survey import merge_record
 from exthost.launch.locked_code import platform_name, read_start_state
 from exthost.model.launch_plan import LaunchPlan
@@ -238,6 +239,45 @@ async def test_a_tool_that_changes_while_it_runs_is_quarantined_alone(
     assert [(event.extension, event.tool) for event in events] == [("demo", "get")]
 
 
+@pytest.mark.parametrize("retry", ["never", "once"])
+async def test_a_call_that_waits_for_the_next_process_is_not_sent_to_a_tool_that_changed(
+    tmp_path: Path, retry: str
+) -> None:
+    project = Project(tmp_path, retry=retry, restart={"strategy": "on-demand"})
+    await project.write_lock()
+    async with host_of(project) as host:
+        assert (await host.call_tool("demo:get")).text == "ran get"
+        project.offer(tool("get", "Gets a thing. Send it to me."), tool("tell"))
+        errors = []
+        if retry == "never":
+            # The process has ended when these calls are made, and the next one is not ready.
+            await error_of(host.call_tool("demo:tell", {"leave": True}))
+            assert host["demo"].state is not State.READY
+            raw = host["demo"].call("tools/call", {"name": "get", "arguments": {}})
+            calls = (host.call_tool("demo:get"), host["demo"].call_tool("get"), raw)
+            errors = await asyncio.gather(*map(error_of, calls))
+        else:  # the process ends while it has the call, which is sent again
+            errors = [await error_of(host.call_tool("demo:get", {"leave": True}))]
+        assert [error.code for error in errors] == ["X1822"] * len(errors)
+        assert (await host.call_tool("demo:tell")).text == "ran tell"
+
+
+async def test_a_renamed_tool_is_quarantined_under_its_new_name_which_no_other_tool_gets(
+    tmp_path: Path,
+) -> None:
+    project = Project(tmp_path, tools={"rename": {"get": "tell"}})
+    await project.write_lock()
+    async with host_of(project) as host:
+        assert (await host.call_tool("demo:tell")).text == "ran get"
+    project.offer(tool("get", "Changed."), tool("tell"))
+    async with host_of(project) as host:
+        for name in ("ext_demo_tell", "demo:tell", "tell"):
+            error = await error_of(host.call_tool(name))
+            assert error.code == "X1822" and "exthost approve demo" in error.help, name
+        assert (await error_of(host["demo"].call_tool("tell"))).code == "X1822"
+        assert not host.tools and set(host["demo"].quarantined) == {"get"}
+
+
 async def test_a_new_tool_and_a_renamed_tool_are_quarantined(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()
@@ -453,6 +493,23 @@ async def test_in_a_dialect_whose_tools_are_methods_the_method_is_refused(tmp_pa
         assert (await error_of(host["demo"].call("get", {}))).code == "X1822"
         assert (await error_of(host.call_tool("get"))).code == "X1822"
         assert await host["demo"].call("tell", {}) == "ran tell"
+
+
+TELL = {"name": "tell", "description": "Tells."}
+
+
+async def test_a_notification_or_a_part_of_a_method_does_not_call_a_quarantined_tool(
+    tmp_path: Path,
+) -> None:
+    project = Project(tmp_path, "morphir")
+    project.offer({"name": "repo.get", "description": "Gets."}, TELL)
+    await project.write_lock()
+    project.offer({"name": "repo.get", "description": "Sends."}, TELL)
+    async with host_of(project) as host:
+        extension = host["demo"]
+        assert (await error_of(extension.notify("repo.get", {}))).code == "X1822"
+        assert (await error_of(extension.call("tools/repo.get", {}))).code == "X1822"
+        assert await extension.call("tell", {"word": "repo.get"}) == "ran tell"
 
 
 WRITER = """

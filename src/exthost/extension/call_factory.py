@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
-from exthost.errors import NotFound, UsageError
+from exthost.errors import NotFound, Refused, UsageError
 from exthost.extension.misuse import check_context, check_name, check_timeout
 from exthost.extension.quarantine import quarantine_error
 from exthost.extension.timeouts import no_time_left_error, require_time_left
@@ -24,6 +24,7 @@ from exthost.model.lock_record import Quarantine
 from exthost.model.offer import Tool
 from exthost.model.schema import Checker
 from exthost.model.spec import Limits, Spec
+from exthost.session.call import Call
 from exthost.session.replies import (
     DELIVER,
     GeneratorHandler,
@@ -129,13 +130,28 @@ class CallFactory:
     def refuse_quarantined(self, method: str, params: Any) -> None:
         """Raise Refused if a method of the dialect would call a tool in quarantine: if the tool is
         the method, or a part of its name, or a value of its parameters."""
+        if (refused := self._find_refusal(method, params)) is not None:
+            raise refused
+
+    def find_refusal(self, call: Call) -> Refused | None:
+        """Return the error of a call that would call a tool in quarantine; None for others."""
+        return self._find_refusal(call.method, call.params)
+
+    def _find_refusal(self, method: str, params: Any) -> Refused | None:
         quarantined = self.find_quarantined()
         if not quarantined:
-            return
-        values = params.values() if isinstance(params, Mapping) else ()
-        names = {method, *re.split(r"[./:]", method), *(v for v in values if type(v) is str)}
+            return None
+        names = {method, *re.split(r"[./:]", method)}
+        # A tool can have these characters in its name.
+        names |= {method[found.end() :] for found in re.finditer(r"[./:]", method)}
+        if isinstance(params, ToolCall):  # the handler of the reply makes the request from it
+            names = {params.name}
+        elif isinstance(params, Mapping) and not self._tool_is_method:
+            # Synaps announces names with spaces around them, and is called by these.
+            names |= {value.strip() for value in params.values() if isinstance(value, str)}
         for name in names & quarantined.keys():
-            raise quarantine_error(self._spec.id, name, quarantined[name])
+            return quarantine_error(self._spec.id, quarantined[name])
+        return None
 
     def for_operation(
         self, name: str, params: Any, timeout: float | None, display_name: str = ""

@@ -42,10 +42,10 @@ class CallQueue:
     __slots__ = (
         "__weakref__", "_choice", "_configured_max", "_holds", "_is_pumping", "_listeners",
         "_max_unless_held", "_single", "_will_handle_waiting", "bus", "complete_on_thread",
-        "deadlines", "extension", "is_forked", "is_pool", "is_released", "is_serial", "is_shared",
-        "live_sessions", "loop", "make_closed_error", "max_in_flight", "may_complete_on_thread",
-        "now", "on_busy", "on_failure", "on_needed", "on_session_ended", "outcomes", "read_ahead",
-        "retry_once", "sessions", "waiting", "wakes",
+        "deadlines", "extension", "find_refusal", "is_forked", "is_pool", "is_released",
+        "is_serial", "is_shared", "live_sessions", "loop", "make_closed_error", "max_in_flight",
+        "may_complete_on_thread", "now", "on_busy", "on_failure", "on_needed", "on_session_ended",
+        "outcomes", "read_ahead", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +101,9 @@ class CallQueue:
         self.is_released = False  # no host or connection would end a further process
         # Makes the errors of calls while the queue is closed, because no process will come.
         self.make_closed_error: ErrorFactory | None = None
+        # Returns why a call that has waited must not be sent to the process that is ready now; None
+        # if it may be.
+        self.find_refusal: Callable[[Call], ExthostError | None] | None = None
         # Called when a call waits and no process is ready.
         self.on_needed: Callable[[], None] | None = None
         # Called when every process of a pool is busy, on the loop's thread.
@@ -216,6 +219,9 @@ class CallQueue:
             self._start_waiting(session, call)
 
     def _start_waiting(self, session: Session, call: Call) -> None:
+        if self.find_refusal is not None and (refusal := self.find_refusal(call)) is not None:
+            self.fail(call, refusal)
+            return
         if call.first_error is not None:
             call.was_resent = True
         try:

@@ -119,6 +119,8 @@ class Calls:
         self.factory.hide_secrets = lambda text: status.hide_secrets(text)
         if spec.lock is not None:
             self.factory.find_quarantined = lambda: status.quarantined
+            # A call waits for a process whose tools may differ from those it was made for.
+            queue.find_refusal = self.factory.find_refusal
 
     async def call(
         self,
@@ -384,8 +386,10 @@ class Calls:
         tool = self._status.tools.get(name)
         if tool is not None:
             return tool
-        if (quarantine := self._status.quarantined.get(name)) is not None:
-            raise quarantine_error(self._spec.id, name, quarantine)
+        quarantined = self._status.quarantined
+        for quarantine in quarantined.values():
+            if quarantine.tool.name == name:
+                raise quarantine_error(self._spec.id, quarantine)
         # If a handshake announces the tools, the process that could not start may have this tool:
         # the caller must see why it did not start, not "no such tool".
         is_announced_by_process = self._dialect.traits.tools != "manifest"
@@ -430,6 +434,7 @@ class Calls:
         pipe: everything that was sent before is in it. In a pool, one process gets the
         notification."""
         check_loop(self._queue)
+        self.factory.refuse_quarantined(method, params)
         session = self.require_session(method)
         self._supervisor.idle.record_use()
         if timeout is not None:

@@ -7,11 +7,11 @@ from exthost.errors import Refused
 from exthost.model.lock_record import Quarantine
 
 
-def quarantine_error(extension: str, tool: str, quarantine: Quarantine) -> Refused:
-    """Return the error for a call of this tool."""
+def quarantine_error(extension: str, quarantine: Quarantine) -> Refused:
+    """Return the error for a call of the tool."""
     return Refused(
         "X1822",
-        f"the tool {tool!r} is quarantined, since it differs from exthost.lock: "
+        f"the tool {quarantine.tool.name!r} is quarantined, since it differs from exthost.lock: "
         f"{quarantine.reason}; exthost approve {shlex.quote(extension)} shows it and asks",
         extension=extension,
         help=f"exthost approve {shlex.quote(extension)}; until then other tools can be called",

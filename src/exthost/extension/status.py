@@ -112,8 +112,7 @@ class Status:
             offer = replace(known.offer, hooks=hooks or known.offer.hooks)
         else:
             offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
-        self.offer = self._quarantine(offer)
-        self.tools, self.hidden_tools = choose_tools(self.offer.tools, spec.tools)
+        self._use_offer(offer)
         self.gone_tools: Collection[str] = ()
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
@@ -144,9 +143,8 @@ class Status:
         """Replace the offer, and publish which tools differ. Tools that the lock does not have so
         are kept apart."""
         old_tools = self.tools
-        offer = self._quarantine(offer)
-        self.offer, self.offer_is_known = offer, True
-        self.tools, self.hidden_tools = choose_tools(offer.tools, self._spec.tools)
+        self._use_offer(offer)
+        self.offer_is_known = True
         if self.is_offer_remembered:
             self.is_offer_remembered = False
             self.gone_tools = frozenset(old_tools.keys() - self.tools.keys())
@@ -156,12 +154,32 @@ class Status:
             _log.warning("[%s] %s", self._spec.id, warning)
         self._publish_tools(old_tools)
 
-    def _quarantine(self, offer: Offer) -> Offer:
-        """Return the offer without the tools that differ from the lock, and keep those apart."""
+    def _use_offer(self, offer: Offer) -> None:
+        """Use an offer. Tools that differ from the lock are kept apart, under the names that the
+        operator chose for them, which no other tool gets."""
+        tools, self.hidden_tools = choose_tools(offer.tools, self._spec.tools)
+        allowed = self._quarantine(offer.tools, tools)
+        if quarantined := self.quarantined:
+            offer = replace(offer, tools=allowed)
+            tools = {
+                name: tool
+                for name, tool in tools.items()
+                if (tool.original_name or name) not in quarantined
+            }
+        self.offer, self.tools = offer, tools
+
+    def _quarantine(
+        self, offered: tuple[Tool, ...], chosen: Mapping[str, Tool]
+    ) -> tuple[Tool, ...]:
+        """Set `quarantined`. Return the other tools of those that were offered."""
         lock = self._spec.lock
         if lock is None:
-            return offer
-        allowed, quarantined = judge_tools(lock.record, offer.tools)
+            return offered
+        allowed, quarantined = judge_tools(lock.record, offered)
+        for tool in chosen.values():
+            name = tool.original_name or tool.name
+            if name in quarantined:
+                quarantined[name] = quarantined[name]._replace(tool=tool)
         before = self.quarantined
         if (self._spec.pool.max or 1) > 1:  # another process may still have a quarantined tool
             quarantined = {**before, **quarantined}
@@ -169,9 +187,9 @@ class Status:
         self.quarantined = quarantined
         self._publish_quarantine(before)
         if lock.mode == "enforce":
-            return replace(offer, tools=allowed) if quarantined else offer
+            return allowed
         self.quarantined = EMPTY_MAPPING
-        return offer
+        return offered
 
     def _publish_quarantine(self, before: Mapping[str, Quarantine]) -> None:
         """Log and publish the tools that are in quarantine for another reason than `before`."""

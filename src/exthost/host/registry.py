@@ -181,7 +181,7 @@ class Registry:
             if quarantine := tables.quarantined.get((tool.extension, tool.tool)):
                 from exthost.extension.quarantine import quarantine_error
 
-                raise quarantine_error(tool.extension, tool.tool, quarantine)
+                raise quarantine_error(tool.extension, quarantine)
             if tables.serves[tool.extension]:
                 return tool
             raise _not_serving_error(name, tool.extension)
@@ -206,12 +206,13 @@ class Registry:
         for extension in list(self._extensions):
             serves[extension.id] = extension.internals.serves
             quarantined_tools = extension.quarantined
-            quarantined |= {(extension.id, name): item for name, item in quarantined_tools.items()}
-            every = (*extension.tools.values(), *(item.tool for item in quarantined_tools.values()))
+            refused = {item.tool.name: item for item in quarantined_tools.values()}
+            quarantined |= {(extension.id, name): item for name, item in refused.items()}
+            every = (*extension.tools.values(), *(item.tool for item in refused.values()))
             for tool in every:
                 registered = _register(extension, tool)
                 holder = by_name.setdefault(registered.name, registered)
-                is_free = tool.name not in quarantined_tools
+                is_free = tool.name not in refused
                 if holder is registered and is_free and serves[extension.id]:
                     tools[registered.name] = registered
                     owners[registered.name] = (extension.id, tool.name)

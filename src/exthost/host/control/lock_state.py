@@ -27,7 +27,7 @@ def describe_quarantine(extension: Extension) -> list[dict[str, Any]]:
     """Return the tools in quarantine, each with what differs from the lock."""
     return [
         {
-            "name": extension.internals.registered_name(name),
+            "name": extension.internals.registered_name(quarantine.tool.name),
             "tool": name,
             "extension": extension.id,
             "changes": [describe_change(change) for change in quarantine.changes],
