@@ -47,6 +47,26 @@ def test_what_an_editor_does_not_show_is_written_as_an_escape() -> None:
 
 
 @pytest.mark.parametrize(
+    "description",
+    [
+        "Title\n=======\nText",
+        "<<<<<<< ours\n||||||| base\n======= \n>>>>>>> theirs",
+        "Contents\n" + "." * 1000 + " 3",
+        'Quotes\n"""\n' + "a.b." * 200 + "\n'\n\\",
+    ],
+)
+def test_a_text_of_an_extension_does_not_make_a_lock_unusable(description: str) -> None:
+    records = {"a": LockRecord(instructions=description, tools={"b": LockedTool(description)})}
+    assert parse_lock(format_lock(records)) == records
+
+
+def test_a_lock_does_not_depend_on_the_characters_that_this_python_knows() -> None:
+    # Python 3.13 knows the first one, Python 3.14 the second, and no Python the third.
+    tools = {"a": LockedTool("\U0001c89a \U0001fae9 \u0378 \u00e9 \U0001f600")}
+    assert "\\" not in format_lock({"a": LockRecord(tools=tools)})
+
+
+@pytest.mark.parametrize(
     ("text", "message", "line"),
     [
         ("version = 1\n<<<<<<< ours\n", "merge conflict", 2),
@@ -97,6 +117,10 @@ def test_a_lock_must_be_a_regular_file_of_a_sensible_size(tmp_path: Path) -> Non
     with pytest.raises(LockProblem, match="not a regular file"):
         read_lock(str(tmp_path))
     path.unlink()
+    path.mkdir()
+    with pytest.raises(LockProblem, match="not a regular file"):
+        read_lock(str(tmp_path))
+    path.rmdir()
     with path.open("wb") as file:
         file.truncate(50_000_000)
     with pytest.raises(LockProblem, match="larger than"):

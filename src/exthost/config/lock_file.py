@@ -19,6 +19,9 @@ from exthost.model.lock_record import LockedTool, LockRecord
 
 LOCK_NAME = "exthost.lock"
 
+# Larger than the lock of thousands of tools, and small enough to be read at each start of a host.
+MAX_LOCK_BYTES = 16 * 1024 * 1024
+
 # The format that this module writes, and the only one that it reads.
 _VERSION = 1
 
@@ -30,6 +33,16 @@ version = 1
 """
 
 _CONFLICT = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?: |$)", re.MULTILINE)
+
+# Characters that end a text in quotes, or that an editor does not show: controls, spaces other than
+# the ordinary one, formats, fillers, and characters that no standard defines. The list is fixed,
+# since each release of Python knows more characters than the one before.
+_ESCAPED = re.compile(
+    r"[\"\\\x00-\x1f\x7f-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    r"\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ud800-\uf8ff"
+    r"\ufdd0-\ufdef\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd"
+    r"\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
 
 # A key that needs no quotes.
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -186,17 +199,22 @@ def _text(text: str) -> str:
     """Return a text, with a line of the file for each of its lines."""
     if "\n" not in text:
         return _quoted(text)
-    lines = "\n".join(_quoted(line)[1:-1] for line in text.split("\n"))
+    lines = "\n".join(map(_line, text.split("\n")))
     return f'"""\n{lines}"""'
 
 
+def _line(text: str) -> str:
+    """Return a line of a text. It must not look like the marker of a merge conflict."""
+    line = _ESCAPED.sub(_escape, text)
+    return f"\\u{ord(line[0]):04X}{line[1:]}" if _CONFLICT.match(line) else line
+
+
 def _quoted(text: str) -> str:
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{_ESCAPED.sub(_escape, text)}"'
 
 
-def _escaped(character: str) -> str:
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
     if character in '"\\':
         return f"\\{character}"
-    if character.isprintable():
-        return character
     return f"\\u{ord(character):04X}" if ord(character) < 0x10000 else f"\\U{ord(character):08X}"

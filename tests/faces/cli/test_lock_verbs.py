@@ -58,6 +58,24 @@ def test_lock_replaces_a_link_and_not_its_target(project: Project, tmp_path: Pat
     assert (tmp_path / "outside").read_text() == "precious" and not project.lock.is_symlink()
 
 
+def test_a_folder_in_the_place_of_the_lock_is_reported_and_starts_nothing(project: Project) -> None:
+    project.lock.mkdir()
+    for arguments in (["call", "demo", "get"], ["verify"], ["approve"], ["lock", "demo"]):
+        result = run_inside(*arguments, cwd=project.root)
+        assert result.returncode == 4 and "not a regular file" in result.stderr, arguments
+    assert "X1823" in run_inside("list", "--json", cwd=project.root).stdout
+    result = run_inside("lock", cwd=project.root)
+    assert result.returncode == 2 and "exthost.lock cannot be written" in result.stderr
+
+
+def test_lock_writes_no_file_that_it_could_not_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.config.lock_file.MAX_LOCK_BYTES", 500)
+    result = run_inside("lock", cwd=project.root)
+    assert result.returncode == 4 and "X1831" in result.stderr and not project.lock.exists()
+
+
 def test_lock_with_a_name_leaves_other_records(project: Project) -> None:
     project.entries.append({**project.entries[0], "name": "other"})
     project.write_config()

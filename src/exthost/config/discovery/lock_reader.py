@@ -7,10 +7,7 @@ file, or changes while it is read.
 import os
 import stat
 
-from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem, parse_lock
-
-# Larger than the lock of thousands of tools, and small enough to be read at each start of a host.
-_MAX_BYTES = 16 * 1024 * 1024
+from exthost.config.lock_file import LOCK_NAME, MAX_LOCK_BYTES, Lock, LockProblem, parse_lock
 
 # How often a file is read again that changes while it is read.
 _ATTEMPTS = 3
@@ -40,14 +37,19 @@ def _read_bytes(path: str) -> bytes:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise LockProblem(f"it cannot be read: {error.strerror}") from None
-        with open(fd, "rb") as file:  # noqa: PTH123
+        try:
             before = os.fstat(fd)
-            if not stat.S_ISREG(before.st_mode):
+            if not stat.S_ISREG(before.st_mode):  # `open` refuses a folder in its own words
                 raise LockProblem("it is not a regular file")
-            if before.st_size > _MAX_BYTES:
-                raise LockProblem(f"it is larger than {_MAX_BYTES >> 20} MiB")
-            data = file.read(_MAX_BYTES + 1)
+            if before.st_size > MAX_LOCK_BYTES:
+                raise LockProblem(f"it is larger than {MAX_LOCK_BYTES >> 20} MiB")
+            with open(fd, "rb", closefd=False) as file:  # noqa: PTH123
+                data = file.read(MAX_LOCK_BYTES + 1)
             after = os.fstat(fd)
+        except OSError as error:
+            raise LockProblem(f"it cannot be read: {error.strerror}") from None
+        finally:
+            os.close(fd)
         is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
         if is_same and len(data) == after.st_size:
             return data

@@ -5,12 +5,12 @@
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from exthost.config import Config
+from exthost.config import Config, lock_file
 from exthost.config.discovery.configfile import ConfiguredExtensions, read_config
 from exthost.config.discovery.lock_reader import read_lock
 from exthost.config.lock_file import LOCK_NAME, Lock, LockProblem, format_lock
@@ -100,8 +100,21 @@ def write_records(
         text = format_lock(records)
         if lock is not None and lock.text == text:
             return False
+        if len(text.encode()) > lock_file.MAX_LOCK_BYTES:
+            raise _too_large_error(records)
         replace_file(path, text)  # not `resolve`: a link could lead out of the folder
     return True
+
+
+def _too_large_error(records: Mapping[str, LockRecord]) -> Refused:
+    largest = max(records, key=lambda id: len(format_lock({id: records[id]})))
+    return Refused(
+        "X1831",
+        f"the lock would have more than {lock_file.MAX_LOCK_BYTES >> 20} MiB, and could not be "
+        f"read; the largest record is that of {largest!r}",
+        extension=largest,
+        help="nothing was written; `exthost inspect NAME --standalone` shows what it offers",
+    )
 
 
 def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:

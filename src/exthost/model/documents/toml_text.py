@@ -12,16 +12,26 @@ from typing import Any
 # Keys of real files have fewer than ten parts.
 MAX_KEY_PARTS = 200
 
-_QUOTED = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
+# A comment or a string, also one that does not end.
+_QUOTED = re.compile(
+    r"""
+    \#[^\n]*
+    | \"{3} (?:[^\\]|\\.)*? (?:\"{3}|\\?\Z)
+    | '{3} .*? (?:'{3}|\Z)
+    | " (?:[^"\\\n]|\\[^\n])* "?
+    | '[^'\n]*'?
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the document. Raises ValueError if it is not valid, usually a
     `tomllib.TOMLDecodeError`, and RecursionError if it is nested too deep."""
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.count(".") > MAX_KEY_PARTS:
-            # Dots in strings and comments do not count.
-            unquoted = _QUOTED.sub("", line).partition("#")[0]
-            if unquoted.count(".") > MAX_KEY_PARTS:
+    if any(line.count(".") > MAX_KEY_PARTS for line in text.split("\n")):
+        # Dots in strings and comments do not count.
+        unquoted = _QUOTED.sub(lambda match: "\n" * match[0].count("\n"), text)
+        for number, line in enumerate(unquoted.split("\n"), 1):
+            if line.count(".") > MAX_KEY_PARTS:
                 raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts (at line {number})")
     return tomllib.loads(text)
