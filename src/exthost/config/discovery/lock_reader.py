@@ -43,7 +43,7 @@ def _read_bytes(path: str) -> bytes:
                 raise LockProblem("it is not a regular file")
             if before.st_size > MAX_LOCK_BYTES:
                 raise LockProblem(f"it is larger than {MAX_LOCK_BYTES >> 20} MiB")
-            with open(fd, "rb", closefd=False) as file:  # noqa: PTH123
+            with open(fd, "rb", closefd=False) as file:
                 data = file.read(MAX_LOCK_BYTES + 1)
             after = os.fstat(fd)
         except OSError as error:
