@@ -383,6 +383,30 @@ async def test_a_lock_that_is_damaged_stops_a_reload_and_keeps_what_runs(tmp_pat
         assert (await host.call_tool("demo:get")).text == "ran get"
 
 
+async def test_a_lock_that_is_deleted_under_a_running_host_is_missed(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    await project.write_lock()
+    async with host_of(project) as host:
+        project.lock.unlink()
+        project.program.write_text("raise SystemExit('changed')")
+        outcome = await host.reload()
+        assert [error.code for error in outcome.failed] == ["X1824"]
+        assert "exthost.lock is missing" in outcome.failed[0].message
+        assert (await host.call_tool("demo:get")).text == "ran get"  # by the old process
+        assert (await error_of(host["demo"].restart())).code == "X1820"
+        project.write_config(trust={"lock": "off"})
+        [failed] = (await host.reload()).failed
+        assert "it ended" in failed.message  # the changed program was started
+
+
+async def test_a_config_without_a_folder_cannot_have_the_lock_that_it_demands() -> None:
+    entry = {"name": "demo", "source": {"type": "process", "command": "false"}}
+    config = {"extensions": [entry], "trust": {"lock": "enforce"}}
+    async with exthost.Host.from_config(config) as host:
+        error = host["demo"].cause
+        assert error is not None and error.code == "X1824"
+
+
 async def test_the_blocking_host_and_a_single_extension_obey_the_lock(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()

@@ -303,8 +303,12 @@ class Host(AsyncOnly):
         config = await asyncio.to_thread(read_config, source or self.config.origin)
         watch = await self._services.make_watch(config)
         from exthost.config.discovery.configfile import find_extensions
+        from exthost.config.discovery.locked_specs import keep_enforced
 
+        if config.folder == self.config.folder and self.config.trust.lock == "enforce":
+            config = keep_enforced(config, (ext.spec for ext in self._extensions.by_id.values()))
         discovered = await asyncio.to_thread(find_extensions, config)
+        config = keep_enforced(config, discovered.specs)
         self._services.apply(config)
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
@@ -508,9 +512,11 @@ class Host(AsyncOnly):
     async def _start_configured(self) -> None:
         """Add the extensions of the config, and start those that start with the host."""
         from exthost.config.discovery.configfile import find_extensions
+        from exthost.config.discovery.locked_specs import keep_enforced
 
         watch = await self._services.make_watch(self.config)
         discovered = await asyncio.to_thread(find_extensions, self.config)
+        self.config = keep_enforced(self.config, discovered.specs)
         specs, guards = await self._recall_hooks(discovered)
         started = await self._config_reloader.open(specs, guards)
         self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))

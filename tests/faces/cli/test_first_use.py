@@ -71,6 +71,12 @@ def test_refuse_and_allow_apply_with_and_without_a_lock(root: Path) -> None:
     assert code_of(root) == ""
 
 
+def test_with_a_lock_that_cannot_be_read_nothing_new_is_started(root: Path) -> None:
+    configure(root, '[trust]\nlock = "warn"\n')
+    (root / "exthost.lock").write_text("<<<<<<< ours\n")
+    assert code_of(root) == "X1825"
+
+
 class Person:
     """Answers the questions at the terminal. `answers` are the next answers: True is yes, None is
     no answer. `questions` is the number of questions so far."""

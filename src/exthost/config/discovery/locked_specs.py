@@ -45,8 +45,10 @@ class LockState:
 def read_lock_state(config: Config) -> LockState:
     """Read the lock of a config, unless its `[trust]` turns the lock off."""
     setting = config.trust.lock
-    if setting == "off" or config.folder is None:
+    if setting == "off":
         return LockState("off")
+    if config.folder is None:  # a lock that is demanded cannot be there
+        return LockState(setting or "off")
     from exthost.config.discovery.lock_reader import read_lock
     from exthost.config.lock_file import LockProblem
 
@@ -81,15 +83,16 @@ def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagn
             spec, lock=SpecLock(record=record, mode=state.mode, path=lock.path, text=lock.text)
         )
     if spec.package is not None and not is_named(config, spec):
-        new = config.trust.new or ("allow" if lock is None else "refuse")
+        has_no_lock = lock is None and state.problem is None
+        new = config.trust.new or ("allow" if has_no_lock else "refuse")
         from exthost.config.discovery.first_use import has_agreed
 
         is_allowed = new == "allow" or (new == "ask" and lock is None and has_agreed(config, spec))
         return spec if is_allowed else _refuse(spec, _new_refusal(spec, new))
     if state.mode == "enforce":
-        return _refuse(spec, _missing_refusal(spec))
+        return _refuse(spec, _missing_refusal(spec, lock))
     if state.mode == "warn" and state.problem is None:
-        missing = _missing_refusal(spec)
+        missing = _missing_refusal(spec, lock)
         diagnostics.append(
             Diagnostic(
                 level="warning",
@@ -101,6 +104,14 @@ def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagn
             )
         )
     return spec
+
+
+def keep_enforced(config: Config, specs: Iterable[Spec]) -> Config:
+    """Return the config of a host that enforces a lock by default: it does so from now on, also if
+    the file is deleted."""
+    if config.trust.lock is None and any(spec.lock is not None for spec in specs):
+        return replace(config, trust=replace(config.trust, lock="enforce"))
+    return config
 
 
 def without_lock(spec: Spec) -> Spec:
@@ -142,11 +153,19 @@ def _unusable_diagnostic(
     )
 
 
-def _missing_refusal(spec: Spec) -> Refusal:
+def _missing_refusal(spec: Spec, lock: Lock | None) -> Refusal:
     import shlex
 
     from exthost.config.lock_file import LOCK_NAME
 
+    if lock is None:
+        return Refusal(
+            "X1824",
+            f"{LOCK_NAME} is missing, without which the config starts nothing",
+            f"restore it from your repository; if you trust the extension: exthost lock "
+            f"{shlex.quote(spec.id)}",
+            "lock",
+        )
     return Refusal(
         "X1824",
         f"{LOCK_NAME} has no record of it",
