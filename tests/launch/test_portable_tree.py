@@ -64,6 +64,28 @@ def test_a_folder_of_this_machine_is_marked(tmp_path: Path) -> None:
     assert read_portable(str(tmp_path / "b" / "venv"), [(str(tmp_path / "b"), "~")]) != trees[0]
 
 
+def test_a_file_that_names_a_folder_by_chance_is_the_same_on_every_machine(tmp_path: Path) -> None:
+    # The same text in both packages: `/app` is a usual place of a project, and `/root` a home.
+    text = f"#!/usr/bin/python3\n\n\nPLACES = ['/root/x', '{tmp_path}/a/app/x']\n"
+    trees = []
+    for name in ("a", "b"):
+        root = write(tmp_path / name / "app", main__py=text, data__json=text)
+        trees.append(read_portable(str(root), [(str(tmp_path / name), "~")]))
+    assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize("name", ["x.pth", "activate.csh", "direct_url.json", "__editable___x.py"])
+def test_a_file_that_an_installer_writes_names_no_folder_of_this_machine(
+    tmp_path: Path, name: str
+) -> None:
+    trees = []
+    for home in (tmp_path / "a", tmp_path / "b"):
+        root = write(home / "venv", main__py="print()")
+        (root / name).write_text(f"\n\n\n\nsetenv {home}/venv\n{home}/src\n")
+        trees.append(read_portable(str(root), [(str(home), "~")]))
+    assert trees[0] == trees[1]
+
+
 def test_the_interpreter_of_an_environment_is_not_part_of_it(tmp_path: Path) -> None:
     trees = []
     for name, python in (("a", sys.executable), ("b", str(tmp_path / "other" / "python3.12"))):

@@ -7,8 +7,9 @@ The listing of a folder has each file with its digest, as in `package_tree`. It 
 - Compiled files, such as `.so`, `.node` and programs of the system, are listed apart: they are the
   same only on machines of one platform. So are `.pyc` files outside `__pycache__`, which Python
   imports by name.
-- Where a file or link names a folder of this machine, such as the first line of an installed
-  script, a mark stands for that folder.
+- Where a link, or a file that an installer writes, names a folder of this machine, such as the
+  first line of an installed script, a mark stands for that folder. Other files have the same text
+  on every machine, also if it names a folder that this machine has.
 - The interpreter of a virtual environment is not listed; a record has its name and version. In
   `pyvenv.cfg`, the lines that say how the environment was made do not count.
 
@@ -38,6 +39,19 @@ _COMPILED_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\
 _VENV_NOTES = rb"(?m)^(?:version|version_info|command|prompt|uv) *=.*\n?"
 
 _PYTHON = r"python[0-9.]*"
+
+# The files of an installed package that an installer writes for the machine: those of a virtual
+# environment, and notes about the place of a package.
+_INSTALLED_NAME = (
+    r"pyvenv\.cfg|(?:de)?activate.*|.*\.pth|direct_url\.json|uv-receipt\.toml|__editable__.*"
+)
+
+# The lines of an installed script that name its interpreter: the first one, or for a long path the
+# first three, which a shell reads.
+_INTERPRETER_LINES = rb"#!.*\n?(?:.*\n?){0,2}"
+
+# A snapshot with another number was written by an exthost that computes other digests.
+_FORMAT = 2
 
 # A larger file is data, and does not name folders of this machine.
 _MAX_MARKED_BYTES = 1 << 20
@@ -99,14 +113,27 @@ def _digest(fd: int, path: str, status: os.stat_result, marks: Marks) -> _File:
             start, is_marked = data[:4], False
             if path.endswith("/pyvenv.cfg"):
                 data = re.sub(_VENV_NOTES, b"", data)
-            for folder, mark in marks:
-                if (encoded := os.fsencode(folder)) in data:
-                    data, is_marked = data.replace(encoded, f"\0{mark}\0".encode()), True
+            # Most files name none of the folders.
+            if any(os.fsencode(folder) in data for folder, _ in marks):
+                end = _installed_bytes(os.path.basename(path), data)  # noqa: PTH119
+                for folder, mark in marks if end else ():
+                    encoded, written = os.fsencode(folder), f"\0{mark}\0".encode()
+                    if encoded in data[:end]:
+                        head = data[:end].replace(encoded, written)
+                        data, end, is_marked = head + data[end:], len(head), True
             digest = hashlib.sha256(data).hexdigest() + ("*" if is_marked else "")
     name = os.path.basename(path)  # noqa: PTH119
     is_compiled = start.startswith(_COMPILED_MAGIC) or bool(re.fullmatch(_COMPILED_NAME, name))
     is_compiled = is_compiled or name == "pyvenv.cfg"  # it names the interpreter of this machine
     return _File(digest, is_compiled)
+
+
+def _installed_bytes(name: str, data: bytes) -> int:
+    """Return how many bytes at the beginning of a file an installer writes for this machine."""
+    if re.fullmatch(_INSTALLED_NAME, name):
+        return len(data)
+    lines = re.match(_INTERPRETER_LINES, data)
+    return lines.end() if lines is not None else 0
 
 
 def read_portable(
@@ -121,7 +148,7 @@ def read_portable(
     if not cache:
         return tree.read()
     name = hashlib.sha256(os.fsencode(base)).hexdigest()[:32]
-    key = [list(map(list, own_marks)), list(skipped)]
+    key = [_FORMAT, list(map(list, own_marks)), list(skipped)]
     snapshot = TreeSnapshot(os.path.join(cache, f"{name}.snapshot"), key)  # noqa: PTH118
     if (stored := snapshot.load()) is not None:
         with suppress(KeyError, TypeError, ValueError):  # another state of exthost wrote it
