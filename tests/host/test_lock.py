@@ -86,6 +86,16 @@ async def test_a_package_that_changes_before_a_restart_is_not_run(tmp_path: Path
     ]
 
 
+async def test_a_package_that_changes_while_a_secret_is_read_is_not_run(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.sh"
+    secret.write_text("echo value")
+    project = Project(tmp_path, env={"TOKEN": {"command": ["sh", str(secret)]}})
+    await project.write_lock()
+    # A person may need minutes to unlock a password store.
+    secret.write_text(f"echo '# changed' >> {project.program}; echo value")
+    assert (await refusal_of(project)).code == "X1820"
+
+
 @pytest.mark.parametrize(
     ("settings", "key"),
     [

@@ -551,6 +551,21 @@ class Start:
         self._restart_time_limit()
         return child
 
+    async def _compare_with_lock(self) -> LaunchPlan:
+        """Compare what would be started with the lock. Return its plan. Raises Refused."""
+        from exthost.launch.locked_code import check_start
+
+        starter = self._starter
+        plan = starter.prepared().plan
+        try:
+            checked = await asyncio.to_thread(check_start, starter.spec, plan, starter.environ())
+        except Refused as refused:
+            starter.report_mismatch(refused, "package")
+        else:
+            starter.bytecode = checked.bytecode
+            starter.judge_lock(checked.changes)
+        return plan
+
     async def _spawn_and_run_handshake(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         if not is_machine_probed(starter.spec):
@@ -559,36 +574,31 @@ class Start:
         if is_local and has_code_pin(starter.spec):
             plan = starter.prepared().plan
             await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
+        has_waited = False
         if starter.spec.lock is not None:
-            plan = starter.prepared().plan
-            from exthost.launch.locked_code import check_start
+            plan = await self._compare_with_lock()
+            if is_local and not starter.bytecode.is_small:
+                from exthost.launch.sealed_bytecode import BytecodeCompilation
 
-            try:
-                checked = await asyncio.to_thread(
-                    check_start, starter.spec, plan, starter.environ()
+                compilation = BytecodeCompilation(
+                    starter.spec, plan, starter.environ(), starter.bytecode
                 )
-            except Refused as refused:
-                starter.report_mismatch(refused, "package")
-            else:
-                starter.bytecode = checked.bytecode
-                starter.judge_lock(checked.changes)
-                if is_local and not checked.bytecode.is_small:
-                    from exthost.launch.sealed_bytecode import BytecodeCompilation
-
-                    compilation = BytecodeCompilation(
-                        starter.spec, plan, starter.environ(), checked.bytecode
-                    )
-                    if compilation.is_needed:
-                        await self._compile(compilation)
+                if compilation.is_needed:
+                    await self._compile(compilation)
+                    has_waited = True
         secrets = SecretReading(starter.spec, starter.environ())
         if secrets.is_needed:
             starter.check_code()  # the host itself runs the command of a secret
             await self._compile(secrets)
             starter.secret_values = secrets.values
+            has_waited = True
         if starter.spec.source == "wasm":
             from exthost.launch.wasm import Compilation
 
             await self._compile(Compilation(starter.spec, starter.environ()))
+            has_waited = True
+        if has_waited and starter.spec.lock is not None:
+            await self._compare_with_lock()  # its files may have changed meanwhile
         if starter.templates is not None:
             await self._prepare_template(starter.templates)
         async with spawn_turn(queue.loop):  # the block must not wait for anything
