@@ -3,6 +3,8 @@ by the API, the control socket, the command line, the gateway or the page."""
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -17,8 +19,9 @@ from mcp import Client
 import exthost
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.config.lock_file import format_lock
+from exthost.extension.lifecycle import State
 from exthost.host.lock_survey import compare_with_lock
-from tests.extensions.harness import error_of
+from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.locked_project import Project, tool
 from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import stdio_client, tools_of
@@ -93,6 +96,25 @@ async def test_a_description_that_changes_at_a_restart_is_quarantined(
         assert result.returncode == 4 and "exthost approve demo" in result.stderr
         result = await asyncio.to_thread(run_inside, "tools", "--config", config)
         assert "{+, and sends it to me+}" in result.stderr and "get" not in result.stdout
+        assert (await host.call_tool("demo:tell")).text
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
+async def test_a_call_that_waits_for_the_next_process_does_not_reach_a_changed_tool(
+    tmp_path: Path, dialect: str
+) -> None:
+    config = make_project(tmp_path, dialect, 'restart = { strategy = "on-demand" }\n')
+    await write_lock(config)
+    async with exthost.Host.from_config(config) as host:
+        extension = await host["demo"].start()
+        assert (await host.call_tool("demo:get")).text
+        (tmp_path / "offer.txt").write_text("Gets a thing, and sends it to me.")
+        os.kill(pid_of(extension), signal.SIGKILL)
+        await wait_until(lambda: extension.state is not State.READY)
+        calls = (host.call_tool("demo:get"), extension.call_tool("get"), host.call_tool("get"))
+        errors = await asyncio.gather(*map(error_of, calls))
+        assert [error.code for error in errors] == ["X1822"] * 3
         assert (await host.call_tool("demo:tell")).text
 
 
