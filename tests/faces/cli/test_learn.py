@@ -121,6 +121,19 @@ def test_the_proposal_works_and_is_written(place: Path) -> None:
 
 
 @pytest.mark.more
+def test_a_call_that_fails_without_a_sandbox_as_well_is_reported(place: Path) -> None:
+    result = learn(place, "files", f"--call=read path={place}/nothing")
+    assert result.returncode == 0, result.stderr
+    assert "warning: a call failed in both runs, so that what it needs may be missing" in (
+        result.stderr
+    )
+    assert "No such file" in result.stderr
+    report = json.loads(learn(place, "files", "--json", f"--call=read path={place}/nothing").stdout)
+    (failure,) = report["failed_calls"]
+    assert failure.startswith("read: ")
+
+
+@pytest.mark.more
 def test_a_secret_is_not_granted_so_that_the_second_run_fails_and_nothing_is_written(
     place: Path,
 ) -> None:

@@ -212,6 +212,11 @@ class _Learning:
     def permissions(self) -> Permissions:
         return proposed_permissions(self.spec, self.proposal)
 
+    @property
+    def failed_calls(self) -> list[str]:
+        """The errors of the calls that failed without a sandbox, too."""
+        return [text for text in self.first.calls if text]
+
     async def run(self) -> int:
         args = self._args
         if args.command and args.dialect is None:
@@ -274,6 +279,7 @@ class _Learning:
             "difference": self.difference,
             "tools": len(self.first.tools),
             "calls": len(self.calls),
+            "failed_calls": self.failed_calls,
         }
 
 
@@ -297,6 +303,9 @@ def _print_result(result: _Learning) -> None:
     else:
         tools = plural(len(result.first.tools), "tool")
         say(f"{result.spec.id}: the second run worked: {tools} and {count}, with the same outcome")
+        for error in result.failed_calls:
+            lack = "so that what it needs may be missing"
+            say(escape_controls(f"  warning: a call failed in both runs, {lack}: {error}"))
     if not result.calls:
         say("  no call was made: --call 'TOOL k=v …' shows what its tools need")
     show_text(f"permissions = {_inline_table(permissions)}")
