@@ -264,8 +264,8 @@ recall: $(STAMP)
 # The generated messages of cigen are committed. Run this after a change of the .proto file.
 proto: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group proto
-	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src \
-		exthost/dialects/cigen/proto/plugin.proto
+	$(BIN)/python -m grpc_tools.protoc -Isdk/src --python_out=sdk/src --pyi_out=sdk/src \
+		exthost_sdk/proto/plugin.proto
 
 # The reference pages, the schema and the diagrams are committed. Run this after a change of a key, an
 # event, an error, a verb, a public name or a facet.

@@ -13,9 +13,8 @@ import struct
 import sys
 from typing import Any
 
+from exthost_sdk.proto import plugin_pb2 as pb
 from google.protobuf.json_format import MessageToDict, ParseDict
-
-from exthost.dialects.cigen.proto import plugin_pb2 as pb
 
 HEARD: list[list[Any]] = []
 TEN_MIB = 10 * 2**20

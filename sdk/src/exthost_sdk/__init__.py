@@ -11,9 +11,9 @@
 
     ext.run()  # python text.py --dialect mcp
 
-The SDK uses the standard library only. Two of its modules need exthost, the host, when they are
-used: `exthost_sdk.testing`, and the dialect cigen, for its protobuf classes. Where exthost is
-installed, `exthost.sdk` is another name of this package.
+The SDK uses the standard library only, and the package protobuf for the dialect cigen. Its module
+`exthost_sdk.testing` needs exthost, the host. Where exthost is installed, `exthost.sdk` is another
+name of this package.
 
 In reading order:
 
@@ -28,6 +28,7 @@ In reading order:
 - `dialects`: the extension's side of each dialect, one module each; `endpoints`: what they share
 - `serving`: runs the calls of a connection, in a blocking loop or on an event loop
 - `wire`: file descriptors, framing and writing
+- `proto`: the messages of the dialect cigen
 - `scaffold`: creates a new extension from a template
 - `languages`: the templates for programs in other languages than Python
 - `testing`: connects an extension to the real host in the author's tests

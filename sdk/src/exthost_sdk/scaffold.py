@@ -80,7 +80,8 @@ def project_files(name: str, dialect: str, template: str | None = None) -> dict[
     module = f"{name.replace('-', '_')}_extension"
     # The program reads its manifest from its own folder.
     data = f'\n"{manifest}" = "{manifest}"' if traits.repeats_manifest else ""
-    files["pyproject.toml"] = _TEXTS["project"].format(**values, module=module, data=data)
+    sdk = f"exthost-sdk[{traits.extra}]" if traits.extra else "exthost-sdk"
+    files["pyproject.toml"] = _TEXTS["project"].format(**values, module=module, data=data, sdk=sdk)
     files[".gitignore"] = _TEXTS["gitignore"]
     files[WORKFLOW] = _TEXTS["workflow"].format(target=target)
     files["README.md"] = _TEXTS["readme"].format(**values, target=target, manifest=note)

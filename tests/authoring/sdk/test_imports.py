@@ -33,4 +33,4 @@ def test_a_program_of_the_sdk_runs_without_other_packages(dialect: str) -> None:
 
 def test_without_protobuf_the_error_for_cigen_names_the_missing_package() -> None:
     result = run_without_packages("cigen")
-    assert result.returncode == 2 and b"needs the packages protobuf and exthost" in result.stderr
+    assert result.returncode == 2 and b"needs the package protobuf" in result.stderr

@@ -106,7 +106,8 @@ def test_a_python_project_is_a_package_with_a_command(template: str, dialect: st
     files = project_files("fresh-tool", dialect, template)
     project = tomllib.loads(files["pyproject.toml"])["project"]
     assert project["scripts"] == {"fresh-tool": "fresh_tool_extension:main"}
-    assert project["dependencies"] == ["exthost-sdk"]
+    extra = "[cigen]" if dialect == "cigen" else ""
+    assert project["dependencies"] == [f"exthost-sdk{extra}"]
     assert '__version__ = "0.1.0"' in files[PROGRAM] and "def main()" in files[PROGRAM]
     assert "exthost check" in files[WORKFLOW] and "dist" in files[".gitignore"]
 

@@ -32,7 +32,10 @@ def test_a_new_extension_works_with_a_python_without_the_sdk(tmp_path: Path) -> 
     result = run_inside("new", "toy", "--dialect", "mcp", cwd=tmp_path, env=environ)
     assert result.returncode == 0, result.stderr
     call = ("shout", "text=hi")
+    result = run_inside("new", "ci", "--dialect", "cigen", cwd=tmp_path, env=environ)
+    assert result.returncode == 0, result.stderr
     for words, folder in (
+        (("inspect", "ci"), tmp_path),  # its program needs protobuf, too
         (("inspect", "toy"), tmp_path),
         (("check", "toy"), tmp_path),
         (("call", "toy", *call), tmp_path),

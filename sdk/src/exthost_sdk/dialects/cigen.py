@@ -1,8 +1,7 @@
 """The extension's side of the cigen dialect: protobuf messages, each after its length.
 
 Messages carry neither an id nor a type: their order defines what they are. The host sends Hello,
-then Plan and Generate alternately. The module needs the `protobuf` package and the classes that
-exthost generates from the .proto file; both are lazily imported.
+then Plan and Generate alternately. The package protobuf is lazily imported.
 
 A handler gets the request message. The handler for `plan` returns a PlanResult, or a list of
 resources. The one for `generate` returns a GenerateResult, a list of fragments, or a mapping from
@@ -27,10 +26,10 @@ PROTOCOL = 1
 def load_messages() -> Any:
     """Return the module of the generated classes. Raises SdkUsageError if it cannot be imported."""
     try:
-        from exthost.dialects.cigen.proto import plugin_pb2
+        from exthost_sdk.proto import plugin_pb2
     except ImportError as error:
         raise SdkUsageError(
-            f"the cigen dialect needs the packages protobuf and exthost: install exthost ({error})"
+            f"the cigen dialect needs the package protobuf: install exthost-sdk[cigen] ({error})"
         ) from None
     return plugin_pb2
 
@@ -132,4 +131,4 @@ def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
     return first[:1] == b"\0"
 
 
-DIALECT = SdkDialect(CigenEndpoint, _recognises, templates=("generator",))
+DIALECT = SdkDialect(CigenEndpoint, _recognises, templates=("generator",), extra="cigen")

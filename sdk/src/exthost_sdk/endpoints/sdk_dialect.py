@@ -19,6 +19,7 @@ class SdkDialect(NamedTuple):
     repeats_manifest  whether the handshake repeats the manifest, so that an extension reads it
     provider_test     the body of the test of a new provider, if it supports that template
     is_tried_last     whether `recognises` accepts also what other dialects begin with
+    extra             the extra of exthost-sdk that installs a package it needs; "" for none
     """
 
     endpoint: type[Endpoint]
@@ -29,3 +30,4 @@ class SdkDialect(NamedTuple):
     repeats_manifest: bool = False
     provider_test: str = ""
     is_tried_last: bool = False
+    extra: str = ""

@@ -7,7 +7,7 @@ In reading order:
     codec              encodes the six request types and decodes replies by their order
     manifest           finds plugins on disk: executables with certain names
     messages           the generated message classes, under a short name
-    proto              plugin.proto, its generated code, and the mapping to and from JSON
+    proto              the mapping of the messages to and from JSON
     errors.toml        the error codes that only this dialect raises
     requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
     vectors            test vectors: bytes and messages, each with the expected result

@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from exthost_sdk.proto import plugin_pb2 as messages
 from google.protobuf.message import Message as Proto
 
-from exthost.dialects.cigen.proto import plugin_pb2 as messages
 from exthost.dialects.cigen.proto.mapping import decode_message, find_mistyped_field, to_message
 from exthost.dialects.codec import Role
 from exthost.errors import Evidence, ProtocolViolation, UsageError

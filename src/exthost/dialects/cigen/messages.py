@@ -1,3 +1,3 @@
 """The generated messages of cigen's protocol, under a short name."""
 
-from exthost.dialects.cigen.proto.plugin_pb2 import *  # noqa: F403
+from exthost_sdk.proto.plugin_pb2 import *  # noqa: F403

@@ -2,7 +2,7 @@
 
 exthost may be installed in a separate environment (pipx, uv tool), whose packages `python3` does
 not see. The verbs for authors then run a new extension all the same: the program gets a copy of the
-SDK, and none of the other packages of that environment.
+SDK, for cigen also of protobuf, and none of the other packages of that environment.
 """
 
 import os
@@ -45,6 +45,13 @@ def lend_sdk(spec: Spec) -> Iterator[Spec]:
         import exthost_sdk
 
         shutil.copytree(Path(exthost_sdk.__file__).parent, Path(folder, _SDK))
+        if spec.dialect == "cigen":
+            import google.protobuf
+
+            package = Path(google.protobuf.__file__).parent
+            for source in (package, package.with_name("_upb")):  # the second is its compiled part
+                if source.is_dir():
+                    shutil.copytree(source, Path(folder, "google", source.name))
         yield replace(spec, env={**spec.env, _PYTHONPATH: folder})
 
 

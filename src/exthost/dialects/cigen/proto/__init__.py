@@ -1,5 +1,2 @@
-"""The messages of `cigen.plugin.v1`, generated from `plugin.proto`. Only cigen imports them.
-
-plugin_pb2  the messages (generated)
-mapping     converts them to JSON and back
-"""
+"""`mapping` converts the messages of `cigen.plugin.v1` to JSON and back. The messages are in the
+SDK: `exthost_sdk.proto`."""
