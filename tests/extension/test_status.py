@@ -71,6 +71,16 @@ def test_a_tool_that_differs_from_the_lock_is_kept_apart_only_if_it_is_enforced(
     assert bool(repeated) is not is_enforced
 
 
+def test_a_tool_of_a_manifest_without_descriptions_is_compared_after_the_handshake() -> None:
+    record = LockRecord(tools={"a": record_tool(A)})
+    declared = (Tool("a", input_schema={}), Tool("new", input_schema={}))
+    status, events = make_status(lock=SpecLock(record=record), declared_tools=declared)
+    assert list(status.tools) == ["a"] and list(status.quarantined) == ["new"]
+    events.clear()
+    status.set_offer(Offer(tools=(OTHER_A,)))
+    assert list(status.tools) == [] and list(status.quarantined) == ["a"]
+
+
 @pytest.mark.parametrize(("processes", "stays"), [(1, False), (2, True)])
 def test_a_tool_stays_in_quarantine_while_another_process_may_have_it(
     processes: int, stays: bool

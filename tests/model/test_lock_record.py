@@ -113,6 +113,26 @@ def test_a_tool_that_differs_from_its_record_is_quarantined(
 
 
 @pytest.mark.parametrize(
+    ("declared", "is_allowed"),
+    [
+        (Tool("get", input_schema={}), True),
+        (Tool("get", "Gets.", {"type": "object"}, extra={"a": 1}), True),
+        (Tool("get", "other", {"type": "object"}), False),
+        (Tool("get", "Gets.", {"type": "array"}), False),
+        (Tool("get", extra={"a": 2}), False),
+        (Tool("put", input_schema={}), False),
+    ],
+)
+def test_parts_that_a_manifest_leaves_out_do_not_quarantine_a_tool(
+    declared: Tool, is_allowed: bool
+) -> None:
+    tool = Tool("get", "Gets.", {"type": "object"}, extra={"a": 1})
+    locked = LockRecord(tools={"get": record_tool(tool)})
+    allowed, quarantined = judge_tools(locked, [declared], is_manifest=True)
+    assert bool(allowed) is is_allowed and bool(quarantined) is not is_allowed
+
+
+@pytest.mark.parametrize(
     ("change", "text"),
     [
         (

@@ -113,7 +113,7 @@ class Status:
             offer = replace(known.offer, hooks=hooks or known.offer.hooks)
         else:
             offer = Offer(tools=spec.declared_tools, version=spec.version, hooks=hooks)
-        self._use_offer(offer)
+        self._use_offer(offer, is_manifest=known is None)
         self.gone_tools: Collection[str] = ()
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
@@ -157,11 +157,12 @@ class Status:
             _log.warning("[%s] %s", self._spec.id, warning)
         self._publish_tools(old_tools)
 
-    def _use_offer(self, offer: Offer) -> None:
-        """Use an offer. Tools that differ from the lock are kept apart, under the names that the
-        operator chose for them, which no other tool gets."""
+    def _use_offer(self, offer: Offer, *, is_manifest: bool = False) -> None:
+        """Use an offer, or the tools that the manifest declares. Tools that differ from the lock
+        are kept apart, under the names that the operator chose for them, which no other tool
+        gets."""
         tools, self.hidden_tools = choose_tools(offer.tools, self._spec.tools)
-        allowed = self._quarantine(offer.tools, tools)
+        allowed = self._quarantine(offer.tools, tools, is_manifest=is_manifest)
         if quarantined := self.quarantined:
             offer = replace(offer, tools=allowed)
             tools = {
@@ -172,13 +173,13 @@ class Status:
         self.offer, self.tools = offer, tools
 
     def _quarantine(
-        self, offered: tuple[Tool, ...], chosen: Mapping[str, Tool]
+        self, offered: tuple[Tool, ...], chosen: Mapping[str, Tool], *, is_manifest: bool
     ) -> tuple[Tool, ...]:
         """Set `quarantined`. Return the other tools of those that were offered."""
         lock = self._spec.lock
         if lock is None:
             return offered
-        allowed, quarantined = judge_tools(lock.record, offered)
+        allowed, quarantined = judge_tools(lock.record, offered, is_manifest=is_manifest)
         for tool in chosen.values():
             name = tool.original_name or tool.name
             if name in quarantined:

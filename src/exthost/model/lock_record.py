@@ -307,20 +307,35 @@ class Quarantine(NamedTuple):
 
 
 def judge_tools(
-    locked: LockRecord, tools: Iterable[Tool]
+    locked: LockRecord, tools: Iterable[Tool], *, is_manifest: bool = False
 ) -> tuple[tuple[Tool, ...], dict[str, Quarantine]]:
     """Return the tools that are as the record has them, and the others by name. Of two tools with
-    one name, one that differs quarantines both."""
+    one name, one that differs quarantines both. A manifest (`is_manifest`) may leave out parts of a
+    tool, which are compared after the handshake."""
     allowed: dict[str, Tool] = {}
     quarantined: dict[str, Quarantine] = {}
     for tool in tools:
         name = _plain(tool.name)
-        changes = _compare_tool(name, locked.tools.get(name), record_tool(tool))
+        before, after = locked.tools.get(name), record_tool(tool)
+        if is_manifest and before is not None:
+            after = _without_omissions(tool, after, before)
+        changes = _compare_tool(name, before, after)
         if changes:
             quarantined[tool.name] = Quarantine(tool, tuple(changes))
         else:
             allowed[tool.name] = tool
     return tuple(tool for name, tool in allowed.items() if name not in quarantined), quarantined
+
+
+def _without_omissions(declared: Tool, after: LockedTool, before: LockedTool) -> LockedTool:
+    """Return what a manifest declares of a tool, with the record of the parts that it leaves out:
+    only the handshake announces those."""
+    return replace(
+        after,
+        description=after.description or before.description,
+        schema=after.schema if declared.input_schema else before.schema,
+        annotations=after.annotations or before.annotations,
+    )
 
 
 def _compare_tool(
