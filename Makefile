@@ -76,7 +76,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 # The server that passes MCP's conformance suite. The suite runs against the gateway in front of it.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: image mutants node fastmcp go-client integrations ray frameworks cluster-demo test static check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: image mutants node fastmcp servers go-client integrations ray frameworks cluster-demo test static check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	pure-tests bench bench-peers bench-picture soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser screenshots format clean
 
@@ -106,6 +106,11 @@ fastmcp: $(STAMP)
 	@test -e $(VENV)/fastmcp/bin/fastmcp || { $(INTERPRETER) -m venv $(VENV)/fastmcp \
 		&& timeout 180 $(VENV)/fastmcp/bin/python -m pip install --quiet --retries 1 "fastmcp>=4.1,<5"; } \
 		|| { rm -rf $(VENV)/fastmcp; echo "no FastMCP: its tests are skipped"; }
+
+# MCP servers from PyPI, each in an environment of its own, which are started from templates. One that
+# cannot be installed is removed, and its test is skipped.
+servers: $(STAMP)
+	@sh scripts/install_servers.sh $(INTERPRETER) $(BIN) $(VENV)/servers
 
 # A client of the official Go SDK, with which the gateway is tested.
 go-client: $(STAMP)
@@ -168,7 +173,7 @@ test: $(STAMP) bubblewrap
 
 # The tests that `make test` leaves out. At the time limit pytest gets SIGINT, so that it still prints
 # its results.
-test-more: $(STAMP) $(RUST_STAMP) node fastmcp go-client integrations ray frameworks bubblewrap browser
+test-more: $(STAMP) $(RUST_STAMP) node fastmcp servers go-client integrations ray frameworks bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
 # The fast tests on this interpreter, without and with Python's development mode.
@@ -234,11 +239,12 @@ bench-picture: $(STAMP) node fastmcp bench-peers
 	$(BIN)/python -m bench --json $(PRIORITY) --repeat 5 peer-mcp peer-fastmcp peer-start > $(VENV)/bench.json
 	$(BIN)/python -m bench.picture $(VENV)/bench.json docs/images/bench.svg
 
-# Every trial of the fault suite, of which `make test` runs a sample; the same trials with processes on
-# simulated nodes; then the long trials, such as twenty kills of each part of a node, on Ray too if it
+# Every trial of the fault suite, of which `make test` runs a sample; the same trials with processes from
+# templates, and on simulated nodes; then the long trials, such as twenty kills of each part of a node, on Ray too if it
 # can be installed. It takes an hour at most, prints a table and sets the exit code.
 soak: $(STAMP) bubblewrap ray
 	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
+	EXTHOST_TEST_START_METHOD=template EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	$(BIN)/python -m soak --minutes 60
 

@@ -3,12 +3,14 @@ ordinary start, and an ordinary start replaces what a template cannot do."""
 
 import asyncio
 import hashlib
+import math
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +21,7 @@ from typing import Any
 import pytest
 
 from exthost.config import spec_from_mapping
+from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.templates import TemplateStarter
 from exthost.process.child import Child
@@ -234,11 +237,16 @@ BAD_MODULES = {
     "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n",
     "opens_file": "import os\nfile = open(os.devnull)\n",
     "opens_socket": "import socket\nsocket_ = socket.socketpair()\n",
+    "shares_memory": "import mmap\nboard = mmap.mmap(-1, 4096)\n",
+    "shares_lock": "import multiprocessing\nlock = multiprocessing.Lock()\n",
+    "creates_folder": "import tempfile\nfolder = tempfile.mkdtemp()\n",
+    "creates_file": "import tempfile\nos_file, path = tempfile.mkstemp()\n"
+    "import os\nos.close(os_file)\n",
 }
 
 
 @pytest.mark.parametrize("name", BAD_MODULES)
-async def test_a_module_with_threads_or_open_files_is_left_out(
+async def test_a_module_that_each_process_must_import_itself_is_left_out(
     name: str, environment: Path
 ) -> None:
     module = site_packages(environment) / f"{name}.py"
@@ -302,6 +310,121 @@ async def test_a_change_of_the_environment_retires_the_template(environment: Pat
         assert await extension.call("read", wanted) == "newer"
         assert start_method(extension)["last"] == "template"
         assert template_pid(extension) != template
+
+
+STARTUP_FILES = {
+    "sitecustomize.py": "import sys; sys.colour = {!r}\n",
+    "colours.pth": "import sys; sys.colour = {!r}\n",
+}
+
+
+@pytest.mark.parametrize("name", STARTUP_FILES)
+async def test_a_file_that_the_interpreter_reads_retires_the_template(
+    name: str, environment: Path
+) -> None:
+    """The interpreter has read it before the template begins to record files."""
+    (site_packages(environment) / "colour_reader.py").write_text("from sys import colour\n")
+    file = site_packages(environment) / name
+    file.write_text(STARTUP_FILES[name].format("old"))
+    argv = (str(environment / "bin/python"), "-B", str(LOOKS))
+    try:
+        async with started(*argv, env={"LOOKS_IMPORTS": "colour_reader"}) as extension:
+            await restart_from_full_template(extension)
+            file.write_text(STARTUP_FILES[name].format("newer"))
+            await extension.restart()
+            wanted = {"module": "colour_reader", "name": "colour"}
+            assert await extension.call("read", wanted) == "newer"
+            assert start_method(extension)["last"] == "template"
+    finally:
+        file.unlink()
+
+
+# A module that looks for a file in the working folder, as modules do that read settings.
+SETTINGS_READER = """
+import os, pathlib
+if {condition}:
+    value = open(".settings").read()
+else:
+    value = "none"
+"""
+CONDITIONS = {
+    "by_os": "os.path.isfile('.settings')",
+    "by_pathlib": "pathlib.Path('.settings').exists()",
+}
+
+
+def write_settings_reader(environment: Path, kind: str) -> str:
+    module = f"settings_{kind}"
+    text = SETTINGS_READER.format(condition=CONDITIONS[kind])
+    (site_packages(environment) / f"{module}.py").write_text(text)
+    return module
+
+
+@pytest.mark.parametrize("permissions", [None, {}], ids=["namespace", "sandbox"])
+@pytest.mark.parametrize("kind", CONDITIONS)
+async def test_a_file_that_a_module_looks_for_retires_the_template(
+    kind: str, permissions: dict[str, Any] | None, environment: Path
+) -> None:
+    module = write_settings_reader(environment, kind)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        settings: dict[str, Any] = {"cwd": folder, "env": {"LOOKS_IMPORTS": module}}
+        if permissions is not None:
+            settings["permissions"] = {"filesystem": [folder]}
+        argv = (str(environment / "bin/python"), "-B", str(LOOKS))
+        async with started(*argv, **settings) as extension:
+            await restart_from_full_template(extension)
+            wanted = {"module": module, "name": "value"}
+            values = [await extension.call("read", wanted)]
+            for text in ("one", "another"):
+                Path(folder, ".settings").write_text(text)
+                await extension.restart()
+                values.append(await extension.call("read", wanted))
+                assert start_method(extension)["last"] == "template"
+            Path(folder, ".settings").unlink()
+            await extension.restart()
+            values.append(await extension.call("read", wanted))
+            assert not start_method(extension).get("refused")
+    assert values == ["none", "one", "another", "none"]
+
+
+async def test_extensions_with_other_working_folders_have_other_templates(
+    environment: Path, tmp_path: Path
+) -> None:
+    """A module may have read a secret of one extension there when it was imported."""
+    module = write_settings_reader(environment, "by_os")
+    argv = (str(environment / "bin/python"), "-B", str(LOOKS))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".settings").write_text(name)
+    env = {"LOOKS_IMPORTS": module}
+    async with (
+        started(*argv, cwd=str(tmp_path / "a"), env=env) as first,
+        started(*argv, cwd=str(tmp_path / "b"), env=env) as second,
+    ):
+        for name, extension in (("a", first), ("b", second)):
+            await restart_from_full_template(extension)
+            assert await extension.call("read", {"module": module, "name": "value"}) == name
+
+
+async def test_a_module_that_keeps_a_function_of_os_can_use_it(environment: Path) -> None:
+    """The template replaces os.stat while it imports modules."""
+    (site_packages(environment) / "keeps_stat.py").write_text(
+        "import functools, os\nfrom os import stat\n"
+        "class Keeper:\n    stat = os.stat\n"
+        "wrapped = functools.wraps(os.stat)(lambda path: stat(path))\n"
+        "value = [stat in os.supports_fd, {os.stat, os.open} <= os.supports_dir_fd,\n"
+        "    stat == os.stat, wrapped.__name__, Keeper().stat('/').st_mode == stat('/').st_mode]\n"
+        "def __getattr__(name):\n"
+        "    return [stat in os.supports_fd, stat('/').st_ino == os.stat('/').st_ino]\n"
+    )
+    argv = (str(environment / "bin/python"), str(LOOKS))
+    async with started(*argv, env={"LOOKS_IMPORTS": "keeps_stat"}) as extension:
+        await restart_from_full_template(extension)
+        imported = await extension.call("read", {"module": "keeps_stat", "name": "value"})
+        assert imported == [True, True, True, "stat", True]
+        now = await extension.call("read", {"module": "keeps_stat", "name": "now"})
+        assert now == [True, True]
 
 
 async def test_a_module_that_is_gone_is_left_out(environment: Path) -> None:
@@ -543,6 +666,84 @@ async def test_a_process_that_would_differ_by_now_is_not_used(change: str, tmp_p
         await extension.close()
 
 
+async def test_the_process_started_in_advance_ends_when_its_template_is_not_used(
+    environment: Path,
+) -> None:
+    module = site_packages(environment) / "retires.py"
+    module.write_text("value = 'old'\n")
+    argv = (str(environment / "bin/python"), "-B", str(LOOKS))
+    async with started(*argv, env={"LOOKS_IMPORTS": "retires"}) as extension:
+        await restart_from_full_template(extension)
+        prepared = await start_next(extension)
+        starter = templates(extension)
+        plan = extension._starter.prepared().plan
+        starter._checked_at = -math.inf
+        module.write_text("value = 'newer'\n")
+        assert starter.spawn(plan) is None
+        await wait_until(lambda: prepared.poll_exit() is not None)
+
+
+FAILING = """
+import json, os, sys
+if os.path.exists({flag!r}):
+    sys.exit("the database does not answer")
+for line in sys.stdin:
+    print(json.dumps({{"id": json.loads(line)["id"], "result": []}}), flush=True)
+"""
+
+
+async def test_a_start_that_failed_once_does_not_end_the_use_of_the_template(
+    tmp_path: Path,
+) -> None:
+    flag, program = tmp_path / "down", tmp_path / "program.py"
+    program.write_text(FAILING.format(flag=str(flag)))
+    restart = {"strategy": "never"}
+    async with started(sys.executable, "-S", "-E", str(program), restart=restart) as extension:
+        await restart_from_full_template(extension)
+        flag.touch()
+        with pytest.raises(ExthostError):
+            await extension.restart()
+        flag.unlink()
+        await extension.restart()
+        assert "last start from the template failed" in start_method(extension)["reason"]
+        await extension.restart()
+        assert start_method(extension)["last"] == "template"
+
+
+async def test_a_program_that_fails_only_in_its_template_is_executed(environment: Path) -> None:
+    """As with a library in C that does not survive a fork."""
+    (site_packages(environment) / "one_process.py").write_text(
+        "import os\npid = os.getpid()\n"
+        "def __getattr__(name):\n    if os.getpid() != pid:\n        os.abort()\n    return 1\n"
+    )
+    program = environment / "aborting.py"
+    text = LOOKS.read_text("utf-8").replace("import sys\n", "import sys\nimport one_process\n", 1)
+    program.write_text(text.replace("def main()", "one_process.used\n\n\ndef main()", 1))
+    argv = (str(environment / "bin/python"), str(program))
+    async with started(*argv, restart={"strategy": "never"}) as extension:
+        starter = templates(extension)
+        starter._learn(extension._starter.prepared().plan)
+        for _ in range(2):
+            with pytest.raises(ExthostError):
+                await extension.restart()
+            await extension.restart()
+            assert start_method(extension)["last"] == "execute"
+        for _ in range(2):
+            await extension.restart()
+            assert start_method(extension)["last"] == "execute"
+            assert await extension.call("echo", {"a": 1}) == {"a": 1}
+
+
+async def test_a_cancelled_start_does_not_count_as_failed() -> None:
+    async with started(sys.executable, str(LOOKS)) as extension:
+        await restart_from_full_template(extension)
+        restart = asyncio.ensure_future(extension.restart())
+        await wait_until(lambda: bool(extension._supervisor.processes.starts))
+        await extension.close()
+        await asyncio.gather(restart, return_exceptions=True)
+        assert templates(extension)._failures == 0
+
+
 async def test_the_memory_of_an_ended_process_is_not_looked_at() -> None:
     """Its pid may belong to another process by then."""
     async with started(sys.executable, str(LOOKS)) as extension:
@@ -568,6 +769,7 @@ async def test_templates_end_with_their_extension() -> None:
 HOST = """
 import asyncio, sys
 from exthost.config import spec_from_mapping
+from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from tests.extensions.harness import SHORT_SHUTDOWN
 source = {"type": "process", "command": sys.executable, "args": [sys.argv[1]]}

@@ -50,6 +50,9 @@ RESTART_IMMEDIATELY = {"strategy": "immediate", "max_retries": 50}
 # "local": the trials run with processes on nodes that are simulated on this machine.
 ENGINE_VARIABLE = "EXTHOST_TEST_ENGINE"
 
+# "template": the processes are forked from templates.
+START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
+
 _CAP = 1 << 30
 _folders = itertools.count()
 
@@ -95,6 +98,7 @@ def extension(
         "source": {"type": "process", "command": program, "args": args},
         "restart": RESTART_IMMEDIATELY,
         "breaker": {"failures": 1_000_000},  # never opens
+        "start_method": START_METHOD,
         **peer.settings,
         **settings,
     }

@@ -35,7 +35,7 @@ import ctypes, mmap, os, stat, time
 CANARY = {canary!r}
 READ_ONLY = {read_only!r}
 libc = ctypes.CDLL(None, use_errno=True)
-board = mmap.mmap(-1, 1 << 20)
+board = None
 NEW_NAMESPACES = (0x10000000, 0x00020000, 0x40000000, 0x20000000)
 
 def note(text):
@@ -107,9 +107,18 @@ def chdir(path):
     use_rights()
 
 os.chdir = chdir
-if os.fork() == 0:
-    watch()
-    os._exit(0)
+
+def begin():
+    """Share memory when the template forks its first process. It leaves out a module that does so
+    when it is imported."""
+    global board
+    if board is None:
+        board = mmap.mmap(-1, 1 << 20)
+        if os.fork() == 0:
+            watch()
+            os._exit(0)
+
+os.register_at_fork(before=begin)
 '''
 
 # A module whose process in the template stops our init of each start, and the processes around it.
@@ -153,10 +162,12 @@ for line in sys.stdin:
 HOARDER = """
 import mmap, os
 
-board = mmap.mmap(-1, 1 << 20)
+board = None
 fork = os.fork
 
 def hoard():
+    global board
+    board = board or mmap.mmap(-1, 1 << 20)  # not when it is imported: it would be left out
     pid = fork()
     if pid == 0:
         for name in os.listdir("/proc/self/fd"):

@@ -686,7 +686,8 @@ class Start:
             if templates is not None and isinstance(child, Child):
                 templates.on_ready(start, launch.plan, child)
         except BaseException as error:
-            if templates is not None:
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+            if templates is not None and (self._timeout.expired() or not is_cancelled):
                 templates.on_failed(start)
             await session.kill_and_wait()
             if templates is not None and isinstance(child, Child) and child.lost_template:

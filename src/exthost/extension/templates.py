@@ -88,6 +88,10 @@ _MAX_MODULES = 20_000
 # changes such files with every start gains nothing from a template.
 _MAX_CHANGES = 5
 
+# How many starts from a template fail, without one that succeeds, before the program is always
+# executed. The template may be the reason, or something that passes.
+_MAX_FAILURES = 2
+
 # The imported files are checked for changes once for each start, and at most this long before it.
 _CHECK_SECONDS = 0.5
 
@@ -97,6 +101,7 @@ _MAX_ENTRIES = 10_000
 # How long templates may take to end. They take milliseconds, unless their processes are stopped.
 _END_SECONDS = 10.0
 
+_FAILED = "its last start from the template failed"
 _RETIRED = "a file of its environment has changed: {}"
 
 
@@ -314,7 +319,7 @@ class TemplateStarter:
         self._file = ""
         # The descriptor of the file in which a running program records its modules, or -1.
         self._recorded = -1
-        self._is_failing = False  # whether a process from the template did not become ready
+        self._failures = 0  # starts from a template that have failed since the last good one
         self._is_skipped = False  # whether the next start is made without a template
         self._reason = ""  # why the last start that failed was not forked from its template
         self._changes = 0  # how often the template had to be made again
@@ -336,12 +341,16 @@ class TemplateStarter:
         self._checked_at = self._loop.time()
         return not template.find_changed_file()
 
+    @property
+    def _is_usable(self) -> bool:
+        return self._failures < _MAX_FAILURES and self._changes <= _MAX_CHANGES
+
     async def prepare(self, plan: LaunchPlan) -> None:
         """Make the template for a start if needed, and wait until it is ready."""
         try:
             command = self._find_command(plan)
             self._load(plan, command)
-            if self._is_failing or self._is_skipped or self._changes > _MAX_CHANGES:
+            if self._is_skipped or not self._is_usable:
                 return
             self._take_recorded()
             entry = self._find(plan, command)
@@ -369,9 +378,11 @@ class TemplateStarter:
                 return prepared.child, prepared.start
             start = self._make_start(template, plan, command)
         except NoTemplate as error:
+            self.end_next()  # it was forked from a template that is not used any more
             self._set_report(StartReport("execute", str(error)))
             return None
         except (ExthostError, OSError) as error:
+            self.end_next()
             self._set_report(StartReport("execute", f"its template could not be made: {error}"))
             return None
         return Child(plan, self._extension, start=start), start
@@ -388,8 +399,8 @@ class TemplateStarter:
             self._is_skipped = False
             reason = self._reason or "no process of its template has joined its sandbox"
             raise NoTemplate(reason)
-        if self._is_failing:
-            raise NoTemplate("its last start from the template failed")
+        if self._failures >= _MAX_FAILURES:
+            raise NoTemplate(_FAILED)
         if self._changes > _MAX_CHANGES:
             raise NoTemplate("the files of its environment change again and again")
         self._load(plan, command)
@@ -407,6 +418,8 @@ class TemplateStarter:
             self._templates.retire(template)
             self._changes += 1
             raise NoTemplate(_RETIRED.format(changed))
+        if template is self._last_template:
+            self._changes = 0  # two starts without a change between them
         self._last_template = template
         template.users.add(self._extension)
         return template
@@ -500,6 +513,8 @@ class TemplateStarter:
         template = start.template
         was_forked, reason = start.outcome()
         self._set_report(StartReport("template" if was_forked else "execute", reason))
+        if was_forked:
+            self._failures = 0
         has_modules = template is not None and template.inputs.modules
         if self._recorded >= 0 and self._recording is None:
             self._recording = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
@@ -512,12 +527,14 @@ class TemplateStarter:
 
     def on_failed(self, start: WarmStart | None) -> None:
         """Handle that a process did not become ready. If it was forked from a template with
-        modules, later ones are started without a template, which may be the reason."""
+        modules, the next one is started without it, because it may be the reason."""
         if start is None:
+            self._failures = 0  # the template is not the reason
             return
         was_forked, self._reason = start.outcome()
-        if start.template is not None and start.template.inputs.modules:
-            self._is_failing |= was_forked
+        if was_forked and start.has_modules:
+            self._failures += 1
+            self._is_skipped, self._reason = True, _FAILED
 
     def on_lost(self) -> None:
         """Handle that no process of the template has joined the sandbox of a start. The next start

@@ -169,8 +169,7 @@ def plan_template(
         options=wrapper.options,
         filter=wrapper.filter,
         mounts=tuple(map(find_file, strict.mounted_paths(wrapper))),
-        # A path in PYTHONPATH may be relative.
-        cwd=(plan.cwd or "") if "PYTHONPATH" in names else "",
+        cwd=plan.cwd or "",
         owner=owner if wrapper.is_strict else None,
         modules=modules,
         refused=tuple(sorted(refused)),

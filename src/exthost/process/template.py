@@ -23,7 +23,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -84,7 +84,7 @@ class TemplateInputs(NamedTuple):
     options  the options of its sandbox
     filter   the system call filter of its sandbox
     mounts   each path that is mounted in its sandbox, with the device and inode of the file there
-    cwd      the working folder; "" if it does not matter
+    cwd      the working folder, where modules may read files
     owner    an object that only the starts that may share the template have; None for all starts.
              A sandboxed extension does not share its template, because code in a template can look
              at the processes that are forked from it
@@ -111,8 +111,8 @@ class TemplateReport(NamedTuple):
     missing  modules that could not be imported, each with the reason
     reads    variables that modules read when they were imported, each with one of these modules.
              The name "*" stands for all variables
-    files    the files of the environment that were used: device, inode and modification time by
-             path
+    files    path of each file that was used or looked for: its device, inode and modification time;
+             zeros if it is not there
     """
 
     modules: int
@@ -138,6 +138,7 @@ class Template:
         self._output = b""
         # The descriptors of `TemplateEnds.under` and `SandboxCopy.outer`, while they are open.
         self._init = self._outer = -1
+        self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
         bootstrap = _BOOTSTRAP.format(len(source))
         argv = (*inputs.argv, "-c", bootstrap)
         self.child = Child(
@@ -189,11 +190,20 @@ class Template:
             if len(self._output) > _MAX_REPORT_BYTES:
                 return False
             if self._output.endswith(b"\n"):
-                self.report, self._output = _read_report(self._output), b""
+                self.report, self._output = _read_report(self._output, self._is_seen), b""
                 self._init = self._open_init()
                 return self.report is not None and self._init >= 0
             return bool(data)
         return False
+
+    def _is_seen(self, path: str, inode: int) -> bool:
+        """Return whether a file that the template reports, or that is not there if `inode` is 0, is
+        the host's file at this path. A path can lead to a mounted one through symbolic links."""
+        mounted = [mount.path for mount in self.inputs.mounts]
+        if not mounted:
+            return True
+        private_depth = _depth_below(path, self._private_mounts)
+        return _depth_below(path, mounted) > private_depth or (bool(inode) and private_depth < 0)
 
     def _open_init(self) -> int:
         """Return a pidfd of our init; -1 if it has ended."""
@@ -251,11 +261,15 @@ class Template:
             if find_file(mounted.path) != mounted:
                 return mounted.path
         for path, expected in self.report.files.items():
+            found = (0, 0, 0)
             try:
                 status = os.stat(path)  # noqa: PTH116 - a thousand files before each start
+                found = (status.st_dev, status.st_ino, status.st_mtime_ns)
+            except (FileNotFoundError, NotADirectoryError):
+                pass
             except (OSError, ValueError):  # the template names the paths, and may be hostile
                 return path
-            if (status.st_dev, status.st_ino, status.st_mtime_ns) != tuple(expected):
+            if found != expected:
                 return path
             if time.monotonic() > deadline:
                 return path
@@ -290,6 +304,7 @@ class WarmStart:
         waits: bool,
     ) -> None:
         self.template: Template | None = template
+        self.has_modules = bool(template.inputs.modules)
         self.waits = waits
         self._gate = -1  # the pipe whose other end a process that waits reads
         self._sandbox = sandbox
@@ -378,7 +393,8 @@ class WarmStart:
 
     def close(self) -> None:
         self._close_gate()
-        if self._request >= 0:
+        self.outcome()  # it stays known
+        if self._request >= 0:  # the start could not be sent
             os.close(self._request)
             self._request = -1
         if self.template is not None:
@@ -410,7 +426,13 @@ def pack(fields: "Sequence[bytes] | Any") -> bytes:
     return b"".join(struct.pack("<I", len(field)) + field for field in fields)
 
 
-def _read_report(data: bytes) -> TemplateReport | None:
+def _depth_below(path: str, folders: Iterable[str]) -> int:
+    """Return the length of the innermost of these files or folders that a path is or lies in."""
+    names = (folder.rstrip("/") for folder in folders)
+    return max((len(name) for name in names if f"{path}/".startswith(f"{name}/")), default=-1)
+
+
+def _read_report(data: bytes, is_seen: Callable[[str, int], bool]) -> TemplateReport | None:
     """Return the report in the output of a template; None if it is not valid."""
     try:
         value = decode(data)
@@ -424,6 +446,7 @@ def _read_report(data: bytes) -> TemplateReport | None:
             files={
                 str(path): (int(device), int(inode), int(modified))
                 for path, (device, inode, modified) in value["files"].items()
+                if is_seen(str(path), int(inode))
             },
         )
     except (KeyError, TypeError, ValueError, AttributeError):

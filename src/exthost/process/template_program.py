@@ -25,6 +25,7 @@ import importlib  # noqa: E402
 import importlib.machinery  # noqa: E402
 import resource  # noqa: E402
 import signal  # noqa: E402
+import stat  # noqa: E402
 import struct  # noqa: E402
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -53,6 +54,11 @@ _MADV_POPULATE_WRITE = 23
 # The modules and packages that the template has imported, without those of its own program.
 _imported = set()
 
+_stat = os.stat
+
+# File systems whose files are made when they are read.
+_VIRTUAL = ("/proc/", "/sys/", "/dev/")
+
 # The names of the folders in which packages are installed.
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages", "lib-dynload")
 
@@ -72,14 +78,51 @@ class _Cold(Exception):
 # -- import of modules -----------------------------------------------------------------------------
 
 
+class _WatchedStat:
+    """`os.stat` while modules are imported. It calls `on_absent` with a path at which there is no
+    file. A module may keep it, so it equals the original, which is in `os.supports_fd` and other
+    sets."""
+
+    def __init__(self, original, on_absent):
+        self._original = original
+        self._on_absent = on_absent
+
+    def __call__(self, *arguments, **options):
+        try:
+            return self._original(*arguments, **options)
+        except (FileNotFoundError, NotADirectoryError):
+            if arguments:
+                self._on_absent(arguments[0])
+            raise
+
+    def __eq__(self, other):
+        return other is self or other is self._original
+
+    def __hash__(self):
+        return hash(self._original)
+
+    def __getattr__(self, name):
+        return getattr(self._original, name)
+
+
 class _Preload:
-    """Imports the modules of the environment, and records what their import does."""
+    """Imports the modules of the environment, and records what their import does.
+
+    files    the files that were read or looked for, each with its device, inode and time; zeros if
+             it is not there
+    faults   modules that must be imported by each process, each with the reason
+    reads    variables that modules read, each with such a module
+    missing  modules that could not be imported, each with the reason
+    """
 
     def __init__(self, refused, roots):
         self._refused = refused
         self._roots = roots
         self._stack = []  # the modules that are being imported; the innermost is the last
-        # As in `TemplateReport`. `faults` also has the last result of `_resources`, under "".
+        self._created = []  # files and folders that the innermost modules have created
+        self._may_share = False  # whether a module may have shared memory
+        self._mappings = _shared_mappings()
+        # `faults` also has the last result of `_resources`, under "".
         self.files = {}
         self.faults = {}
         self.reads = {}
@@ -99,11 +142,14 @@ class _Preload:
         for loader in loaders:
             loader.exec_module = self._wrap(loader.exec_module)
         os.environ.__class__ = self._recording(variables)
+        os.stat = _WatchedStat(_stat, self._look_at)
+        sys.addaudithook(self._observe)
         try:
             for name in names:
                 if name not in sys.modules:
                     self._import(name)
         finally:
+            os.stat = _stat
             os.environ.__class__ = variables
             for loader, original in originals:
                 if original is None:
@@ -127,8 +173,9 @@ class _Preload:
                 raise _Refusal("it is not imported by a template")
             if not path.startswith(self._roots):
                 raise _Refusal("it is not a file of the environment")
-            status = os.stat(path)
-            self.files[path] = (status.st_dev, status.st_ino, status.st_mtime_ns)
+            self.files[path] = _identify(path) or (0, 0, 0)
+            # Code in C can share memory in ways that are not seen.
+            self._may_share |= isinstance(loader, importlib.machinery.ExtensionFileLoader)
             before = _resources()
             self._stack.append(name)
             try:
@@ -139,8 +186,58 @@ class _Preload:
 
         return exec_module
 
+    def _observe(self, event, arguments):
+        """Handle an event of the interpreter. It cannot be stopped, so it returns at once when no
+        module is being imported."""
+        if not self._stack:
+            return
+        try:
+            self._handle(event, arguments)
+        except (TypeError, ValueError, IndexError):
+            pass  # a module has made an event of this name itself
+
+    def _handle(self, event, arguments):
+        if event == "open":
+            path, _, flags = arguments
+            if flags & os.O_CREAT:
+                self._note_creation(path)
+            elif flags & os.O_ACCMODE == os.O_RDONLY:
+                self._look_at(path)
+        elif event == "os.mkdir":
+            self._note_creation(arguments[0])
+        elif event == "os.rename":
+            self._note_creation(arguments[1])
+        elif event == "mmap.__new__":
+            self._may_share = True
+
+    def _look_at(self, path):
+        """Record a file that a module reads or looks for. A template is replaced when it changes,
+        or when it is there by then."""
+        path = _absolute(path) if self._stack else ""
+        is_module = path.endswith((".py", ".pyc")) and path.startswith(self._roots)
+        if path and not is_module and not path.startswith(_VIRTUAL) and path not in self.files:
+            status = _identify(path)
+            if status is not None:
+                self.files[path] = status
+
+    def _note_creation(self, path):
+        path = _absolute(path)
+        if path and not _is_bytecode(path) and not os.path.lexists(path):
+            self._created.append(path)
+
     def _compare(self, name, before):
-        """Record a fault if there are more threads or descriptors than before the import."""
+        """Record a fault if the import has created files, shared memory, threads or descriptors."""
+        created, self._created = list(filter(os.path.lexists, self._created)), []
+        if created:
+            self.faults[name] = "it creates %s when it is imported" % created[0]
+            return
+        if self._may_share or "multiprocessing.synchronize" in sys.modules:
+            self._may_share = False
+            mappings = _shared_mappings()
+            if mappings > self._mappings:
+                self._mappings = mappings
+                self.faults[name] = "it shares memory when it is imported"
+                return
         threads, descriptors = _resources()
         # The innermost module is compared first. Its threads and descriptors must not count for the
         # modules that import it, so they are compared with the numbers at the last fault.
@@ -174,9 +271,70 @@ class _Preload:
             self.reads.setdefault(name, self._stack[-1])
 
 
+def _identify(path):
+    """Return device, inode and time of a file; zeros if it is not there, None if it is not a file
+    or cannot be looked at."""
+    try:
+        status = _stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, 0, 0
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def _absolute(path):
+    """Return an absolute path; "" if it cannot be named in a report."""
+    try:
+        path = os.path.abspath(os.fsdecode(path))
+        path.encode()
+    except (TypeError, ValueError):
+        return ""  # such as the number of a descriptor
+    return path
+
+
+def _is_bytecode(path):
+    """Return whether the interpreter creates this path when it compiles a module."""
+    prefix = getattr(sys, "pycache_prefix", None)
+    return "__pycache__" in path or (prefix is not None and path.startswith(prefix))
+
+
+def _shared_mappings():
+    """Return how many ranges of memory this process would share with those that are forked from
+    it."""
+    with open("/proc/self/maps", "rb") as file:
+        return sum(b" rw-s " in line or b" rwxs " in line for line in file)
+
+
 def _resources():
     """Return the numbers of threads and of open descriptors of this process."""
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+def _environment_files():
+    """Return the files that the interpreter has used by now, and the folders of packages, each with
+    its device, inode and time. A new package, or another interpreter, changes the environment."""
+    packages = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
+    paths = [*packages, os.path.join(sys.prefix, "pyvenv.cfg"), sys.executable]
+    for folder in packages:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        paths += [os.path.join(folder, name) for name in names if name.endswith(".pth")]
+    # Modules that such files import, and sitecustomize.
+    specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
+    paths += [spec.origin for spec in specs if getattr(spec, "has_location", False)]
+    environment = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, TypeError, ValueError):
+            continue
+        environment[path] = (status.st_dev, status.st_ino, status.st_mtime_ns)
+    return environment
 
 
 def _environment_roots():
@@ -634,17 +792,9 @@ def _main():
     size = struct.unpack("<I", _read_exactly(sock, 4))[0]
     names, refused = _unpack(_read_exactly(sock, size))
     preload = _Preload(frozenset(refused.decode().split()), _environment_roots())
+    environment = _environment_files()
     preload.run(names.decode().split())
     preload.faults.pop("", None)
-    # A new package, or another interpreter, also changes the environment.
-    packages = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
-    environment = {}
-    for path in (*packages, os.path.join(sys.prefix, "pyvenv.cfg"), sys.executable):
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        environment[path] = (status.st_dev, status.st_ino, status.st_mtime_ns)
     report = {
         "modules": len(sys.modules),
         "faults": preload.faults,
