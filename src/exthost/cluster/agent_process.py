@@ -64,10 +64,6 @@ class PipeWriter:
                 return
             data = memoryview(data)[count:]
             self._poller.on_writable(self._fd, self._on_writable)
-            if not self._is_wide:
-                self._is_wide = True
-                widen(self._fd)
-                self._link.perform(self._link.multiplexer.widen, self._stream)
         self._backlog.append(data)
 
     def _write(self, data: bytes | memoryview) -> int:
@@ -85,6 +81,11 @@ class PipeWriter:
         return count
 
     def _on_writable(self) -> None:
+        # Only now, because the process has read: the host has to notice if one does not read.
+        if not self._is_wide:
+            self._is_wide = True
+            widen(self._fd)
+            self._link.perform(self._link.multiplexer.widen, self._stream)
         while self._backlog:
             data = self._backlog[0]
             count = self._write(data)
