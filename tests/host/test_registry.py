@@ -92,6 +92,22 @@ def test_a_table_built_during_a_change_is_not_used_afterwards() -> None:
         registry.find("ext_a_echo")
 
 
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [
+        ("weather", "weather is an extension: name one of its tools, as in weather:TOOL"),
+        ("ecko", "did you mean 'echo'?"),
+        ("something", "see the list of tools"),
+    ],
+)
+def test_the_error_for_an_unknown_tool_has_a_next_step(name: str, help: str) -> None:
+    registry = Registry()
+    registry.set_extensions([Owner("weather")])
+    with pytest.raises(NotFound) as caught:
+        registry.find(name)
+    assert caught.value.code == "X1201" and caught.value.help.startswith(help)
+
+
 def test_a_limited_number_of_different_warnings_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -273,7 +273,9 @@ def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Table
         )
     own_names = (name for name in tables.by_own_name if not name.startswith(tables.prefixes))
     nearest_name = nearest(name, [*tables.tools, *own_names])
-    if nearest_name is not None:
+    if name in tables.serves:
+        help = f"{name} is an extension: name one of its tools, as in {name}:TOOL (exthost tools)"
+    elif nearest_name is not None:
         help = f"did you mean {nearest_name!r}?"
     elif tables.tools:
         help = "see the list of tools: exthost tools"
