@@ -66,7 +66,8 @@ def command(peer: HostilePeer, folder: Path, *flags: str) -> list[str]:
     """Return the command of the hostile extension. It starts faster without site-packages."""
     argv = [sys.executable, "-S", "-E", "-P", str(program.__file__), peer.dialect, *flags]
     if peer.modules:
-        argv.append(f"path={_site_folder_of(peer.modules[0])}")
+        folders = dict.fromkeys(str(_site_folder_of(module)) for module in peer.modules)
+        argv.append(f"path={os.pathsep.join(folders)}")
     if peer.manifest is not None:
         argv.append(f"manifest={folder / peer.manifest[0]}")
     return argv

@@ -13,7 +13,7 @@
     die_after=N        exits with status 9 at request N+1; requests of the handshake do not count
     pid_log=FILE       appends its process id, as a line, to this file at each start
     manifest=FILE      the extension's manifest, for a dialect whose handshake needs it
-    path=FOLDER        a folder to import modules from that the dialect needs
+    path=FOLDERS       folders to import modules from that the dialect needs, as in PATH
 
 After the handshake, each request carries a command as JSON: what to do in reply. How a request
 carries a command is different in each dialect, so each dialect has an adapter, a `HostilePeer`
@@ -35,7 +35,7 @@ FLAGS = dict(argument.partition("=")[::2] for argument in sys.argv[2:])
 if __name__ == "__main__":  # run by its path, so exthost need not be installed for this Python
     sys.path.insert(0, str(Path(__file__).parents[3]))
     if "path" in FLAGS:
-        sys.path.append(FLAGS["path"])
+        sys.path.extend(FLAGS["path"].split(os.pathsep))
 
 from exthost.authoring.testing.behaviours import perform, wait_forever, write  # noqa: E402
 from exthost.authoring.testing.peers import find_peer  # noqa: E402

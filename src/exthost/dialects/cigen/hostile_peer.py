@@ -19,5 +19,5 @@ PEER = HostilePeer(
     unwrap_command=lambda params: json.loads(params["repo"]["root_path"]),
     wrap_value=lambda value: {"facts": {"value": json.dumps(value)}},
     unwrap_value=lambda result: json.loads(result["facts"].get("value", "null")),
-    modules=("google.protobuf",),
+    modules=("google.protobuf", "exthost_sdk"),
 )
