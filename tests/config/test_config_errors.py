@@ -121,6 +121,22 @@ def test_only_the_entry_with_an_unsupported_source_is_refused(kind: str) -> None
     assert f"'{kind}' cannot be run here" in far.unrunnable and not near.unrunnable
 
 
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("proces", 'did you mean "process"?'),
+        ("grcp", 'use "process", "wasm" or "http"'),
+        ("carrier pigeon", 'use "process", "wasm" or "http"'),
+    ],
+)
+def test_the_error_for_an_unknown_source_suggests_only_what_can_be_run(
+    kind: str, advice: str
+) -> None:
+    error = error_of_entry(source={"type": kind, "command": "x"})
+    assert error.code == "X0105"
+    assert f"'{kind}' is unknown; {advice}" in error.message
+
+
 @shows("morphir-config-02")
 def test_an_http_source_of_another_dialect_is_refused_alone() -> None:
     foreign = {"name": "far", "source": {"type": "http", "url": "x", "port": 1}}

@@ -1,0 +1,34 @@
+"""The rate at which log lines of an extension are passed on."""
+
+import asyncio
+import logging
+from time import perf_counter
+
+from exthost.events import Bus, LogLine
+from exthost.extension.call_queue import CallQueue
+from exthost.process.flood_queue import TurnEnd
+from exthost.session.diagnostics import _LINES_PER_TICK
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import wait_until
+
+
+async def test_each_tick_passes_on_the_same_number_of_lines() -> None:
+    bus = Bus()
+    texts: list[str] = []
+    bus.subscribe(LogLine, lambda event: texts.append(event.text))
+    queue = CallQueue("x", max_in_flight=1, bus=bus, loop=asyncio.get_running_loop())
+    child = FakeChild()
+    session = session_with(child, queue)
+    diagnostics = session.diagnostics
+    for number in range(3 * _LINES_PER_TICK):
+        diagnostics.log("log", logging.INFO, str(number))
+    assert len(texts) == _LINES_PER_TICK
+    end = perf_counter() + 60
+    assert diagnostics.take_turn(end, may_be_long=False) is TurnEnd.EMPTY  # not in this tick
+    assert len(texts) == _LINES_PER_TICK
+    diagnostics._passed_on_in_tick = 0
+    assert diagnostics.take_turn(end, may_be_long=False) is TurnEnd.EMPTY
+    assert len(texts) == 2 * _LINES_PER_TICK
+    child.exit()
+    await wait_until(lambda: session.lifetime.released.is_set)
+    assert texts == [str(number) for number in range(3 * _LINES_PER_TICK)]
