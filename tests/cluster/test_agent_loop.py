@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def test_functions_of_other_threads_are_called_in_order_by_the_loop(
     loop_thread = threading.Thread(target=agent.run)
     loop_thread.start()
     for number in range(100):
-        agent._call_soon(lambda number=number: called.append(number))
+        agent._call_soon(partial(called.append, number))
     agent._call_soon_with(agent._end, "the test has ended")
     loop_thread.join(SECONDS)
     assert not loop_thread.is_alive()
