@@ -7,8 +7,13 @@ from typing import Any, cast
 import pytest
 
 from exthost.dialects.steps import Subscribe
+from exthost.events import Bus
+from exthost.extension.call_queue import CallQueue
 from exthost.model.messages import Failure, Request
+from exthost.session.effects import Subscribed, SubscriptionEnded
 from exthost.session.subscriptions import Subscriptions
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import wait_until
 
 REQUEST = Request("watch", {})
 ERROR = Failure(1, "no", -32601)
@@ -104,6 +109,18 @@ def test_a_subscription_that_ends_for_good_is_logged(
     caplog.clear()
     sender.table.handle_reply(1, None)  # it is not known any more
     assert caplog.messages == []
+
+
+async def test_the_session_sends_a_subscription_again_after_its_reply() -> None:
+    queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=asyncio.get_running_loop())
+    child = FakeChild()
+    session = session_with(child, queue)
+    session._performer.perform(Subscribed(7, Subscribe(REQUEST, (0.0,))))
+    session._performer.perform(SubscriptionEnded(7, None))
+    await wait_until(lambda: len(child.received()) == 1)
+    assert child.received()[0]["method"] == "watch"
+    child.exit()
+    await wait_until(lambda: session.lifetime.released.is_set)
 
 
 def test_nothing_is_sent_after_the_end_of_the_session() -> None:
