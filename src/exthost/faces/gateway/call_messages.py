@@ -58,6 +58,7 @@ def parse_request_id(value: Any) -> types.RequestId | None:
     return value if type(value) is int or type(value) is str else None
 
 
+# Matches the key "method", directly or after the field `jsonrpc`.
 _METHOD = re.compile(rb'\s*"(?:method"|jsonrpc"\s*:\s*"[^"\\]*"\s*,\s*"method")')
 
 

@@ -68,7 +68,8 @@ class StdioCalls:
     def __init__(self, answer_call: AnswerCall, stream: ClientStream) -> None:
         self._answer_call = answer_call
         self.stream = stream
-        # Calls run in it, because a line is read without the context of a caller.
+        # Calls run in this context, with the context variables of the connection. The event loop
+        # reads lines in another context.
         self._context = copy_context()
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.
