@@ -118,7 +118,9 @@ class LogFilter:
         grep: re.Pattern[str] | None = None,
     ) -> None:
         self._since = since.encode() if since is not None else b""
-        self._excluded_levels = set(LEVELS[: LEVELS.index(level)] if level is not None else ())
+        self._excluded_levels = (
+            set(LEVELS[: LEVELS.index(level)]) if level is not None else set[str]()
+        )
         self._grep = grep
 
     def select(self, lines: Iterable[bytes]) -> list[bytes]:

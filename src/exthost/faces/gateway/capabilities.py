@@ -51,4 +51,5 @@ def declared_handlers(capabilities: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _has(capability: Any, part: str) -> bool:
+    """Return whether a declared capability includes this part, such as "url" of elicitation."""
     return isinstance(capability, Mapping) and capability.get(part) is not None

@@ -134,9 +134,6 @@ class RequestHandlers:
             # `listed`, or a private extension of this client if clients cannot share the processes.
             extension = self._processes.choose(listed)
             from_mcp_server = is_mcp_server(extension)
-            calls = extension.internals.calls
-            # Only a rule or a hook asks the client to confirm a call.
-            may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
             trace_fields = sent_trace_context(ctx.request, params)
 
             async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
@@ -170,6 +167,9 @@ class RequestHandlers:
                 )
                 return self._whole_results.limit(whole, self._result_limit(extension))
 
+            calls = extension.internals.calls
+            # Only a rule or a hook asks the client to confirm a call (`confirm` in `send`).
+            may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
             answer: dict[str, Any] = await self._relay.run(
                 ctx, params, extension, send, may_ask=may_ask
             )
@@ -347,9 +347,8 @@ class RequestHandlers:
                 RelayedParams(relayed_params) if method in INPUT_METHODS else relayed_params
             )
             on_progress = make_progress_callback(exchange)
-            result = await server.internals.calls.call(
-                method, sent_params, timeout=None, wait=True, on_progress=on_progress
-            )
+            # With the time limit of the config (None), waiting for a ready process (True).
+            result = await server.internals.calls.call(method, sent_params, None, True, on_progress)
             if not isinstance(result, dict) or not mcp_values.is_json(result):
                 raise MCPError(types.INTERNAL_ERROR, f"{server.id} sent no valid result")
             return result
