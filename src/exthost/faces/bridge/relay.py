@@ -314,7 +314,8 @@ def _is_discovery(message: JSONRPCMessage) -> TypeGuard[JSONRPCRequest]:
 
 
 def _discovery_error(request: JSONRPCRequest) -> JSONRPCError:
-    """Return the answer to a client that asks for the stateless era, which SSE does not have."""
+    """Return the answer to a client that asks for the stateless era of MCP (the versions without a
+    handshake), which servers on SSE do not support."""
     error = ErrorData(code=METHOD_NOT_FOUND, message="a server on SSE needs initialize")
     return JSONRPCError(jsonrpc="2.0", id=request.id, error=error)
 

@@ -25,7 +25,8 @@ _log = logging.getLogger("exthost.faces.gateway")
 CALL_MARK = b'"tools/call"'
 CANCELLED_MARK = b'"notifications/cancelled"'
 
-# The keys in the `_meta` of a request of the stateless era that describe its client.
+# The keys in the `_meta` of a request that describe its client. They exist in the stateless era of
+# MCP, which has no sessions. In the handshake era a client describes itself once, in `initialize`.
 ENVELOPE_KEYS = (
     types.PROTOCOL_VERSION_META_KEY,
     types.CLIENT_CAPABILITIES_META_KEY,

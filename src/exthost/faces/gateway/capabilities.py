@@ -11,7 +11,7 @@ from exthost.wire import jsontext
 
 def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the capabilities in the params of the first request of a client: `initialize`, or
-    `server/discover` of a stateless client."""
+    `server/discover` of a stateless client (one without a session)."""
     if method == "initialize":
         declared = params.get("capabilities")
     else:

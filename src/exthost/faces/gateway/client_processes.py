@@ -1,11 +1,10 @@
 """Gives each client its own processes of the servers that clients cannot share.
 
 A server that keeps state for its client cannot be shared: one with `share = false`, or one of
-`stateful_servers.toml`. Neither can a server of the handshake era that has sent a request to its
-client (for roots, sampling or elicitation), because such a request does not name the call that it
-belongs to. A server is known to do so from its first request on, which is remembered in the state
-folder.
-`share = true` insists on sharing.
+`stateful_servers.toml`. Neither can a server of the handshake era (with sessions) that has sent a
+request to its client (for roots, sampling or elicitation), because such a request does not name the
+call that it belongs to. A server is known to do so from its first request on, which is remembered
+in the state folder. `share = true` insists on sharing.
 
 The first client of such a server uses the process that the host has started; every other one gets a
 private extension (`host.private_extensions`), which starts at its first call. All of them end with

@@ -47,7 +47,8 @@ from exthost.host.host import Host
 
 _log = logging.getLogger("exthost.faces.gateway")
 
-# The error code of the handshake era for a resource that does not exist.
+# The error code for a resource that does not exist, in the handshake era of MCP (with sessions).
+# The stateless era, which has no sessions, uses another.
 _RESOURCE_NOT_FOUND = -32002
 
 Params: TypeAlias = Mapping[str, Any]

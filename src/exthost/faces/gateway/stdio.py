@@ -1,4 +1,5 @@
-"""The stdio transport: serves MCP on stdin and stdout of this process.
+"""The stdio transport: serves MCP on stdin and stdout of this process, with the `mcp` package ("the
+package").
 
 Meanwhile file descriptor 1 refers to stderr, so that a stray print of a library cannot corrupt the
 protocol. Neither pipe is made non-blocking, because that would affect every process that shares it,
@@ -243,7 +244,7 @@ async def serve_client(server: McpServer, stream: ClientStream) -> None:
     package_output = _OutgoingStream(stream, pending_requests)
 
     async def read() -> None:
-        with to_package:
+        with to_package:  # closing it at the end tells the package that the client sends no more
             try:
                 while (line := await stream.next()) is not None:
                     number, text = line

@@ -28,7 +28,8 @@ AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
 class _Call:
     """One call in progress. `id` is the id of its request, `number` the number of its line,
-    `stateless` is whether its client is one of the stateless era, and `task` computes its result.
+    `stateless` is whether its client is one of the stateless era of MCP (each request describes its
+    client, and there are no sessions), and `task` computes its result.
     `is_cancelled` is set if the client has cancelled the call."""
 
     __slots__ = ("id", "is_cancelled", "number", "stateless", "task")

@@ -138,7 +138,7 @@ class LineRelay:
                 if event & (POLLERR | POLLHUP):
                     raise _ClientGone
                 self._flush_client()
-            elif host is not None and self._host is host:
+            elif host is not None and self._host is host:  # not one that has just ended
                 if event & POLLOUT:
                     self._flush_host()
                 if event & ~POLLOUT:
@@ -146,7 +146,7 @@ class LineRelay:
         if host is None and self._host is None:
             if self._has_ended:
                 return False
-            if not events:
+            if not events:  # nothing has happened for _LOOK_MS
                 self._look_for_host()
         return not (self._has_ended and self._host is None and not self._to_client)
 
@@ -155,7 +155,7 @@ class LineRelay:
         if self._has_ended and not self._to_host and not self._is_shut and host is not None:
             self._is_shut = True
             try:
-                host.socket.shutdown(1)
+                host.socket.shutdown(1)  # SHUT_WR: nothing more is sent
             except OSError:
                 pass  # the host has ended; reading reports that
         has_room = (
@@ -431,11 +431,11 @@ class LineRelay:
         for id in self._asked:
             self._to_client += _cancel_notification(id)
         self._asked.clear()
-        # Without lines to send again, there may be no need for another host before the next line.
         is_quick = monotonic() - self._joined_at < _QUICK_SECONDS
         self._quick_ends = self._quick_ends + 1 if is_quick else 0
         if self._has_ended and not again:
             return
+        # Whether the next host is needed only when the client sends a line (see `_send`).
         may_wait = is_orderly or self._quick_ends >= _MAX_QUICK_ENDS
         if not again and may_wait:
             return
