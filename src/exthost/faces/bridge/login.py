@@ -1,8 +1,8 @@
-"""OAuth for a remote server, by the client of the package `mcp`.
+"""OAuth for a remote server, with the OAuth client of the package `mcp`.
 
-`log_in` opens a browser, and waits until the server redirects it to a port of this machine; there
-is a time limit. The tokens are kept in a file. `stored_login` uses them, and refreshes them. It
-never opens a browser: a bridge runs in the background, where no person would see it.
+`browser_login` opens a browser, and waits until the server redirects it to a port of this machine;
+the caller limits the time. The tokens are kept in a file. `stored_login` uses them, and refreshes
+them. It never opens a browser: a bridge runs in the background, where no person would see it.
 """
 
 import asyncio
@@ -44,6 +44,7 @@ def stored_login(url: str, tokens: TokenFile) -> OAuthClientProvider:
     async def wait() -> AuthorizationCodeResult:  # without it, `refuse` would not be called
         raise login_needed_error(url)
 
+    # Port 0, because there is no redirect to receive.
     return _provider(url, tokens, 0, refuse, wait)
 
 
@@ -127,6 +128,8 @@ def _provider(
     redirect_handler: Callable[[str], Awaitable[None]],
     callback_handler: Callable[[], Awaitable[AuthorizationCodeResult]],
 ) -> OAuthClientProvider:
+    """Return the package's authentication. `redirect_handler` gets the address of the page on which
+    a person logs in; `callback_handler` returns what the server sends after that."""
     metadata = OAuthClientMetadata(
         client_name="exthost",
         redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],

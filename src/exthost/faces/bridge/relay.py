@@ -1,8 +1,8 @@
 """Passes MCP messages between stdin and stdout on one side, and a remote server on the other.
 
-A server that cannot be reached, or that has ended the session, ends the bridge with an error: the
-host then starts another, as after a crash, and makes a new handshake. A single answer that breaks
-off is an error reply of that call.
+If the server cannot be reached, or has ended the session, the bridge ends with an error: the host
+then starts another bridge, as after a crash, and makes a new handshake. If only one answer breaks
+off, that call gets an error reply.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from exthost.faces.bridge.token_file import TokenFile
 # The largest message of either side: the limit that the host has for a message.
 _MAX_MESSAGE = 64 * 2**20
 
-# To connect, and to send a request. An answer may take as long as the host waits for it.
+# The time limit to connect, and to send a request. An answer may take as long as the host waits.
 _TIMEOUT = httpx2.Timeout(30.0, read=None)
 
 # How long the requests in flight may take after stdin has ended. A host that wants the bridge to
@@ -59,10 +59,10 @@ _MAX_REASONS = 20
 
 # A request that is answered only at the end of the session.
 _ENDLESS_METHOD = "subscriptions/listen"
-# It cancels a request, which is then not answered.
+# This notification cancels a request, which is then not answered.
 _CANCEL_METHOD = "notifications/cancelled"
 
-# The answers of a server that has no streamable HTTP, to a POST at its URL.
+# The statuses with which a server that has no streamable HTTP answers a POST at its URL.
 _NO_POST = frozenset({400, 404, 405})
 
 _SESSION_HEADER = "mcp-session-id"
@@ -151,8 +151,8 @@ class _Relay:
         self._headers = RequestHeaders()
         self._failure: Exception | None = None
         self._is_accepted = is_sse  # whether the server has accepted a message by POST
-        self._unsent: list[JSONRPCMessage] = []  # until then, what was sent
-        self._has_ended = False  # stdin
+        self._unsent: list[JSONRPCMessage] = []  # the messages that were sent before that
+        self._has_ended = False  # whether stdin has ended
         self._unanswered: set[RequestId] = set()
         self._answered = asyncio.Event()  # set by each answer
 
@@ -188,6 +188,7 @@ class _Relay:
 
     @contextlib.asynccontextmanager
     async def _connect(self) -> AsyncIterator[Any]:
+        """Yield a stream of received messages, and a stream for messages to send."""
         server = self._server
         login = stored_login(server.url, server.tokens) if server.tokens.exists() else None
         if self._is_sse:
@@ -217,6 +218,7 @@ class _Relay:
     async def _see_response(self, response: httpx2.Response) -> None:
         """Raise the error of a response after which the connection is of no use."""
         request, status = response.request, response.status_code
+        # The requests of a login, such as for a new token, go to other URLs.
         is_login_step = str(request.url) != str(httpx2.URL(self._server.url))
         if is_login_step:
             return
@@ -237,6 +239,7 @@ class _Relay:
         raise error
 
     async def _send(self, message: JSONRPCMessage, send: Any) -> None:
+        """Send a message of the host to the server."""
         if self._is_sse and _is_discovery(message):
             await self._deliver(_discovery_error(message))
             return
@@ -250,6 +253,7 @@ class _Relay:
             await self._answered.wait()
 
     def _stamped(self, message: JSONRPCMessage) -> SessionMessage:
+        """Return a message with its HTTP headers. Remember a request as unanswered."""
         if isinstance(message, JSONRPCRequest):
             if message.method != _ENDLESS_METHOD:
                 self._unanswered.add(message.id)
@@ -261,6 +265,7 @@ class _Relay:
         return SessionMessage(message, metadata=ClientMessageMetadata(headers=headers))
 
     async def _deliver(self, message: JSONRPCMessage) -> None:
+        """Write a message of the server to stdout."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             reasons = self._headers.process_reply(message)
             for reason in reasons[:_MAX_REASONS]:
@@ -276,7 +281,8 @@ class _Relay:
             self._answered.set()
 
     def _translate(self, error: Exception | None) -> Exception:
-        """Return the error to raise. Errors of the transports come in groups."""
+        """Return the error to raise for an error of the connection (None: it has ended without
+        one). Errors of the transports come in groups."""
         if self._failure is not None:
             return self._failure
         while isinstance(error, ExceptionGroup):
@@ -308,7 +314,8 @@ def _is_discovery(message: JSONRPCMessage) -> TypeGuard[JSONRPCRequest]:
 
 
 def _discovery_error(request: JSONRPCRequest) -> JSONRPCError:
-    """Return the answer to a client that asks for the stateless era, which SSE does not have."""
+    """Return the answer to a client that asks for the stateless era of MCP (the versions without a
+    handshake), which servers on SSE do not support."""
     error = ErrorData(code=METHOD_NOT_FOUND, message="a server on SSE needs initialize")
     return JSONRPCError(jsonrpc="2.0", id=request.id, error=error)
 

@@ -106,7 +106,7 @@ def _main(arguments: list[str]) -> int:
     if os.name == "nt":  # before the modules that need Unix are imported
         sys.stderr.write("error: exthost does not run on Windows: install and run it in WSL2\n")
         return USAGE
-    # First, and for every verb: an extension of a running host could read a client of that host.
+    # First, and for every verb: an extension could read the memory of a verb that asks its host.
     from exthost.process.host_protection import harden
 
     harden()

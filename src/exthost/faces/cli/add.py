@@ -124,6 +124,7 @@ def _report_default_dialect(args: Args) -> None:
 
 
 def _add_package(args: Args) -> int:
+    """Add the package of --from to the config. Return the exit code."""
     if args.command or args.dialect:
         raise UsageError(
             "X1316", "--from names the program itself", help="leave out --dialect and -- COMMAND"

@@ -70,10 +70,10 @@ def run(args: Args) -> int:
     errors = [item.error for item in comparisons if item.error is not None]
     differing = [item for item in comparisons if item.differs and item.error is None]
     differing.sort(key=lambda item: item.changes[0].severity if item.changes else 9)
-    present = {item.id: item.now for item in comparisons if item.now is not None}
-    everything = {**lock.records, **present}
-    flags = {
-        item.id: find_flags(item.id, item.now, everything)
+    new_records = {item.id: item.now for item in comparisons if item.now is not None}
+    all_records = {**lock.records, **new_records}
+    flags = {  # what the texts of an extension hide
+        item.id: find_flags(item.id, item.now, all_records)
         for item in differing
         if item.now is not None
     }
@@ -88,6 +88,8 @@ def run(args: Args) -> int:
 
         def change(records: dict[str, LockRecord]) -> None:
             for item in differing:
+                # The user has approved the difference from the record that was shown, and from no
+                # other.
                 if records.get(item.id) != seen[item.id]:
                     raise _changed_error(item.id)
                 if item.now is None:
@@ -133,13 +135,13 @@ def _record(audit_path: str | None, differing: Sequence[Comparison]) -> None:
 
 
 def _user() -> str:
-    """Return the name of the user, with that of `sudo`."""
+    """Return the name of the user; under `sudo`, followed by the name of the user who called it."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
         name = str(os.getuid())
-    behind = os.environ.get("SUDO_USER", "")
-    return f"{name} ({behind})" if behind and behind != name else name
+    sudo_user = os.environ.get("SUDO_USER", "")
+    return f"{name} ({sudo_user})" if sudo_user and sudo_user != name else name
 
 
 def _report(

@@ -94,7 +94,7 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        _ = parts.port
+        _ = parts.port  # raises ValueError if it is not a port
     except ValueError:
         is_usable = False
     if not is_usable:

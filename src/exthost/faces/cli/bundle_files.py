@@ -73,12 +73,14 @@ def open_bundle(path: Path, folder: Path) -> Bundle:
 
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    """Raise Refused if the list of files in an archive has something that a bundle must not
+    have."""
     names_so_far: set[str] = set()
     size = 0
     for member in archive.infolist():
         name = member.filename
         parts = PurePosixPath(name).parts
-        mode = member.external_attr >> 16
+        mode = member.external_attr >> 16  # the Unix mode, or 0
         kind = stat.S_IFMT(mode)
         if name.startswith(("/", "\\")) or ".." in parts or "\\" in name or "\0" in name:
             raise _refused_error(path, f"it has a path outside of itself: {name!r:.80}")
@@ -104,7 +106,7 @@ def _extract(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
         with archive.open(member) as source, target.open("xb") as file:
             while block := source.read(min(1 << 20, remaining_bytes + 1)):
                 remaining_bytes -= len(block)
-                if remaining_bytes < 0:  # its directory lies about the sizes
+                if remaining_bytes < 0:  # the sizes in the list of files are too small
                     raise _refused_error(path, "it has too much data")
                 file.write(block)
         is_program = (member.external_attr >> 16) & 0o100

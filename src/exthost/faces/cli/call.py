@@ -196,6 +196,7 @@ def _suggest_quotes(message: str, pairs: Sequence[str]) -> str:
 
 def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
     """Make the call in the running host if there is one, and otherwise in a new process."""
+    # `args.begun` is a call that `quick_call` has begun in the running host.
     with running_host(args) if args.begun is None else resume(args.begun) as host:
         if host is not None:
             try:
@@ -213,6 +214,7 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
     if spec is None:
         refuse_dialect(args)
         return run_once(_call_tool_of_config(args, None, name, arguments))
+    # A direct call starts only this extension, so no hooks of other extensions judge it.
     is_direct = args.method or not _is_in_config(args, spec)
     with lend_sdk(spec) as lent:
         call = _call_extension if is_direct else _call_tool_of_config
@@ -260,7 +262,7 @@ def _call_in_running_host(
         def confirm(event: Mapping[str, Any]) -> bool:
             return prompt is not None and prompt(read_question(event), event["seconds"])
 
-        if begun is not None and begun.tool is not None:
+        if begun is not None and begun.tool is not None:  # `quick_call` has sent the call already
             answer = host.receive_reply(on_event=show, confirm=confirm)
         else:
             request = ControlRequest("call", tool["extension"], callee | call_settings)
@@ -399,6 +401,7 @@ async def _call_tool_of_config(args: Args, target: Spec | None, name: str, argum
     host = Host(config, environ=dict(os.environ), confirm=choose_prompt(args))
 
     def change(spec: Spec) -> Spec:
+        """Apply the options of the command line, and let the extension start lazily."""
         if target is None:
             spec = with_launch_flags(args, spec)
         elif spec.id == target.id:

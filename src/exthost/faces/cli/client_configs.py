@@ -25,8 +25,8 @@ BACKUP_SUFFIX = ".before-exthost"
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """An MCP client: its config file, and the section with its servers. `members` are those that
-    its entries have besides `command` and `args`."""
+    """An MCP client: its config file, and the section with its servers. `members` are the members
+    of each entry besides `command` and `args`."""
 
     path: str
     section: str = "mcpServers"
@@ -105,6 +105,8 @@ class ClientConfig:
         return True
 
     def _edit(self, name: str, entry: dict[str, Any] | None) -> str | None:
+        """Return the text of the file with this entry (None: without it), or None if the text
+        cannot be edited."""
         section = self._client.section
         if self.path.suffix == ".toml":
             return _edit_toml(self._text, section, name, entry)
@@ -113,6 +115,8 @@ class ClientConfig:
         return set_member(self._text, section, name, entry)
 
     def _write(self, text: str | None, expected: Any, name: str, entry: Any) -> None:
+        """Write the new text, after making a copy of the file. Raises UsageError if its meaning is
+        not the expected document; the error shows the entry to write by hand."""
         try:
             is_intended = text is not None and self._parse(text) == expected
         except ConfigError:
@@ -166,6 +170,7 @@ class ClientConfig:
 
 
 def _is_gateway(entry: Any) -> bool:
+    """Return whether an entry runs `exthost gateway`."""
     args = entry.get("args") if isinstance(entry, dict) else None
     command = [entry.get("command"), *args] if isinstance(args, list) else []
     names = [Path(word).name for word in command if isinstance(word, str)]

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     with os.fdopen(os.dup(_STDERR), "wb", buffering=0) as pipe:
         code = _main(path, pipe)
         sys.stderr.flush()
-        if not pipe.closed:  # the host could not be joined
+        if not pipe.closed:  # the host has ended before it accepted clients
             with suppress(OSError):
                 pipe.write(encode_outcome(code))
     return code

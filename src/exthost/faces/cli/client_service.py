@@ -44,8 +44,8 @@ FIRST_CLIENT_SECONDS = 30.0
 # How long the replies that were computed at the end of the host may take to be written.
 FLUSH_SECONDS = 2.0
 
-# How long the import of the package is delayed for a client that can be answered without it. The
-# import takes the time that the first replies need.
+# How long the import of the package is delayed for a client that can be answered without it. An
+# import at the same time would delay the first replies.
 IMPORT_DELAY_SECONDS = 2.0
 
 MakeGateway = Callable[[], "Gateway"]
@@ -187,6 +187,7 @@ class ClientService:
         client.use_first_replies(first_replies)
 
     def _load_gateway(self) -> "asyncio.Task[Gateway]":
+        """Return the task that imports the gateway and opens it, starting it at the first call."""
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._import_gateway())
         return self._loading
@@ -217,14 +218,15 @@ class ClientService:
             for info, pid in infos
         ]
 
-    # -- what a relay is told ----------------------------------------------------------------
+    # -- joining and reloading ---------------------------------------------------------------
 
     def _greeting(self) -> bytes:
-        """Return the line by which a relay learns that it can join: whether the config has changed,
-        and digests of the variables that the config refers to (see `faces.relay.host_link`)."""
+        """Return the line that accepts a relay: whether the config has changed, and digests of the
+        variables that the config refers to. The relay compares them with its own variables (see
+        `faces.relay.host_link`)."""
         is_stale = _file_state(self._path) != self._config_state
         if is_stale and self._ends_when_unused and self._reloading is None:
-            is_stale = False
+            is_stale = False  # because it is reloaded now
             self._reloading = asyncio.get_running_loop().create_task(self._reload_config())
         salt = secrets.token_hex(16).encode()
         fields = [b"joined", b"1" if is_stale else b"0", salt]
@@ -238,7 +240,7 @@ class ClientService:
         return b"\t".join(fields) + b"\n"
 
     async def _reload_config(self) -> None:
-        state = _file_state(self._path)
+        state = _file_state(self._path)  # before the reload, which may miss a later change
         try:
             await self._reload()
         finally:
@@ -264,6 +266,8 @@ class ClientService:
 
     @property
     def _is_used(self) -> bool:
+        """Whether a client or an attached program uses the host. A program is attached if it stays
+        connected to the control socket while it sends no request."""
         is_attached = self._control is not None and self._control.has_attached_program
         return bool(self._clients) or is_attached
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from exthost.errors import ExthostError, UsageError
+
+# Imported under the same name, so that the verbs can import these two from here.
 from exthost.errors import escape_controls as escape_controls
 from exthost.errors import escape_message as escape_message
 from exthost.faces.cli.colour import paint
@@ -37,8 +39,8 @@ class Args(argparse.Namespace):
     `command` has the arguments after `--`. `timeout` is the `--timeout` of a call or request, and
     `start_seconds` the `--timeout` of verbs that start an extension and call nothing. Two values
     are set later: `failed_attempts` has the dialects that detection tried in vain, each with the
-    message of its error, and `token` is the bearer token of all HTTP services. `begun` is the call
-    that `call` continues with, or None.
+    message of its error, and `token` is the bearer token of all HTTP services. `begun` is a call
+    that `quick_call` has begun in the running host, and that `call` continues with, or None.
     """
 
     begun: BegunCall | None
@@ -366,7 +368,7 @@ def format_error_details(error: ExthostError) -> list[str]:
     if evidence.bytes:
         lines.append(f"  bytes:  {evidence.bytes!r}")
     stderr = [line for line in evidence.stderr if line not in _printed_stderr_lines]
-    if not all(map(is_note, stderr)):
+    if not all(map(is_note, stderr)):  # a note is a line of the host about lines that it left out
         lines += [f"  stderr: {line}" for line in stderr]
     lines += [f"  also:   {line}" for line in evidence.details]
     if error.help:

@@ -243,7 +243,7 @@ class DevLoop:
             target_spec = find_unlocked_spec(self._args, self._args.target)
             assert target_spec is not None
             spec = with_start_limit(self._args, target_spec)
-            if _PYTHONPATH in self._spec.env:  # of `lend_sdk`
+            if _PYTHONPATH in self._spec.env:  # `lend_sdk` may have added it to the first spec
                 path = self._spec.env[_PYTHONPATH]
                 spec = replace(spec, env={_PYTHONPATH: path, **spec.env})
         if not self._is_loaded:

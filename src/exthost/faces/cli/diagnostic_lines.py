@@ -19,8 +19,9 @@ def add_all_option(parser: argparse.ArgumentParser) -> None:
 def select_diagnostics(
     diagnostics: Iterable[Diagnostic], *, include_all: bool
 ) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics: of each manifest the first and misspelt keys, which may be its cause,
-    or with `include_all` also the further ones, which are in `Diagnostic.more`."""
+    """Return the diagnostics to show. Each of `diagnostics` is the first mistake of a manifest, and
+    its `more` has the others. Of these, only misspelt keys are returned, which may have caused the
+    first mistake; with `include_all` all are returned."""
     return tuple(
         diagnostic
         for first in diagnostics

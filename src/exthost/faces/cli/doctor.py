@@ -140,13 +140,13 @@ def run(args: Args) -> int:
     findings += _running_host_findings(args, specs)
     runtime: list[dict[str, Any]] = []
     if args.runtime:
-        refused = {finding.extension for finding in findings if finding.exit}
-        ready = [
+        ids_with_errors = {finding.extension for finding in findings if finding.exit}
+        to_start = [
             spec
             for spec in specs
-            if spec.enabled and spec.id not in refused and not spec.unrunnable
+            if spec.enabled and spec.id not in ids_with_errors and not spec.unrunnable
         ]
-        runtime, start_findings = asyncio.run(_start_all(ready))
+        runtime, start_findings = asyncio.run(_start_all(to_start))
         findings += start_findings
     _show(args, specs, findings, runtime)
     return next((finding.exit for finding in findings if finding.exit), 0)
@@ -176,6 +176,7 @@ def _show_weaknesses(args: Args) -> int:
 def _diagnostic_findings(
     configured: ConfiguredExtensions, include_all: bool
 ) -> list[DoctorFinding]:
+    """Return the diagnostics of the config and its manifests as findings."""
     return [
         DoctorFinding(
             diagnostic.level,
@@ -222,7 +223,7 @@ def probe_machine() -> dict[str, Any]:
     base = cgroups.find_base()
     return {
         "bwrap": support.bwrap,
-        "tree": _probe_as_dict(tree),
+        "tree": _probe_as_dict(tree),  # all processes of an extension end with it
         "strict": _probe_as_dict(strict),
         "landlock": _probe_as_dict(landlock),
         "cgroup": {
@@ -238,6 +239,7 @@ def _probe_as_dict(result: ProbeResult) -> dict[str, Any]:
 
 
 def _machine_findings() -> list[DoctorFinding]:
+    """Return a warning for each kind of sandbox that does not work on this machine."""
     probes = probe_machine()
     findings = []
     if not probes["tree"]["works"]:
@@ -257,6 +259,9 @@ def _machine_findings() -> list[DoctorFinding]:
 def _admission_findings(
     configured: ConfiguredExtensions | None, spec: Spec, earlier_specs: list[Spec]
 ) -> list[DoctorFinding]:
+    """Return what can be found about an extension without starting it. The first error ends the
+    search. `earlier_specs` are the extensions that a host would start before it; the names of two
+    extensions may conflict."""
     if not spec.enabled:
         return [DoctorFinding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
     if spec.unrunnable:  # not a mistake: this host cannot run it
@@ -367,6 +372,7 @@ def _error_finding(error: ExthostError, spec: Spec) -> DoctorFinding:
 
 
 async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[DoctorFinding]]:
+    """Start each extension (see `_start`). Return the rows of all, and the findings of all."""
     start_slots = asyncio.Semaphore(_MAX_CONCURRENT_STARTS)
 
     async def start_limited(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
@@ -430,6 +436,7 @@ async def _compare_offer(extension: Extension) -> list[DoctorFinding]:
 
 
 async def _compare_tools_list(extension: Extension, offered_tools: set[str]) -> list[DoctorFinding]:
+    """Return findings for the differences between the handshake and the reply to tools/list."""
     try:
         listed_tools = {tool.name for tool in await extension.list_tools()}
     except CallFailed:  # the method is optional
@@ -444,6 +451,8 @@ async def _compare_tools_list(extension: Extension, offered_tools: set[str]) -> 
 def _difference_findings(
     spec: Spec, kind: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
 ) -> list[DoctorFinding]:
+    """Return a warning for the names that only one of two places has. `kind` is what is named, such
+    as "tools"."""
     findings = []
     fix = "make the two agree; only the tools of the handshake can be called"
     for names, present_in, missing_in in (
@@ -476,9 +485,9 @@ def _show(
         show_json(output | ({"runtime": runtime} if args.runtime else {}))
         return
     for finding in findings:
-        about = f"{finding.extension}: " if finding.extension else ""
+        subject = f"{finding.extension}: " if finding.extension else ""
         label = paint(f"{finding.level}:", finding.level, sys.stdout)
-        print(f"{label} {escape_message(about + finding.message)}")
+        print(f"{label} {escape_message(subject + finding.message)}")
         for detail in finding.details if args.all else ():
             show_result(f"  {detail}")
         if finding.path:

@@ -1,12 +1,12 @@
-"""Copies the folder of an extension, which its author may change during the copy.
+"""Copies the folder of an extension. The folder is not trusted, and may change during the copy.
 
 The copy has nothing of the original but the contents, the names, the links and the execute bits. It
 has no set-user-ID bits, since the copy of a program of another user belongs to this user, and no
 extended attributes. The umask decides which other users can read and write it. No link of the copy
 leads out of it, so that a change of the original does not change the installed copy.
 
-The size of a copy is limited. A file, a folder or a link counts as one block at least, so that the
-limit is also one of their number.
+The size of a copy is limited. A file, a folder or a link counts as one block at least, so that
+their number is limited as well.
 """
 
 import os

@@ -52,7 +52,8 @@ class HostProcess:
     services          the background services of the process
     may_be_second     what happens if another host of this config runs: the process runs without a
                       control socket if this is true, and entering it raises UsageError otherwise
-    plain_names       see `Gateway`
+    plain_names       whether MCP clients see tools without the prefix of their extension, where the
+                      name is unique
     lock              the lock of the config, if the caller has taken it already
     ends_when_unused  whether the process was started for its clients: it then ends when the last
                       client has been gone for the time of `[gateway] linger`
@@ -116,6 +117,8 @@ class HostProcess:
         return Probes(self._requests, Metrics(self.host), states)
 
     async def __aenter__(self) -> Self:
+        # Everything is closed in the reverse order: first the gateway with the host; last the
+        # display, so that it shows all messages.
         async with AsyncExitStack() as stack:
             stack.callback(self.display.close)
             self.control = self._open_control()
@@ -136,7 +139,7 @@ class HostProcess:
             stack.push_async_callback(self._gateway.close)
             if self.control is not None:
                 await self.control.serve()
-            self._stack = stack.pop_all()
+            self._stack = stack.pop_all()  # nothing has failed: `__aexit__` closes it
         return self
 
     async def __aexit__(self, *details: Any) -> None:

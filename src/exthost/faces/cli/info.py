@@ -53,8 +53,8 @@ def run(args: Args) -> int:
 
 def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     """Return the items of the description that the running host determines: the state, and the
-    settings if they differ from those of the config, which was then edited after the host had read
-    it. `changed` is a note that names these settings."""
+    host's settings if the config was edited after the host had read it. Then `changed` is a note
+    that names the settings that differ."""
     settings = running.pop("settings", None)
     if settings is None:  # no host is running
         return running
@@ -64,14 +64,14 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     note = (
         f"{', '.join(changed_names)}: the config has others than the running host; exthost reload"
     )
-    # `digests` is only for the comparison, which `changed_settings` has made.
+    # `digests` is only for the comparison, which `find_unapplied_settings` has made.
     settings_in_use = {name: value for name, value in settings.items() if name != "digests"}
     return running | settings_in_use | {"changed": note}
 
 
 def _describe_requirements(spec: Spec) -> dict[str, Any]:
-    """Return what an extension requires. That a missing requirement is only a warning is left out
-    where it is not."""
+    """Return what an extension requires. `is_advisory` (a missing requirement is only a warning) is
+    shown only if it is true: None is not shown."""
     requires: dict[str, Any] = to_plain_data(spec.requires)
     return requires if spec.requires.is_advisory else requires | {"is_advisory": None}
 

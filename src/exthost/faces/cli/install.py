@@ -132,6 +132,7 @@ def _check_target(
         if not is_inside(candidate.path, str(target))
     }
     target_exists = target.is_symlink() or target.exists()
+    # An update needs a target that exists, and a new installation needs one that does not.
     if id not in paths_by_id and update == target_exists:
         return
     if id not in paths_by_id and update:

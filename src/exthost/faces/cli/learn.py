@@ -143,6 +143,7 @@ def learn(args: Args, spec: Spec, *, write: bool = False) -> int:
 
 
 def _read_calls(args: Args) -> list[WireCall]:
+    """Return the calls of the options --call."""
     calls = []
     for text in args.calls:
         name, _, rest = text.strip().partition(" ")
@@ -218,6 +219,7 @@ class _Learning:
         return [text for text in self.first.calls if text]
 
     async def run(self) -> int:
+        """Make the runs. Return 0, because `run_once` expects an exit code."""
         args = self._args
         if args.command and args.dialect is None:
             self.spec = await detect_dialect(args, self.spec)
@@ -232,7 +234,9 @@ class _Learning:
             ]
 
             def spawn(plan: Any, extension: str) -> Any:
-                # The values that the config only refers to have been read for this start.
+                """Start the program as planned, observed, with the variables that a sandboxed
+                extension gets."""
+                # `plan` has the values of the variables that the config only refers to.
                 secrets = {name: plan.env[name] for name in references if name in plan.env}
                 env = Variables({**launch.plan.env, **secrets})
                 return observer.spawn(replace(plan, env=env), extension)
@@ -254,6 +258,7 @@ class _Learning:
         is_refused = isinstance(self.second.error, Refused)  # more paths would not change that
         if self.difference and self.proposal.optional and not is_refused:
             say(f"{spec.id}: third run, with the paths that it only looked at")
+            # If that does not help, the smaller proposal is kept.
             smaller, difference, second = self.proposal, self.difference, self.second
             self.proposal = self.proposal.with_optional()
             await self._try_proposal()
@@ -312,6 +317,7 @@ def _print_result(result: _Learning) -> None:
 
 
 def _tier_lines(tier: Tier, result: _Learning) -> list[str]:
+    """Return lines about the paths of one tier: what they are to the program, such as its data."""
     if tier is Tier.DATA:
         entries = written_entries(result.spec, result.proposal)
         reasons = [grant.reason for grant in result.proposal.grants]
@@ -351,7 +357,7 @@ def _write(args: Args, spec: Spec, permissions: Permissions) -> bool:
     path = Path(config_path(args))
     with lock_config(path):
         text = read_config_text(path)
-        before = read_extensions(args).config
+        config = read_extensions(args).config
         new_text = None
         if path.suffix == ".toml":
             new_text = set_permissions_in_toml(text, spec.id, _written_values(permissions))
@@ -367,7 +373,7 @@ def _write(args: Args, spec: Spec, permissions: Permissions) -> bool:
         replace_file(path.resolve(), new_text)
     say(f"{spec.id}: its permissions are written to {path}")
     try:
-        locked = before.folder is not None and read_lock(str(before.folder)) is not None
+        locked = config.folder is not None and read_lock(str(config.folder)) is not None
     except LockProblem:
         locked = True
     if locked:

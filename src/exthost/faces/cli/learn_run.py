@@ -68,7 +68,7 @@ def describe_difference(first: RunOutcome, second: RunOutcome) -> str:
         return second.error.message
     if missing := [tool for tool in first.tools if tool not in second.tools]:
         return f"it did not offer {', '.join(missing[:3])}"
-    for before, after in zip(first.calls, second.calls, strict=True):
-        if after and not before:
-            return f"the call failed, and succeeded in the first run: {after}"
+    for first_error, second_error in zip(first.calls, second.calls, strict=True):
+        if second_error and not first_error:
+            return f"the call failed, and succeeded in the first run: {second_error}"
     return ""

@@ -34,6 +34,7 @@ IDLE_SECONDS = 1.0
 # no person reads faster.
 MAX_LINES = 40
 
+# The colours of rows, by the health of the extension.
 _COLOURS = {
     "degraded": "yellow",
     "starting": "yellow",

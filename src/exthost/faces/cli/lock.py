@@ -51,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     configured = read_extensions(args)
     specs = select_specs(configured, args.names)
+    # X1823 is about a lock that cannot be used, which is handled below.
     print_diagnostics([item for item in configured.diagnostics if item.code != "X1823"])
     try:
         lock = read_existing_lock(configured.config)

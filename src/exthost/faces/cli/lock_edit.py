@@ -29,7 +29,7 @@ from exthost.model.spec import Spec
 
 
 def lock_path(config: Config) -> Path:
-    """Return the path of the lock of a config. Raises UsageError for a config without a folder."""
+    """Return the path of the lock of a config, which is beside the config."""
     assert config.folder is not None  # a config of the command line is a file
     return Path(config.folder, LOCK_NAME)
 
@@ -85,8 +85,9 @@ def write_records(
     *,
     anew: bool = False,
 ) -> bool:
-    """Change the records of the lock and write it. `change` edits them by id. With `anew` the
-    present lock is not read, unless it can be used. Return whether the file has changed."""
+    """Change the records of the lock and write it. `change` edits the records, which are keyed by
+    id. With `anew`, a lock that cannot be used is replaced; otherwise Refused is raised. Return
+    whether the file has changed."""
     path = lock_path(config)
     with lock_config(Path(config_path(args))):
         try:
@@ -119,8 +120,8 @@ def _too_large_error(records: Mapping[str, LockRecord]) -> Refused:
 
 def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
     """Write the record of an extension that was just added, installed or enabled, if the config has
-    a lock. Without `replaces`, a record that is there stays: what it says was approved. An
-    extension that does not start gets no record, and a message says so."""
+    a lock. Without `replaces`, an existing record stays, because it was approved. An extension that
+    does not start gets no record, and a message says so."""
     configured = read_extensions(args)
     config = configured.config
     if config.trust.lock == "off" or (lock := read_existing_lock(config)) is None:
@@ -149,6 +150,7 @@ def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
         print_comparison(item if item.locked is not None else replace(item, changes=()), flags)
         new_record = merge_record(item.locked, item.now)
 
+        # The defaults bind the values of this iteration.
         def change(
             records: dict[str, LockRecord], id: str = item.id, record: LockRecord = new_record
         ) -> None:
@@ -177,7 +179,8 @@ _STYLES = {Severity.PERMISSION: "error", Severity.VARIABLE: "error", Severity.PR
 
 
 def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = ()) -> None:
-    """Print the changes of one extension to stderr, a line each, and what its texts hide."""
+    """Print the changes of one extension to stderr, a line each. Print also the `flags`, which are
+    findings about what its texts hide: pairs of the key of a text and the finding."""
     if comparison.error is not None:
         return
     if comparison.now is None:
@@ -188,6 +191,7 @@ def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = 
         say(f"{comparison.id} {title}:")
     for change in comparison.changes:
         style = _STYLES.get(change.severity, "warning")
+        # The worst severity is the smallest.
         mark = paint("!" if change.severity <= Severity.PROGRAM else "~", style, sys.stderr)
         sys.stderr.write(f"  {mark} ")
         say(describe_change(change))

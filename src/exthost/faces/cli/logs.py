@@ -118,7 +118,9 @@ class LogFilter:
         grep: re.Pattern[str] | None = None,
     ) -> None:
         self._since = since.encode() if since is not None else b""
-        self._levels = set(LEVELS[: LEVELS.index(level)]) if level is not None else set[str]()
+        self._excluded_levels = (
+            set(LEVELS[: LEVELS.index(level)]) if level is not None else set[str]()
+        )
         self._grep = grep
 
     def select(self, lines: Iterable[bytes]) -> list[bytes]:
@@ -126,10 +128,11 @@ class LogFilter:
         return [line for line in lines if self._is_wanted(line)]
 
     def _is_wanted(self, line: bytes) -> bool:
+        # A line begins with its time. Times have one form, which sorts as text.
         if self._since and line[: len(self._since)] < self._since:
             return False
         level = line.split(b" ", 2)[1:2]
-        if level and level[0].decode("utf-8", "replace") in self._levels:
+        if level and level[0].decode("utf-8", "replace") in self._excluded_levels:
             return False
         return self._grep is None or self._grep.search(line.decode("utf-8", "replace")) is not None
 

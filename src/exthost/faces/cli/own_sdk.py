@@ -31,8 +31,8 @@ _SEARCHED_BYTES = 65536
 
 @contextmanager
 def lend_sdk(spec: Spec) -> Iterator[Spec]:
-    """Yield the spec. If its program lacks the SDK, it has a PYTHONPATH that leads to a copy of the
-    SDK, which exists inside the `with` block."""
+    """Yield the spec. If its program lacks the SDK, the yielded spec has a PYTHONPATH that leads to
+    a copy of the SDK, which exists inside the `with` block."""
     if not _lacks_sdk(spec):
         yield spec
         return

@@ -118,6 +118,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 def _make_files(
     args: PackArgs, folder: Path, project: mcp_bundle.Project, offer: Offer
 ) -> dict[str, bytes]:
+    """Return the contents of the files to write, by name."""
     version = project.version or offer.version
     manifest = mcp_bundle.make_manifest(project, version, offer.tools)
     sdk = Path(exthost_sdk.__file__).parent

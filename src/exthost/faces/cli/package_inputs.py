@@ -98,7 +98,8 @@ class InputValues:
         return _TEMPLATE.sub(lambda match: values.get(match[1], match[0]), text)
 
     def check_all_used(self, known: Iterable[str]) -> None:
-        """Raise UsageError for a `--set` that no input of the package has."""
+        """Raise UsageError for a `--set` that no input of the package has. `known` are names of
+        inputs; the inputs that were used count as well."""
         names = sorted(set(known))
         for name in self.given:
             if name not in self.used and name not in names:

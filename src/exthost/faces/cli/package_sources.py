@@ -72,8 +72,9 @@ def read_package(source: str, values: InputValues, bundles: Path) -> PackageEntr
 
 
 def _named_package(kind: str, text: str, values: InputValues) -> PackageEntry:
+    """Return the entry for NAME, or for NAME@VERSION of npm and NAME==VERSION of PyPI."""
     if kind == "npm":
-        separator = text.rfind("@")
+        separator = text.rfind("@")  # at 0 it is the beginning of a scope: @scope/name
         name, version = (text[:separator], text[separator + 1 :]) if separator > 0 else (text, "")
     else:
         name, _, version = text.partition("==")
@@ -94,6 +95,7 @@ def _registry_references(kind: str, values: InputValues) -> dict[str, Any]:
 
 
 def _runner(kind: str, name: str, version: str) -> tuple[str, list[str]]:
+    """Return the program that runs a package, and its arguments."""
     if kind == "npm":
         return "npx", ["-y", f"{name}@{version}"]
     return "uvx", [f"{name}@{version}"]
@@ -130,6 +132,7 @@ def _find_version(kind: str, name: str) -> str:
 
 
 def _read_version(program: str, name: str, output: str) -> str:
+    """Return the version in the output of uv, npm or pip; "" if there is none."""
     if program == "uv":
         match = re.search(r"^[\w.-]+==(\S+)", output, re.MULTILINE)
         return match[1] if match else ""
@@ -179,6 +182,8 @@ def _read_json(path: Path) -> Mapping[str, Any]:
 
 
 def _registry_entry(document: Mapping[str, Any], path: Path, values: InputValues) -> PackageEntry:
+    """Return the entry for the first package in a server.json that exthost can run on stdio, or
+    else for its first remote server."""
     name = document.get("name")
     if not isinstance(name, str):
         raise _document_error(path, "it has no name")
@@ -200,6 +205,7 @@ def _registry_entry(document: Mapping[str, Any], path: Path, values: InputValues
 
 
 def _package_entry(kind: str, package: Mapping[str, Any], values: InputValues) -> dict[str, Any]:
+    """Return the entry that runs a package of a server.json. `kind` is a key of `_NAMES`."""
     name = str(package.get("identifier", package.get("name", "")))
     version = str(package.get("version") or "")
     _check_name(kind, name, "its package")
@@ -235,6 +241,7 @@ def _package_entry(kind: str, package: Mapping[str, Any], values: InputValues) -
 
 
 def _arguments(value: Any, values: InputValues) -> list[str]:
+    """Return the words of the command line that the `packageArguments` of a package describe."""
     words: list[str] = []
     for argument in _tables(value):
         wanted = _input(argument, argument.get("valueHint"))
@@ -242,7 +249,7 @@ def _arguments(value: Any, values: InputValues) -> list[str]:
         if isinstance(argument.get("value"), str):
             inner = _inner_inputs(argument)
             text = values.fill(argument["value"], inner)
-            if text is None:
+            if text is None:  # it has a secret, which an argument cannot refer to
                 secret = next(item for item in inner.values() if item.is_secret)
                 text = values.find_argument(secret)
         elif option and argument.get("format") == "boolean":
@@ -258,6 +265,7 @@ def _arguments(value: Any, values: InputValues) -> list[str]:
 
 
 def _remote_entry(name: str, remote: Mapping[str, Any], values: InputValues) -> dict[str, Any]:
+    """Return the entry for a remote server in a server.json."""
     url = str(remote.get("url") or "")
     source: dict[str, Any] = {"type": "http", "url": _filled(url, remote, f"{name}_URL", values)}
     if remote.get("type") == "sse":
@@ -285,12 +293,15 @@ def _filled(text: str, parent: Mapping[str, Any], variable: str, values: InputVa
 
 
 def _inner_inputs(parent: Mapping[str, Any]) -> dict[str, PackageInput]:
+    """Return the inputs that the text of a variable, argument, header or URL refers to, by name."""
     variables = parent.get("variables")
     tables = variables.items() if isinstance(variables, dict) else ()
     return {name: _input({**item, "name": name}) for name, item in tables if isinstance(item, dict)}
 
 
 def _input(table: Mapping[str, Any], hint: Any = None) -> PackageInput:
+    """Return the input that an object in a server.json describes. `hint` is its name if the object
+    has none."""
     name = table.get("name") or hint or "value"
     choices = table.get("choices")
     default = table.get("default")
@@ -308,14 +319,15 @@ def _input(table: Mapping[str, Any], hint: Any = None) -> PackageInput:
 
 
 def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
+    """Return the entry for a bundle, from its manifest."""
     manifest, folder = bundle.manifest, str(bundle.folder)
     server = manifest.get("server")
     settings = server.get("mcp_config") if isinstance(server, dict) else None
     if not isinstance(settings, dict) or not isinstance(settings.get("command"), str):
         raise _document_error(bundle.path, "its manifest has no server.mcp_config.command")
     overrides = settings.get("platform_overrides")
-    own = overrides.get(sys.platform) if isinstance(overrides, dict) else None
-    settings = {**settings, **(own if isinstance(own, dict) else {})}
+    override = overrides.get(sys.platform) if isinstance(overrides, dict) else None
+    settings = {**settings, **(override if isinstance(override, dict) else {})}
     inputs = {
         key: PackageInput(
             name=key,
@@ -368,6 +380,7 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
 
 
 def _process(command: str, args: list[str], env: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry of an MCP server that this command starts."""
     source: dict[str, Any] = {"type": "process", "command": command}
     if args:
         source["args"] = args
@@ -377,10 +390,12 @@ def _process(command: str, args: list[str], env: dict[str, Any]) -> dict[str, An
 
 
 def _tables(value: Any) -> list[Mapping[str, Any]]:
+    """Return the items of a JSON list that are objects; empty if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _short_name(name: str) -> str:
+    """Return the name of a package as a name of an extension: without scope, letters and digits."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name.rpartition("/")[2]).strip("-") or "server"
 
 

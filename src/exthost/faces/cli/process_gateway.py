@@ -75,8 +75,9 @@ class ProcessGateway:
 
     def get_or_create(self) -> "Gateway":
         """Return the gateway of the open host, and create it for the first client. An MCP server
-        that was started before that sends its client no requests, unless the process has a page or
-        expects clients: no capability of a client was declared to the server."""
+        that was started earlier sends no requests to its client, because no capabilities of a
+        client were declared to it. Only if the process has a page or expects clients were they
+        declared."""
         if self._gateway is None:
             assert self.opening is not None, "clients are accepted when the process runs"
             self._gateway = self._create()
@@ -123,7 +124,7 @@ class ProcessGateway:
 
     async def _answer(self, extension: str, method: str, params: Any) -> Any:
         page = self._page
-        # A client may have joined since the server was started.
+        # Checked at each request, because a client may have joined since the server was started.
         if page is not None and (page.has_call(extension) or not self._can_have_clients):
             return await page.answer(extension, method, params)
         return await self.get_or_create().ask_client(extension, method, params)

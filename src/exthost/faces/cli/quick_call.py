@@ -241,7 +241,7 @@ def _format(value: "Any", newline: str) -> str:
         return int.__repr__(value)
     if kind is float and value - value == 0:  # neither infinite nor "not a number"
         return float.__repr__(value)
-    inner = newline and newline + "  "
+    inner = newline and newline + "  "  # "" stays ""
     if kind is list:
         items = [_format(item, inner) for item in value]
         opening, closing = "[", "]"

@@ -75,6 +75,8 @@ def _find_lock(configured: ConfiguredExtensions) -> Iterator[Weakness]:
 
 
 def _find_hooks(configured: ConfiguredExtensions) -> Iterator[Weakness]:
+    """Yield a finding for each kind of hook that fails open: if a guard (a hook that judges calls)
+    fails, the call is made."""
     for kind, policy in configured.config.hooks.items():
         if policy == "open":
             what = "every hook" if kind == "*" else kind
@@ -85,6 +87,7 @@ def _find_hooks(configured: ConfiguredExtensions) -> Iterator[Weakness]:
 def _find_writable_files(configured: ConfiguredExtensions) -> Iterator[Weakness]:
     for diagnostic in configured.diagnostics:
         if diagnostic.code == _OPEN_FILE:
+            # The help of this diagnostic ends with the command that fixes it.
             fix = diagnostic.help.rpartition(": ")[2]
             yield Weakness("file", "", f"{diagnostic.path}: {diagnostic.message}", fix)
 
@@ -95,6 +98,7 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
     elif spec.permissions is None:
         message = "it has no sandbox: it can do what you can do"
+        # If the URL of a remote server is only referred to, the host to grant is unknown.
         is_unknown = is_remote(spec) and not server_host(spec)
         line = "permissions = { network = true }" if is_unknown else "permissions = {}"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, line))
@@ -114,6 +118,7 @@ def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakn
         text = os.path.expanduser(entry.removesuffix(":rw").removesuffix(":ro"))  # noqa: PTH111
         path = os.path.realpath(os.path.join(spec.cwd or "", text))  # noqa: PTH118
         is_wide = path in ("/", "/etc", "/home", "/usr", "/var", "/root") or path == home
+        # Or a folder above the home folder.
         if is_wide or f"{home}/".startswith(f"{path.rstrip('/')}/"):
             message = f"the grant {entry} covers the files of everything on this machine, or yours"
         elif may_write and f"{project}/".startswith(f"{path.rstrip('/')}/"):
@@ -171,6 +176,7 @@ def _find_spec_hooks(spec: Spec) -> Iterator[Weakness]:
 
 
 def _find_code(spec: Spec) -> Iterator[Weakness]:
+    """Yield findings about the files that the extension runs."""
     if spec.lock is not None and spec.lock.record.unknown_code and not is_remote(spec):
         message = f"the lock does not cover its code: {spec.lock.record.unknown_code}"
         yield Weakness("lock", spec.id, message, "run a script or an exact version: npx NAME@1.2.3")

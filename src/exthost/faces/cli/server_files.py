@@ -136,6 +136,7 @@ def _read_claude_switches(environ: Mapping[str, str], project: Path) -> Mapping[
 
 
 def _read_document(path: Path) -> dict[str, Any]:
+    """Return the TOML or JSON document in a file; {} if it is not a table."""
     text = read_config_bytes(path).decode("utf-8-sig")
     document = tomllib.loads(text) if path.suffix == ".toml" else jsonc.loads(text)
     return document if isinstance(document, dict) else {}
@@ -149,6 +150,8 @@ def _read_document_servers(
     project: Path | None,
     switches: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[ForeignServer]:
+    """Yield the servers in the document of a config file. `switches` has settings that other files
+    add to a file of this name: which of its servers are switched off."""
     # The servers of a file that the user named run in the folder of that file, as with
     # `--config FILE`.
     folder = (project or path.parent) if config_file.is_of_project else None

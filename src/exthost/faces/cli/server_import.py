@@ -22,6 +22,7 @@ from exthost.model.spec import Spec
 from exthost.session.trace.secrets import HIDDEN, is_secret_name
 
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+# A placeholder that names an environment variable (group 1) or an input of the program (group 2).
 _VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_]\w*)|input:([\w.-]+))\}", re.ASCII)
 
 # Values that are secrets under any name: keys of well-known services, bearer tokens.
@@ -30,6 +31,7 @@ _SECRET_VALUE = re.compile(
     r"|\b[Bb]earer +\S+|(?<=\b[Aa]uthorization)\s*[:=].*"
 )
 _PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+# A name and its value: --NAME=VALUE, NAME: VALUE, or NAME=VALUE in the query of a URL.
 _ASSIGNMENT = re.compile(
     r"(?:^|(?<=[?&;\s]))-{0,2}([A-Za-z][\w.-]*)[=:](?!//) ?(\"[^\"]*\"|'[^']*'|[^&;?\s]+)"
 )
@@ -91,12 +93,12 @@ def plan_import(
             table = verdict.table
             argv = _comparable_argv(server.name, table)
             environment = (_comparable_env(table.get("env", {})), table.get("cwd", str(folder)))
-            if same_name := config_index.find(server.name, argv, environment):
-                detail = f"the same as {same_name}, which the config has"
+            if same_server := config_index.find(server.name, argv, environment):
+                detail = f"the same as {same_server}, which the config has"
                 verdict = Verdict(server.name, ImportDecision.PRESENT, server, detail)
-            elif same_name := import_index.find(server.name, argv, environment):
+            elif same_server := import_index.find(server.name, argv, environment):
                 verdict = Verdict(
-                    server.name, ImportDecision.DUPLICATE, server, f"the same as {same_name}"
+                    server.name, ImportDecision.DUPLICATE, server, f"the same as {same_server}"
                 )
             else:
                 name = _free_name(server, config_index.names | import_index.names)
@@ -160,7 +162,7 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
         keys = ("url", "headers", "token", "transport", "type", "limits", "tools")
     table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
     try:
-        # As the file of another program, in which placeholders are allowed.
+        # With `origin`, it is read as the file of another program, which may have placeholders.
         document = {"mcp_servers": {server.name: table}}
         [spec] = config_from_mapping(document, origin=server.file.name).specs
     except ConfigError as error:

@@ -11,10 +11,13 @@ _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
 
 class TableSelection:
     """The filter and the selection of one table. Arrow keys select, `/` begins a filter, Enter ends
-    typing the filter, Esc clears it, and `o` chooses the next order of the rows, whose name is
-    `order`. `id` is the id of the selected extension ("" for none),
-    `pattern` is the text of the filter ("" for none), and `is_typing` is True while the filter is
-    being typed."""
+    typing the filter, Esc clears it, and `o` chooses the next order of the rows.
+
+    id         the id of the selected extension; "" for none
+    pattern    the text of the filter; "" for none
+    is_typing  whether the filter is being typed
+    order      the name of the order of the rows
+    """
 
     def __init__(self) -> None:
         self.id = ""

@@ -5,7 +5,7 @@ import unicodedata
 
 
 def text_width(text: str) -> int:
-    """Return how many columns a text takes, which has no control characters."""
+    """Return how many columns a text takes. It must not have control characters."""
     return len(text) if text.isascii() else sum(map(_character_width, text))
 
 

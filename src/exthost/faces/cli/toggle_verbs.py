@@ -82,7 +82,8 @@ def _plan_edit(configured: ConfiguredExtensions, id: str, enabled: bool) -> tupl
         return lambda text, _: set_enabled_in_toml(text, id, enabled), replace(config, specs=specs)
     disabled_ids = config.discovery.disabled if config.discovery is not None else ()
     ids = {candidate.id for candidate in configured.report.candidates}
-    # An extension whose manifest has an error can be disabled, so that it guards nothing.
+    # An extension whose manifest has an error can be disabled, too. Until then, the host refuses
+    # the calls that its hooks would judge.
     rejected = configured.report.rejected
     if id not in ids and rejected:
         known_ids = read_known_ids((manifest.path for manifest in rejected), os.environ)
@@ -121,6 +122,7 @@ def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | Us
 
 
 def _write(path: Path, expected: Config, edit: _Edit, id: str, enabled: bool) -> None:
+    """Edit the file, and write it if the new text gives the expected config. Raises UsageError."""
     text = path.read_bytes().decode("utf-8-sig")
     # A config in JSON is not edited: there is no function that keeps its formatting.
     new_text = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None

@@ -97,7 +97,7 @@ async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str], ru
     start = "eager" if args.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs), rules=rules)
     host = Host(config)
-    if not args.start and not args.command:
+    if not args.start and not args.command:  # list the tools that were offered at the last start
         host.remember_offers(path=config_path(args))
     async with host:
         report = describe_tools(host, with_hidden=args.all)

@@ -49,8 +49,8 @@ def run(args: Args) -> int:
     read_config(path)  # so that its mistakes are reported here, not in the log of the host
     _require_no_host(path)
     output = _output_file(path)
-    # Another host of this config may start at the same moment, or run and not be found. The name
-    # `host.out` is that of the host that runs, so this one gets it only if it does.
+    # Another host of this config may start at the same moment, or run and not be found. `host.out`
+    # is the output of the host that runs, so this output gets that name only if no other host runs.
     new_output = output.with_name(f"host.out.{os.getpid()}")
     # Readable by its owner alone, because the token of the page is in it.
     with os.fdopen(os.open(new_output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -68,12 +68,12 @@ def run(args: Args) -> int:
         if not isinstance(error, KeyboardInterrupt):
             raise
         say(f"the host still starts in the background, process {process.pid}; exthost down ends it")
-        process.returncode = 0
+        process.returncode = 0  # suppresses the warning that the process still runs
         raise
     sys.stderr.write(new_output.read_text("utf-8", "replace"))
     if host is None:
         where = ""
-        if _is_served(path):  # by the host of another process
+        if _is_served(path):  # another process has started its host first
             new_output.unlink()
         else:
             new_output.replace(output)
@@ -82,7 +82,7 @@ def run(args: Args) -> int:
         return process.returncode or 1
     new_output.replace(output)
     say(f"its output is in {output}")
-    process.returncode = 0  # suppresses the warning that the process still runs
+    process.returncode = 0
     if args.json:
         show_json(host)
     else:
@@ -96,7 +96,7 @@ def run(args: Args) -> int:
 
 
 def _report_failed(path: str) -> int:
-    """Name the extensions that have failed. Return the exit code."""
+    """Print the names of the extensions that have failed. Return the exit code."""
     rows = ask(path, ControlRequest("status"), timeout=HELLO_SECONDS)["extensions"]
     failed = [row["id"] for row in rows if row["state"] in ("failed", "refused")]
     if not failed:
@@ -135,6 +135,7 @@ def _require_no_host(path: str) -> None:
 
 
 def _run_arguments(args: Args, path: str) -> list[str]:
+    """Return the arguments of `exthost run` for the process in the background."""
     arguments = ["--config", str(Path(path).absolute()), *http_arguments(args)]
     if args.web is not None:
         arguments += ["--web", str(args.web)]
@@ -144,6 +145,7 @@ def _run_arguments(args: Args, path: str) -> list[str]:
 
 
 def _output_file(path: str) -> Path:
+    """Return the file for the messages of the host, and make its folder."""
     extension_log = Path(log_file(os.environ, config_key(path), "host"))
     try:
         make_private_folder(extension_log.parent)

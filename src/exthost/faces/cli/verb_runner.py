@@ -190,6 +190,7 @@ def report_write_error(error: OSError) -> int:
 
 
 def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments before `--` and those after it."""
     if "--" not in arguments:
         return arguments, []
     index = arguments.index("--")

@@ -98,6 +98,7 @@ def _as_data(lock: Lock, comparisons: list[Comparison]) -> dict[str, Any]:
 
 
 def _path(id: str, change: LockChange) -> tuple[str, ...]:
+    """Return the keys that lead to a changed value in the lock."""
     return ("extensions", id, *change.path)
 
 

@@ -4,11 +4,11 @@ Extensions start and stop in bursts, so the changes of lists within a short time
 together, and the list of tools is announced only if it differs from the last one. A log message of
 a server goes to the clients that have calls in progress at that server. If there are no such calls,
 it goes to every connected client of the handshake era (clients with a session). A client gets no
-message that is less severe than the level that it has set. Each costs more than a call, so a server
-that sends many is limited (`_LogLimit`); the log of the host has them all.
+message that is less severe than the level that it has set. Each log message costs more than a call,
+so a server that sends many is limited (`_LogLimit`); the log of the host has them all.
 
-On HTTP, a client with a session gets log messages on the stream of its session. On that of a call
-they would turn the response into a stream of events, and some clients refuse a large event.
+On HTTP, a client with a session gets log messages on the stream of its session. In the response to
+a call they would turn it into a stream of events, and some clients refuse a large event.
 """
 
 import asyncio
@@ -289,6 +289,7 @@ class Announcer:
         }
         for exchange in recipients.values():
             ctx = exchange.ctx
+            # `ctx.request` is the HTTP request, None on stdio.
             if ctx.request is None or is_stateless(ctx.protocol_version):
                 _send_in_exchange(exchange, message)
             else:

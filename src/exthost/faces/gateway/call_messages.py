@@ -25,7 +25,8 @@ _log = logging.getLogger("exthost.faces.gateway")
 CALL_MARK = b'"tools/call"'
 CANCELLED_MARK = b'"notifications/cancelled"'
 
-# The keys in the `_meta` of a request of the stateless era that describe its client.
+# The keys in the `_meta` of a request that describe its client. They exist in the stateless era of
+# MCP, which has no sessions. In the handshake era a client describes itself once, in `initialize`.
 ENVELOPE_KEYS = (
     types.PROTOCOL_VERSION_META_KEY,
     types.CLIENT_CAPABILITIES_META_KEY,
@@ -58,6 +59,7 @@ def parse_request_id(value: Any) -> types.RequestId | None:
     return value if type(value) is int or type(value) is str else None
 
 
+# Matches the key "method", directly or after the field `jsonrpc`.
 _METHOD = re.compile(rb'\s*"(?:method"|jsonrpc"\s*:\s*"[^"\\]*"\s*,\s*"method")')
 
 

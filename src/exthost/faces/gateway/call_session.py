@@ -27,8 +27,8 @@ SendRequest = Callable[[str, Any], Awaitable[dict[str, Any]]]
 class CallingClient:
     """The client of a call. `version` is its protocol revision, `params` are the params of its
     `initialize` request, and `capabilities` are the capabilities that it declared. A stateless
-    client sends no `initialize`: its `params` are made from its request, and are None if the
-    request has no client name."""
+    client (of the protocol versions without sessions) sends no `initialize`: its `params` are made
+    from its request, and are None if the request has no client name."""
 
     __slots__ = ("capabilities", "params", "version")
 

@@ -11,7 +11,7 @@ from exthost.wire import jsontext
 
 def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the capabilities in the params of the first request of a client: `initialize`, or
-    `server/discover` of a stateless client."""
+    `server/discover` of a stateless client (one without a session)."""
     if method == "initialize":
         declared = params.get("capabilities")
     else:
@@ -51,4 +51,5 @@ def declared_handlers(capabilities: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _has(capability: Any, part: str) -> bool:
+    """Return whether a declared capability includes this part, such as "url" of elicitation."""
     return isinstance(capability, Mapping) and capability.get(part) is not None

@@ -81,7 +81,7 @@ class Catalog:
         self._on_late_list = on_late_list
         self._plain_names = plain_names
         self._fetch_tasks: dict[tuple[str, Kind], asyncio.Task[list[Any]]] = {}
-        self._links: dict[str, str] = {}
+        self._links: dict[str, str] = {}  # ids of extensions, by URI
 
     def invalidate(self, extension: str, kinds: Iterable[Kind]) -> None:
         """Discard these lists of an extension; they are fetched again when they are needed."""
@@ -138,6 +138,7 @@ class Catalog:
         ]
 
     def _fetch(self, extension: Extension, kind: Kind) -> "asyncio.Task[list[Any]]":
+        """Return the task that fetches a list, or that has fetched it since it last changed."""
         task = self._fetch_tasks.get((extension.id, kind))
         if task is None:
             coroutine = _fetch_list(extension, kind)

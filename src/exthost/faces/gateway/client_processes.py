@@ -1,10 +1,10 @@
-"""Gives a client processes of its own of those servers that cannot be shared.
+"""Gives each client its own processes of the servers that clients cannot share.
 
 A server that keeps state for its client cannot be shared: one with `share = false`, or one of
-`stateful_servers.toml`. Neither can a server of the handshake era that has sent a request to its
-client (for roots, sampling or elicitation), because such a request does not name the call that it
-belongs to. That is known from its first such request on, and remembered in the state folder.
-`share = true` insists on sharing.
+`stateful_servers.toml`. Neither can a server of the handshake era (with sessions) that has sent a
+request to its client (for roots, sampling or elicitation), because such a request does not name the
+call that it belongs to. A server is known to do so from its first request on, which is remembered
+in the state folder. `share = true` insists on sharing.
 
 The first client of such a server uses the process that the host has started; every other one gets a
 private extension (`host.private_extensions`), which starts at its first call. All of them end with
@@ -83,7 +83,8 @@ class ClientProcesses:
         return not asks and not keeps_state(spec)
 
     def choose(self, listed: Extension) -> Extension:
-        """Return the extension whose processes the present client uses in place of this one."""
+        """Return the extension that the current client uses in place of the listed one: the listed
+        one itself, or a private one."""
         stream = CURRENT_STREAM.get()
         if stream is None or self.is_shared(listed):
             return listed
@@ -99,6 +100,7 @@ class ClientProcesses:
         return private
 
     def _add(self, listed: Extension, stream: ClientStream) -> Extension:
+        """Return a new private extension for this client."""
         bus = Bus()
         bus.subscribe(_FORWARDED, self._host.events.publish)
         bus.subscribe(Noticed, partial(self._on_notice, stream))
@@ -122,7 +124,7 @@ class ClientProcesses:
 
     def note_request(self, extension: str) -> None:
         """Note that the listed process of a server has sent a request to its client: from now on it
-        is not shared. The client whose call it answers keeps it."""
+        is not shared. If only one client has calls in progress there, that client keeps it."""
         listed = next((ext for ext in self._host.extensions if ext.id == extension), None)
         if listed is None or not self.is_shared(listed) or listed.spec.share:
             return
@@ -159,6 +161,7 @@ class ClientProcesses:
         await self._extensions.remove(private)
 
     async def _renew(self, listed: Extension) -> None:
+        """End the processes of a listed extension. The next client gets a new process."""
         try:
             await self._extensions.renew(listed)
         except ExthostError as error:

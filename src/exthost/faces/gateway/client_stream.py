@@ -73,7 +73,7 @@ CURRENT_STREAM: ContextVar[ClientStream | None] = ContextVar("CURRENT_STREAM", d
 
 
 def wants_plain_names(default: bool) -> bool:
-    """Return whether the present client sees tools under their own names. `default` is the setting
-    of the gateway, for clients without one of their own."""
+    """Return whether the current client sees tools under their own names, without the prefix of
+    their extension. `default` is the setting of the gateway, for clients that have not chosen."""
     stream = CURRENT_STREAM.get()
     return default if stream is None or stream.plain_names is None else stream.plain_names

@@ -3,7 +3,8 @@
 In the handshake era a client opens a session with `initialize`. It is registered at its first
 request. As the protocol requires, it gets notifications only after it has sent
 `notifications/initialized`. In the stateless era there are no sessions, so its clients are not
-registered; they get notifications by `subscriptions/listen`.
+registered; they get notifications by `subscriptions/listen`. "The package" is the `mcp` package,
+which manages the sessions.
 """
 
 import asyncio

@@ -10,7 +10,8 @@ the same capabilities and instructions of its MCP servers, in the same versions 
 package. It is in the state folder and written by the host alone. A file that is damaged, or that
 another user can write, is ignored.
 
-This module does not import the package.
+This module does not import the package. The lines that it returns for a relay begin with their kind
+and a tab: `r` and a number for the reply to the line of that number, `m` for any other message.
 """
 
 import hashlib
@@ -114,6 +115,7 @@ class FirstReplies:
     ) -> None:
         self._store = store
         self._host = host
+        # What the key of the next request begins with: this text, then the key of the handshake.
         self._handshake = f"plain_names={plain_names}"
         self._requests: dict[int, tuple[str, str]] = {}  # method and key, by number of the line
         self._sent: dict[int, Any] = {}  # results, by number of the line
@@ -147,7 +149,7 @@ class FirstReplies:
         if result is None or self._has_listed:
             self._on_package_needed()
         if result is None:
-            # A client that has to wait for one reply gets the later ones after it.
+            # So that replies keep their order, all later ones come from the package, too.
             self.may_answer = False
             return None
         self._sent[number] = result
@@ -177,8 +179,9 @@ class FirstReplies:
         return key
 
     def settle(self, number: int, line: bytes) -> bytes:
-        """Take the reply of the package to the line of this number. Return what the client gets
-        instead: nothing if it has got this reply, and a notification if it got another one."""
+        """Take the package's reply to the line of this number, and store it. Return the line for
+        the relay: the reply itself, or b"" if a stored reply was sent. If that was a different list
+        of tools, return the notification that the list has changed."""
         request = self._requests.pop(number, None)
         if request is None:
             return b"r%d\t%b" % (number, line)

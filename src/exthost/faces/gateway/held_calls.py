@@ -83,6 +83,8 @@ class HeldCalls:
         return await self._wait(exchange, held_call.task)
 
     async def _wait(self, exchange: Exchange, task: "asyncio.Task[Any]") -> Any:
+        """Wait until the call is done or the server sends a request. Return the result of the call,
+        or the `input_required` result."""
         question = asyncio.get_running_loop().create_task(exchange.questions.get())
         try:
             await asyncio.wait({task, question}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,6 +100,8 @@ class HeldCalls:
     def _hold(
         self, exchange: Exchange, task: "asyncio.Task[Any]", first_question: Question
     ) -> dict[str, Any]:
+        """Hold a call until the client answers. Return the `input_required` result with all
+        requests that the server has sent so far."""
         questions = {"1": first_question}
         while not exchange.questions.empty():
             questions[str(len(questions) + 1)] = exchange.questions.get_nowait()

@@ -81,8 +81,9 @@ async def read_body(receive: Receive) -> bytes | None:
 # Requests with a longer body are left to the package.
 MAX_BODY_BYTES = 2**20
 
-# The package expires a session for which it gets no requests. Therefore, when this much time has
-# passed since its last request of a session, it is sent a ping before the next call.
+# The package expires a session in which it gets no requests, and it does not see the tool calls.
+# Therefore, if the package got its last request of a session longer ago than this, the next call is
+# preceded by a ping to the package.
 PACKAGE_SECONDS = 30.0
 
 # The number of stateless clients whose `CallingClient` is cached instead of made for each call.
@@ -92,10 +93,10 @@ AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 InputSchema = Callable[[str], Mapping[str, Any] | None]
 
 
-# The prefix of the ids of these requests. The ids of the package's own requests are numbers.
+# The prefix of the ids in `ClientRequests`. The ids of the package's own requests are numbers.
 _ID_PREFIX = "exthost-"
 
-# A message without these bytes is not an answer to one of these requests.
+# A message without these bytes is not an answer to a request of `ClientRequests`.
 ANSWER_MARK = b'"' + _ID_PREFIX.encode()
 
 SendMessage = Callable[[Mapping[str, Any]], Coroutine[Any, Any, None]]
@@ -189,6 +190,7 @@ class HttpCalls:
         self._answer_call = answer_call
         self._input_schema = input_schema
         self._sessions: dict[str, _Session] = {}
+        # The clients of the stateless era, by the encoded fields that describe them.
         self._callers: dict[bytes, CallingClient] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -251,7 +253,7 @@ class HttpCalls:
         if message is None:
             return False
         version = headers.get("mcp-protocol-version", "")
-        if version in MODERN_PROTOCOL_VERSIONS:
+        if version in MODERN_PROTOCOL_VERSIONS:  # those of the stateless era
             return is_call and await self._call_stateless(headers, message, receive, send)
         if version and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return False
@@ -365,6 +367,8 @@ class HttpCalls:
     def _find_stateless_caller(
         self, headers: Mapping[str, str], message: dict[str, Any]
     ) -> CallingClient | None:
+        """Return the client that a stateless request describes in its `_meta`, or None if the
+        request is not valid."""
         route = classify_inbound_request(message, headers=headers)
         if isinstance(route, InboundLadderRejection):
             return None
@@ -415,6 +419,7 @@ def _encode_reply(
             id, types.ErrorData(code=cancelled_code, message="Request cancelled")
         )
     error = task.exception()
+    # No error, or a BaseException, which `task.result` raises here.
     if not isinstance(error, Exception):
         return call_messages.encode_result(id, task.result())
     data = call_messages.to_error_data(error, stateless=stateless)
@@ -447,20 +452,20 @@ async def _send_accepted(send: Send) -> None:
 # The package answers a ping itself, at once.
 _PING_SECONDS = 5.0
 
-# Of two requests with one id at the same time, the package answers only one.
-_numbers = itertools.count(1)
+# Each ping has a new id: of two requests with one id at the same time, the package answers one.
+_ping_numbers = itertools.count(1)
 
 
 async def ping_session(app: App, scope: Scope) -> bool:
     """Send a ping with the headers of this request to the package. Return whether it was answered:
     an unknown or expired session is refused.
 
-    The package expires a session for which it gets no requests, and tool calls bypass it. A call
-    itself is not left to the package for that: the package answers with an event stream, and some
-    clients refuse an event of more than 1 MiB.
+    The package expires a session in which it gets no requests, and tool calls bypass it. The call
+    itself is not passed to the package in place of a ping: the package would answer it with an
+    event stream, and some clients refuse an event of more than 1 MiB.
     """
     # An id that no client uses for a request of its own.
-    ping = b'{"jsonrpc":"2.0","id":"exthost/ping/%d","method":"ping"}' % next(_numbers)
+    ping = b'{"jsonrpc":"2.0","id":"exthost/ping/%d","method":"ping"}' % next(_ping_numbers)
     headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
     headers.append((b"content-length", str(len(ping)).encode()))
     status = 0

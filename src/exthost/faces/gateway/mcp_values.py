@@ -120,8 +120,8 @@ def _convert_result(result: ToolResult, *, from_mcp_server: bool, version: str) 
 
 def is_text_result(result: Any) -> bool:
     """Return whether a result consists of text blocks only, as most results do. Such a result is
-    valid in every revision and needs no validation by the package's model, which would cost more
-    than the rest of the call."""
+    valid in every revision and needs no validation by the model of the `mcp` package, which would
+    cost more than the rest of the call."""
     if not isinstance(result, dict):
         return False
     content = result.get("content")

@@ -1,8 +1,13 @@
 """The host's end of the socket of a relay, which stands for one client (see `faces.relay`).
 
 It does not import the `mcp` package, so that a client is accepted before the package is imported.
-A client that does not read what it is sent is not read from, either; so it fills neither the memory
+If a client does not read its output, its lines are not read, either; so it fills neither the memory
 of the host nor the time of other clients.
+
+A line from the relay begins with its number and a tab. After the number, `!` marks the beginning of
+a line that is too long. A line to the relay begins with its kind, and a tab if a message follows:
+`r` and a number (the reply to that line), `n` and a number (that line gets no reply), `s` (a
+request of a server), `m` (another message), or `e` and a number (the last line that was read).
 """
 
 import asyncio
@@ -59,8 +64,8 @@ class RelayConnection(LineConnection):
     # -- reading -----------------------------------------------------------------------------
 
     def accept(self, head: bytes) -> None:
-        """Tell the relay that it has joined, by this line, and begin to read."""
-        LineConnection.write(self, head)
+        """Send the relay the line `head`, which reports that it has joined, and begin to read."""
+        LineConnection.write(self, head)  # not `self.write`, which adds the kind of a message
         self.resume_reading()
 
     def open(
@@ -97,7 +102,7 @@ class RelayConnection(LineConnection):
                 self.abort()
                 return
             if self._is_finishing:
-                continue  # it is after the last line that was reported to the relay
+                continue  # this line is after the last one that was reported to the relay
             self._last_number = number
             if self._first_replies is not None and not is_cut:
                 self._answer_first(self._first_replies, number, text)
@@ -160,7 +165,7 @@ class RelayConnection(LineConnection):
         self._write(b"n%d\n" % number)
 
     def _write(self, line: bytes) -> None:
-        if self._drained is not None:
+        if self._drained is not None:  # the client is not reading
             self._unread_bytes += len(line)
             self._pause_if_full()
         LineConnection.write(self, line)

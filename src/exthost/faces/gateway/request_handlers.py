@@ -47,7 +47,8 @@ from exthost.host.host import Host
 
 _log = logging.getLogger("exthost.faces.gateway")
 
-# The error code of the handshake era for a resource that does not exist.
+# The error code for a resource that does not exist, in the handshake era of MCP (with sessions).
+# The stateless era, which has no sessions, uses another.
 _RESOURCE_NOT_FOUND = -32002
 
 Params: TypeAlias = Mapping[str, Any]
@@ -104,6 +105,7 @@ class RequestHandlers:
 
     async def call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
         """Return the result of `tools/call`."""
+        # Rules of the config may name a client; CLIENT is the name that they are compared with.
         client = ctx.session.client_params
         token = CLIENT.set("" if client is None else client.client_info.name)
         try:
@@ -130,6 +132,7 @@ class RequestHandlers:
         try:
             tool = await self._tools.find(name)
             listed = self._host[tool.extension]
+            # `listed`, or a private extension of this client if clients cannot share the processes.
             extension = self._processes.choose(listed)
             from_mcp_server = is_mcp_server(extension)
             trace_fields = sent_trace_context(ctx.request, params)
@@ -166,13 +169,14 @@ class RequestHandlers:
                 return self._whole_results.limit(whole, self._result_limit(extension))
 
             calls = extension.internals.calls
+            # Only a rule or a hook asks the client to confirm a call (`confirm` in `send`).
             may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
             answer: dict[str, Any] = await self._relay.run(
                 ctx, params, extension, send, may_ask=may_ask
             )
             return answer
         except NotFound as error:
-            # The help without a near name is about the command line.
+            # Unless it suggests a similar name, the help of the error is about the command line.
             help = error.help if "did you mean" in error.help else "tools/list has all names"
             message = f"{error.message}; {help}"
             raise MCPError(types.INVALID_PARAMS, message, mcp_values.error_details(error)) from None
@@ -232,7 +236,7 @@ class RequestHandlers:
             return resumed
         await self._tools.wait_for_first_list()
         failure = _unknown_resource_error(ctx, uri)
-        tried: set[str] = set()
+        tried: set[str] = set()  # kept while `search` calls `read` again as servers become ready
 
         async def read() -> dict[str, Any] | None:
             nonlocal failure
@@ -247,7 +251,7 @@ class RequestHandlers:
                     )
                 except MCPError as error:
                     failure = error
-            if owners:
+            if owners:  # the resource belongs to them, so no other server need be tried
                 raise failure
             return None
 
@@ -338,12 +342,13 @@ class RequestHandlers:
 
         async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
             relayed_params = {**request_params, **extra_params}
-            # RelayedParams let the server reply with a request for input, which only some methods
-            # have.
+            # RelayedParams let the server reply with a request for input, which MCP allows only for
+            # some methods.
             sent_params = (
                 RelayedParams(relayed_params) if method in INPUT_METHODS else relayed_params
             )
             on_progress = make_progress_callback(exchange)
+            # With the time limit of the config (None), waiting for a ready process (True).
             result = await server.internals.calls.call(method, sent_params, None, True, on_progress)
             if not isinstance(result, dict) or not mcp_values.is_json(result):
                 raise MCPError(types.INTERNAL_ERROR, f"{server.id} sent no valid result")

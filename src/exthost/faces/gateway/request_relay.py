@@ -56,8 +56,8 @@ class RequestRelay:
             return await exchange_run
         # The host, or a server of the handshake era, may send requests during the call. A stateless
         # client cannot get requests, so its call is kept open until the client has answered
-        # (`held_calls`). If the client has declared that it answers no requests at all, they are
-        # refused, and its call need not be kept open.
+        # (`held_calls`). If the client has declared that it answers no requests at all, requests
+        # are refused, and the call need not be kept open.
         if not is_stateless(ctx.protocol_version) or not _answers_requests(ctx):
             return await exchange_run
         return await self._held_calls.run(exchange, exchange_run)

@@ -107,7 +107,8 @@ def search_result(tools: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def instructions(extensions: Iterable[Extension]) -> str:
-    """Return the first text for a model: one line for each extension that has tools."""
+    """Return the gateway's instructions for a model: one line for each extension whose tools
+    are listed."""
     lines = [
         f"Find tools with {SEARCH}, and call them with {CALL}. There are tools of:",
         *(_line(extension) for extension in extensions if extension.internals.serves),

@@ -112,9 +112,10 @@ class Gateway:
     """One host as one MCP server. With `plain_names`, a tool or prompt whose name only one
     extension uses is listed under that name, without the prefix of its extension.
 
-    `has_sole_client` is whether there will be one client, as on stdio. MCP servers of the handshake
-    era are then started when it has said what it can do, and that is declared to them. With several
-    clients everything is declared, and what the client of a call cannot do is refused."""
+    `has_sole_client` is whether there will be one client, as on stdio. Then MCP servers of the
+    handshake era are started only after that client has declared its capabilities, and the gateway
+    declares the same capabilities to them. With several clients the gateway declares all
+    capabilities, and refuses a request that the client of the call cannot answer."""
 
     def __init__(
         self, host: Host, *, plain_names: bool = False, has_sole_client: bool = False
@@ -123,6 +124,7 @@ class Gateway:
         self._has_sole_client = has_sole_client
         self._client_capabilities: Mapping[str, Any] | None = None
         self._client_known = asyncio.Event()
+        # The lambdas below refer to what is created after them.
         self.clients = Clients()
         self.tools = ToolList(host, plain_names=plain_names)
         self._exchanges = Exchanges()
@@ -194,8 +196,8 @@ class Gateway:
 
     @property
     def instructions(self) -> str | None:
-        """The instructions of all MCP servers, each below a heading with the extension's id. If
-        clients search for tools, one line for each extension."""
+        """The instructions of all MCP servers, each below a heading with the extension's id. In
+        search mode, one line for each extension."""
         if self.tools.is_searched:
             return search_mode.instructions(self.host.extensions)
         sections = []
@@ -207,7 +209,8 @@ class Gateway:
 
     @property
     def extensions(self) -> dict[str, dict[str, Any]]:
-        """The extensions of the protocol that the gateway or one of its servers supports."""
+        """The extensions of the MCP protocol that the gateway or one of its servers supports, with
+        their settings. (An item of `host.extensions` is a program instead.)"""
         found: dict[str, dict[str, Any]] = {TASKS: {}}
         for extension in self.host.extensions:
             declared = server_capabilities(extension).get("extensions")
@@ -222,7 +225,8 @@ class Gateway:
         """Handle a request, or leave it to the package, which handles the handshake, ping and
         subscriptions."""
         method, version = ctx.method, ctx.protocol_version
-        connection = CURRENT_CALLS.get()
+        connection = CURRENT_CALLS.get()  # None on HTTP
+        # In the handshake era, `_on_initialized` does this.
         if connection is not None and is_stateless(version):
             connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
@@ -276,13 +280,13 @@ class Gateway:
         return result
 
     def _complete_handshake(self, method: str, result: HandlerResult) -> HandlerResult:
-        """Return the result of the handshake with the current instructions and extensions. Those of
-        the package were computed before the servers were ready, and in the handshake era it has no
-        extensions of the protocol, although servers and clients use them."""
+        """Return the result of the handshake with the current instructions and protocol extensions.
+        The package computed its result before the servers were ready. In the handshake era its
+        result has no protocol extensions, although servers and clients use them."""
         if not isinstance(result, dict) or not isinstance(result.get("capabilities"), Mapping):
             return result
         extensions = self.extensions
-        if method == "initialize":
+        if method == "initialize":  # tasks exist only in the stateless era
             del extensions[TASKS]
         capabilities = {**result["capabilities"]} | (
             {"extensions": extensions} if extensions else {}
@@ -336,8 +340,9 @@ class Gateway:
         exchange = self._exchanges.choose(extension, method, params)
         if exchange is not None:
             return await exchange.ask(method, params)
-        # No call of this server is in progress. It may still request the roots, if there is exactly
-        # one client that the request can be meant for.
+        # No call of this server is in progress. If one client alone uses its process, the request
+        # is meant for that client. If it is shared, it may still request the roots, if exactly one
+        # client is connected.
         session = self.processes.owner_session(extension)
         if session is not None and not can_answer(session, method, params):
             session = None

@@ -1,4 +1,5 @@
-"""The stdio transport: serves MCP on stdin and stdout of this process.
+"""The stdio transport: serves MCP on stdin and stdout of this process, with the `mcp` package ("the
+package").
 
 Meanwhile file descriptor 1 refers to stderr, so that a stray print of a library cannot corrupt the
 protocol. Neither pipe is made non-blocking, because that would affect every process that shares it,
@@ -77,7 +78,8 @@ def claim_stdio() -> Iterator[ClaimedStdio]:
 
 
 class _PendingRequests:
-    """The requests that the package has not answered yet: the numbers of their lines, by id."""
+    """The requests that the package has not answered yet: the numbers of their lines, by id.
+    `end_line` is called with the number of a line that gets no reply."""
 
     def __init__(self, end_line: Callable[[int], None]) -> None:
         self._end_line = end_line
@@ -222,6 +224,7 @@ class StdioStream(LineWriter):
                 self._unhandled.append(ClientLine(self._number, line))
         if len(self._unhandled) >= MAX_UNHANDLED_LINES:
             self.pause()
+        # A file that cannot be watched is read once for each call of `_resume`, so `next` goes on.
         if self._unhandled or self._has_ended or not self._is_reading:
             self._change.set()
 
@@ -241,7 +244,7 @@ async def serve_client(server: McpServer, stream: ClientStream) -> None:
     package_output = _OutgoingStream(stream, pending_requests)
 
     async def read() -> None:
-        with to_package:
+        with to_package:  # closing it at the end tells the package that the client sends no more
             try:
                 while (line := await stream.next()) is not None:
                     number, text = line
@@ -270,7 +273,7 @@ async def serve_client(server: McpServer, stream: ClientStream) -> None:
     finally:
         read_task.cancel()
         await asyncio.wait([read_task])
-        await calls.close()
+        await calls.close()  # it writes a reply to each call, which `flush` waits for
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
                 await stream.flush()
@@ -285,6 +288,7 @@ async def _pass_to_package(
     stream: ClientStream,
     pending_requests: _PendingRequests,
 ) -> None:
+    """Pass a message on to the package, or reply with an error if it is not a message."""
     number, text = client_line
     assert isinstance(text, bytes)
     line, refusal = check_request_id(text)

@@ -28,7 +28,8 @@ AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
 class _Call:
     """One call in progress. `id` is the id of its request, `number` the number of its line,
-    `stateless` is whether its client is one of the stateless era, and `task` computes its result.
+    `stateless` is whether its client is one of the stateless era of MCP (each request describes its
+    client, and there are no sessions), and `task` computes its result.
     `is_cancelled` is set if the client has cancelled the call."""
 
     __slots__ = ("id", "is_cancelled", "number", "stateless", "task")
@@ -68,7 +69,8 @@ class StdioCalls:
     def __init__(self, answer_call: AnswerCall, stream: ClientStream) -> None:
         self._answer_call = answer_call
         self.stream = stream
-        # Calls run in it, because a line is read without the context of a caller.
+        # Calls run in this context, with the context variables of the connection. The event loop
+        # reads lines in another context.
         self._context = copy_context()
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.

@@ -1,9 +1,9 @@
 """Tasks of MCP servers, as clients of the gateway see them.
 
-A stateless server may run a call as a task, if its client has declared the MCP extension "tasks".
-The client then sends requests about the task, which name it by its id alone. Two servers may use
-the same id, so a client gets an id that also contains the extension: `EXTENSION/ID`. The gateway
-keeps nothing about tasks.
+A stateless server (one whose protocol version has no sessions) may run a call as a task, if its
+client has declared the MCP extension "tasks". The client then sends requests about the task, which
+name it by its id alone. Two servers may use the same id, so a client gets an id that also contains
+the extension: `EXTENSION/ID`. The gateway keeps nothing about tasks.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def split_public_id(task_id: str) -> tuple[str, str]:
 
 def check_name_header(ctx: Context, task_id: str) -> None:
     """Raise MCPError unless an HTTP request repeats the id of its task in the header `Mcp-Name`,
-    for proxies that do not read its body. The package checks this for other methods."""
+    for proxies that do not read its body. The `mcp` package checks this for other methods."""
     headers = getattr(ctx.request, "headers", None)
     if isinstance(headers, Mapping) and headers.get("mcp-name") != task_id:
         raise MCPError(types.HEADER_MISMATCH, "the header Mcp-Name is not the taskId")

@@ -112,7 +112,8 @@ class ToolList:
         await _wait(self._first_list)
 
     async def wait_for_handshake(self) -> None:
-        """The same for the handshake, for at most HANDSHAKE_SECONDS after `open`."""
+        """Wait until the handshake can be answered: like `wait_for_first_list`, but for at most
+        HANDSHAKE_SECONDS after `open`."""
         await _wait(self._handshake)
 
     def start_unlisted(self) -> None:
@@ -167,7 +168,7 @@ class ToolList:
         ]
 
     def _make_value(self, tool: RegisteredTool, version: str, plain_names: bool) -> dict[str, Any]:
-        """Return a tool as clients see it. Warn once if they do not get to see its outputSchema."""
+        """Return a tool as clients see it. Warn once if its outputSchema is left out."""
         from_mcp_server = is_mcp_server(self._host[tool.extension])
         value = mcp_values.tool_value(
             tool,
@@ -226,6 +227,7 @@ class ToolList:
         deadline = asyncio.get_running_loop().time() + UNKNOWN_NAME_SECONDS
         while True:
             change = self._next_change()
+            # While the host has loaded no extensions yet, every name would be unknown.
             if self._host.extensions or self._is_open:
                 try:
                     return await self._host.find_tool(name)
@@ -235,7 +237,7 @@ class ToolList:
                     if self._is_open or not wants_plain_names(self._plain_names):
                         raise
             seconds = deadline - asyncio.get_running_loop().time()
-            if seconds <= 0:
+            if seconds <= 0:  # a name that is still unknown raises NotFound
                 return await self._host.find_tool(name)
             assert self._opening is not None
             await asyncio.wait(

@@ -69,6 +69,7 @@ class WholeResults:
         return {"contents": [{"uri": uri, "mimeType": kept.media_type, "text": kept.text}]}
 
     def _keep(self, uri: str, result: dict[str, Any]) -> bool:
+        """Keep a whole result under this URI. Return False if it is too large."""
         blocks = result["content"]
         if "structuredContent" not in result and all(map(_is_text, blocks)):
             text, media_type = "\n".join(block["text"] for block in blocks), "text/plain"
@@ -103,7 +104,7 @@ def limit_result(result: dict[str, Any], limit: int, where: str) -> dict[str, An
         blocks = [
             {**block, "text": text} if _is_text(block) else _as_text(block, text)
             for block, text in zip(blocks, texts, strict=True)
-            if text or not _block_text(block)
+            if text or not _block_text(block)  # a block whose text is left out entirely is dropped
         ]
     limited = {**result, "content": blocks}
     if is_too_large(result.get("structuredContent"), limit):
@@ -132,6 +133,8 @@ def _as_text(block: Any, text: str) -> Any:
 
 
 def _without_large_media(block: Any, where: str) -> Any:
+    """Return a block with too much base64 data (an image, audio or blob) as a text block that says
+    so, and other blocks as they are."""
     if not isinstance(block, Mapping):
         return block
     resource = block.get("resource")

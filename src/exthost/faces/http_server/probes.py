@@ -20,7 +20,8 @@ METRICS_PATH = "/metrics"
 
 _PATHS = frozenset({HEALTH_PATH, READY_PATH, METRICS_PATH})
 
-# The states in which an extension cannot answer calls for now.
+# The states in which an extension cannot answer calls for now. In the state "open" its circuit
+# breaker is open: calls are refused after many failures.
 _NOT_READY = frozenset({"failed", "refused", "open", "backoff"})
 
 

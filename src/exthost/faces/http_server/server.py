@@ -43,7 +43,8 @@ MAX_CONNECTIONS = 2048
 # a client with many connections may open all of them before it sends the first request.
 ARRIVAL_SECONDS = 10.0
 
-# The part of the connections that may be without a token, and the part of these for one peer.
+# Strangers are connections without a token. At most a quarter of all connections may be strangers,
+# and at most half of these may come from one peer.
 _STRANGERS_PART = 4
 _PEER_PART = 2
 
@@ -72,11 +73,12 @@ class LimitedProtocol(H11Protocol):
     own tokens."""
 
     limit: "ConnectionLimit[LimitedProtocol]"
-    arriving: "dict[LimitedProtocol, asyncio.TimerHandle]"  # oldest first
+    # The connections that are not counted yet, oldest first, each with the timer that counts it.
+    arriving: "dict[LimitedProtocol, asyncio.TimerHandle]"
     has_token: Callable[[Mapping[str, str]], bool]
 
     _is_authenticated = False
-    _has_spoken = False
+    _has_spoken = False  # whether the client has sent anything
     _timer: asyncio.TimerHandle | None = None
     _timed_state: Any = None  # the state of h11 in which the client has to send something
 

@@ -1,16 +1,16 @@
 """The lines of a client that matter beyond one host: its handshake, and its requests without reply.
 
 When a host has ended, the next one must know the client as the last one did. `Handshake` keeps the
-lines that make it so: `initialize`, the log level and the subscriptions. They are read as JSON only
-if they contain the names of those methods, and the handshake itself only when it is needed, because
-reading it would take longer than everything else at the start.
+lines that this takes: `initialize`, the log level and the subscriptions. A line is read as JSON
+only if it contains the name of one of those methods, and the handshake itself only when it is
+needed, because importing `json` would take longer than everything else at the start.
 
 A request without a reply is either sent to the next host (it was not read by the last one, or
 answering it again does no harm), or gets an error (`make_error`), because a tool may have been
 called.
 """
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # type checkers take it for True; importing `typing` would take longer
 if TYPE_CHECKING:
     from typing import Any
 
@@ -32,7 +32,7 @@ REPEATABLE = frozenset(
     }
 )
 
-# A line with one of the methods below is shorter than this. Longer lines are not searched for them.
+# A line that `Handshake` needs is shorter than this. Longer lines are not searched.
 _MAX_BYTES = 64 * 1024
 
 # The most subscriptions of one client that the next host gets.
@@ -62,7 +62,7 @@ class Handshake:
             return
         if b"initialize" in line and len(self._lines) < 2:
             self._lines.append(line)
-        # Not the whole names, in which the slash may be escaped.
+        # Parts of the names of methods, because JSON may escape the slash in a whole name.
         elif b"ubscribe" in line or b"setLevel" in line:
             self._note_method(line)
 

@@ -1,9 +1,9 @@
 """`exthost gateway` on stdio: joins the running host of its config, or starts one, and relays the
 lines of the client to the host.
 
-Where joining is impossible, the reason is a sentence on stderr, and the caller runs a host of its
-own instead, as with `--own`. A config that cannot be read is not such a reason: a host of its own
-could not read it, either.
+Where joining is impossible, the reason is written to stderr, and the caller runs a host of its own
+instead, as with `--own`. A config that cannot be read is not such a reason: the other host could
+not read it, either.
 """
 
 import os
@@ -33,9 +33,9 @@ class _NotInstalled(Unjoinable):
 
 
 def read_plain_options(arguments: "list[str]") -> "tuple[str, bool] | None":
-    """Return the path of the config and whether there is --plain-names. Return None for arguments
-    that only the parser of the command line reads, and if there is no such config: the command line
-    then reports it."""
+    """Return the path of the config and whether there is --plain-names. Return None for other
+    arguments, which the parser of the command line reads, and if there is no such config, which the
+    command line reports."""
     config, plain_names = "", False
     rest = iter(arguments)
     for argument in rest:
@@ -100,8 +100,8 @@ def _on_sigterm(*_: object) -> None:
 
 
 def _join_or_start(config: str, plain_names: bool, *, may_start: bool = True) -> "HostLink | None":
-    """Join the host of this config, starting one if none runs; without `may_start`, return None
-    then. Raises Unjoinable and _Ended."""
+    """Join the host of this config. If none runs, start one, or return None without `may_start`.
+    Raises Unjoinable and _Ended."""
     deadline: float | None = None
     while True:
         connected, note = connect(config)

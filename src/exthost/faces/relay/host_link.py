@@ -41,8 +41,9 @@ class HostLink:
 
 
 def connect(config: str) -> "tuple[socket | None, str]":
-    """Return a socket that is connected to the host of this config, or None if no host listens; and
-    a sentence about a socket that was found and is not in use, or "". Raises Unjoinable."""
+    """Return a socket that is connected to the host of this config, or None if no host listens.
+    Return also a sentence about a socket that was found and is not in use, or "". Raises
+    Unjoinable."""
     note = ""
     for path in socket_paths(config, os.environ):
         folder = path.rpartition("/")[0]
@@ -105,9 +106,11 @@ def join(connected: socket, plain_names: bool) -> HostLink:
 
 
 def _read_reply(reply: bytes, connected: socket, pid: int) -> HostLink:
+    """Read the reply of the host: the word "joined", whether its config is stale, the salt, and the
+    variables, separated by tabs; or an error as JSON."""
     word, *fields = reply.rstrip(b"\n").split(b"\t")
     if word != b"joined":
-        if b'"X1378"' in reply:  # it is ending
+        if b'"X1378"' in reply:  # the code of the error that the host is ending
             raise ConnectionResetError
         raise Unjoinable(f"the host, process {pid}, refuses it: {_error_message(reply)}")
     is_stale, salt, *variables = fields

@@ -1,14 +1,23 @@
 """Moves lines between the pipes of a client and the socket of a host.
 
 Only whole lines reach the client, so a host that is killed in the middle of a line does no harm to
-the client's stream. Each line of the client has a number, by which the host says what it answers:
-lines need not be read as JSON. Memory is bounded: no end is read while much is waiting for the
-other one.
+the client's stream. Each line of the client has a number, by which the host names the line that it
+answers, so lines need not be read as JSON. Memory is bounded: neither end is read while much is
+waiting to be written to the other.
+
+A line to the host begins with its number and a tab. After the number, `!` marks the beginning of a
+line that is too long. A line of the host begins with its kind, and a tab if a message follows: `r`
+and a number (the reply to that line), `n` and a number (that line gets no reply), `s` (a request of
+a server), `m` (another message), or `e` and a number (the last line that a host has read which is
+ending in order).
 
 When the host has ended, each request without a reply gets an error or goes to the next host (see
 `client_lines`); none is answered twice. Then the next host is joined or started. After a host that
 ended in order (`exthost down`), that is done when the client sends a line, or when another host
 runs.
+
+Modules such as `json` and `typing` are imported only where they are needed, because each import
+delays the start of every client.
 """
 
 import os
@@ -22,7 +31,7 @@ from exthost.faces.relay.client_lines import (
     split_batch,
 )
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -96,9 +105,9 @@ class LineRelay:
         self._open: dict[int, bytes] = {}  # the lines without a reply, by number
         self._asked: set[Any] = set()  # ids of requests of servers that the client has not answered
         self._last_read = -1  # the last line that a host read which has ended in order
-        self._is_quiet = False
+        self._is_quiet = False  # whether nothing waits to be written, as between most calls
         self._has_ended = False  # whether stdin has ended
-        self._is_shut = False  # whether the host knows that
+        self._is_shut = False  # whether the end of stdin was passed on to the host
         self._joined_at = 0.0
         self._join(link)
 
@@ -129,7 +138,7 @@ class LineRelay:
                 if event & (POLLERR | POLLHUP):
                     raise _ClientGone
                 self._flush_client()
-            elif host is not None and self._host is host:
+            elif host is not None and self._host is host:  # not one that has just ended
                 if event & POLLOUT:
                     self._flush_host()
                 if event & ~POLLOUT:
@@ -137,7 +146,7 @@ class LineRelay:
         if host is None and self._host is None:
             if self._has_ended:
                 return False
-            if not events:
+            if not events:  # nothing has happened for _LOOK_MS
                 self._look_for_host()
         return not (self._has_ended and self._host is None and not self._to_client)
 
@@ -146,18 +155,19 @@ class LineRelay:
         if self._has_ended and not self._to_host and not self._is_shut and host is not None:
             self._is_shut = True
             try:
-                host.socket.shutdown(1)
+                host.socket.shutdown(1)  # SHUT_WR: nothing more is sent
             except OSError:
                 pass  # the host has ended; reading reports that
         has_room = (
             len(self._to_client) < _HIGH_WATER_BYTES and len(self._to_host) < _HIGH_WATER_BYTES
         )
         self._watch(_STDIN, POLLIN if has_room and not self._has_ended else -1)
+        # With 0, `poll` reports only errors: after the end of stdin, that the client has gone.
         self._watch(_STDOUT, POLLOUT if self._to_client else 0 if self._has_ended else -1)
         if host is not None:
             mask = POLLIN if len(self._to_client) < _HIGH_WATER_BYTES else 0
             self._watch(host.socket.fileno(), mask | POLLOUT if self._to_host else mask)
-        # Whether only the two inputs are watched, as between most calls.
+        # If so, only stdin and the host are watched, and `_step` need not choose again.
         self._is_quiet = host is not None and not (
             self._to_client or self._to_host or self._has_ended
         )
@@ -203,8 +213,8 @@ class LineRelay:
         self._flush_host()
 
     def _is_plain_call(self, data: bytes) -> bool:
-        """Return whether this is one whole line with a call, and nothing else has to be done about
-        it. These are nearly all lines."""
+        """Return whether this is one whole line with a call that need only be sent, as nearly all
+        lines are. A line that may contain a subscription must also be noted by `Handshake`."""
         return (
             data[:1] == b"{"
             and b'"tools/call"' in data
@@ -216,7 +226,7 @@ class LineRelay:
         )
 
     def _send_now(self, data: bytes) -> None:
-        """Send one line to the host, for which nothing else waits."""
+        """Send one line to the host at once. No earlier line must be waiting to be sent."""
         assert self._host is not None
         self._number = number = self._number + 1
         self._open[number] = data
@@ -239,6 +249,7 @@ class LineRelay:
             self._is_skipping = True
 
     def _take_line(self, line: bytes) -> None:
+        """Handle a line of the client, or the beginning of one that is too long."""
         if self._is_first_line:
             self._is_first_line = False
             line = line.removeprefix(_BOM)
@@ -255,6 +266,7 @@ class LineRelay:
             self._take_message(line)
 
     def _take_message(self, line: bytes) -> None:
+        # A message without a method is the answer to a request of a server.
         if self._asked and b'"method"' not in line:
             self._asked.discard(_hashable(parse(line).get("id")))
         if self._hosts > 1 and b'"method"' not in line:
@@ -312,6 +324,7 @@ class LineRelay:
         if not data:
             self._on_host_gone()
             return
+        # One whole line with a reply, as most reads give, needs no splitting.
         if data[:1] == b"r" and not self._host_parts and data.find(b"\n") == len(data) - 1:
             head, _, message = data.partition(b"\t")
             if self._open.pop(int(head[1:]), None) is not None:
@@ -353,8 +366,8 @@ class LineRelay:
             self._to_client += b"\n"
 
     def _join(self, link: "HostLink | None", without: bytes = b"") -> None:
-        """Go on with this host. All but the first get the handshake of the client first; `without`
-        is a line that is sent afterwards."""
+        """Go on with this host. Each host but the first gets the handshake of the client first,
+        except the line `without`, which the caller sends afterwards."""
         assert link is not None
         from time import monotonic
 
@@ -370,6 +383,8 @@ class LineRelay:
         link.socket.setblocking(False)
 
     def _repeat_handshake(self, link: "HostLink", without: bytes) -> None:
+        """Send the handshake of the client to a new host. Notify the client that all lists may have
+        changed, if it has completed its handshake."""
         initialize, rest = self._handshake.lines()
         if not initialize or initialize is without:
             return
@@ -420,6 +435,7 @@ class LineRelay:
         self._quick_ends = self._quick_ends + 1 if is_quick else 0
         if self._has_ended and not again:
             return
+        # Whether the next host is needed only when the client sends a line (see `_send`).
         may_wait = is_orderly or self._quick_ends >= _MAX_QUICK_ENDS
         if not again and may_wait:
             return
@@ -448,6 +464,7 @@ class LineRelay:
             if "method" not in message:
                 continue  # the answer to a request of a server that is gone
             if number >= first_unread or message["method"] in REPEATABLE:
+                # A notification that the host has read needs no reply, and is not repeated.
                 if "id" in message or number >= first_unread:
                     again.append(line)
             else:
@@ -479,7 +496,7 @@ class LineRelay:
         return line
 
     def _restore_id(self, line: bytes) -> "bytes | None":
-        """Return the client's answer with the id that the present host has used; None if it answers
+        """Return the client's answer with the id that the current host has used; None if it answers
         a request of an earlier host."""
         import json
 
@@ -505,4 +522,5 @@ def _cancel_notification(id: "Any") -> bytes:
 
 
 def _hashable(id: "Any") -> "Any":
+    """Return the id, or None for an invalid id, such as a list, which a set cannot contain."""
     return id if isinstance(id, int | str) else None

@@ -24,9 +24,9 @@ QUEUE_EVENTS = 256
 
 
 class _Queue:
-    """A queue of the events of one call. None marks the end. It implements `EventSender`: `offer`
-    drops an event if the queue is full, and `send` waits. `dropped` is the number of dropped
-    events."""
+    """A queue of the events of one call. None marks the end. It implements `EventSender`:
+    `send_or_drop` drops an event if the queue is full, and `send` waits. `dropped` is the number of
+    dropped events."""
 
     def __init__(self, questions: PageQuestions) -> None:
         self._questions = questions

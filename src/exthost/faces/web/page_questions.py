@@ -1,10 +1,10 @@
 """The questions that the page shows to a person: before a call is made, and during a call.
 
 A rule or a hook may request that a person confirms a call. For a call of the page, the stream of
-the call has an event of the kind `question`, with a random id that only this stream contains: an
-answer belongs to one call of one page. For a call whose caller cannot be asked, such as a client of
-the gateway without elicitation, the question is shown on every open page (`confirm`). The page
-sends the answer in a request of its own. The first answer counts, and any answer but true is a no.
+the call has an event of the kind `question`, with a random id that only this stream contains, so
+that no other page can answer it. For a call whose caller cannot be asked, such as a client of the
+gateway without elicitation, the question is shown on every open page (`confirm`). The page sends
+the answer in a separate request. The first answer counts, and any answer but true is a no.
 A request of an MCP server to its client is shown in the same way (`server_requests`); its answer
 has a value as well.
 """

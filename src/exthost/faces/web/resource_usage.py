@@ -44,7 +44,8 @@ class ResourceUsage:
             cpu_seconds, memory = measure_processes(pids)
             cpu_seconds, memory = cpu_seconds + node_usage[0], memory + node_usage[1]
             percent = 0.0
-            if sample is not None:  # less than before if a process has ended
+            if sample is not None:
+                # The sum is less than before if a process has ended.
                 used = max(0.0, cpu_seconds - sample.cpu_seconds)
                 percent = round(100 * used / (now - sample.time), 1)
             self._samples[extension] = _Sample(now, cpu_seconds)

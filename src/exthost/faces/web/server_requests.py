@@ -34,7 +34,8 @@ class ServerRequests:
 
     def __init__(self, questions: PageQuestions) -> None:
         self._questions = questions
-        # How the calls that the page makes send their events, by extension, the oldest first.
+        # The functions that send the events of the page's calls in progress, by extension, the
+        # oldest call first.
         self._calls: dict[str, list[SendEvent]] = {}
         self.roots: dict[str, Sequence[str]] = {}
 
