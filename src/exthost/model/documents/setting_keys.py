@@ -478,6 +478,7 @@ class ToolSettings(_Settings):
 
 
 def _group_type(group: type[_Settings]) -> ValueType:
+    """Return the type of a table that is read as this group of settings."""
     keys = keys_of(group)
     return table_type(keys, lambda value, place: group(**read_table(value, place, keys)))
 
