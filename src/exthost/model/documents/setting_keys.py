@@ -365,7 +365,7 @@ _HOST_HOOK_KEYS: Mapping[str, Key] = {
 
 class HostHooks(NamedTuple):
     """The section `[hooks]`: what happens when a hook fails (see `hook_policy`), and the ids of the
-    guards that must be there."""
+    required guards: the extensions that must be there, because their hooks judge tool calls."""
 
     policy: Mapping[str, str]
     required: tuple[str, ...] = ()
