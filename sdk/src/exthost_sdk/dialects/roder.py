@@ -65,7 +65,8 @@ class RoderEndpoint(JsonRpcEndpoint):
         except (ValueError, KeyError) as error:
             raise SdkUsageError(f"the manifest cannot be used: {describe(error)}") from None
         self._checksum = checksum(identity.manifest)
-        self._functions = dict(self.registry.callables)  # the tools and streams, by name
+        # The tools, streams and commands, by name. The host may call each of them as a tool.
+        self._functions = dict(self.registry.callables)
         self._extension_id = identity.name
         self.methods = {
             "extension/initialize": self._initialize,
