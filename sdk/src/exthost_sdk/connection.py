@@ -54,7 +54,8 @@ def serve(
         )
         return
     server = Server(BlockingWriter(wire.writer), max_threads=max_threads)
-    server.endpoint = endpoint = endpoint_class(identity, server)
+    endpoint = endpoint_class(identity, server)
+    server.endpoint = endpoint
     serve_blocking(server, wire.reader, endpoint.framing(), endpoint.receive, first)
     if not finish_blocking(server, GRACE_SECONDS, CANCEL_SECONDS):
         on_stuck()
@@ -62,7 +63,7 @@ def serve(
 
 def read_dialect(wire: Wire) -> tuple[str, bytes]:
     """Read until the dialect of the host is detected. Return the dialect and the bytes that were
-    read. The dialect is "" if the input ends before that, or if no dialect begins like it."""
+    read. The dialect is "" if the input ends before that, or if no dialect recognises it."""
     first = b""
     while (dialect := detect_dialect(first)) is None:
         data = os.read(wire.reader, READ_BYTES)

@@ -1,7 +1,7 @@
 """Results of a tool that are not text: images, audio, and resources.
 
 A handler returns one of them, or a list of them and of text. In MCP each becomes a content block.
-The other dialects have no such results: there each is a text that describes what it stands for.
+The other dialects have no such results; there, each becomes a text that describes it.
 """
 
 import base64

@@ -246,7 +246,8 @@ class Extension:
     ) -> Callable[[F], F]:
         """Register an agent of roder. Its handler takes an Assignment, and returns its last
         message, or yields what it is doing and then returns that message."""
-        fields = {"tools": tools and list(tools), "model": model, "max_turns": max_turns}
+        tool_names = None if tools is None else list(tools)
+        fields = {"tools": tool_names, "model": model, "max_turns": max_turns}
 
         def register(handler: F) -> F:
             function = Function(
@@ -447,7 +448,8 @@ def _check_capabilities(capabilities: Sequence[str]) -> tuple[str, ...]:
 
 def _find_importer() -> str:
     """Return the name of the module that imports the SDK."""
-    frame = sys._getframe(3)  # the caller of the code of this package
+    # Above this function, `claim_at_import` and the package's `__init__`.
+    frame = sys._getframe(3)
     while frame.f_back is not None and (
         "importlib" in frame.f_code.co_filename or frame.f_globals.get("__name__") == _OTHER_NAME
     ):
@@ -464,7 +466,7 @@ def _is_started_by_host() -> bool:
 
 
 def _check_options(arguments: Sequence[str]) -> None:
-    """Raise UsageError for an argument that is neither an option of `run` nor the value of one."""
+    """Raise SdkUsageError for an argument that is neither an option of `run` nor its value."""
     previous = ""
     for argument in arguments:
         name = argument.partition("=")[0]
@@ -487,6 +489,7 @@ def _get_option(arguments: Sequence[str], name: str) -> str | None:
 
 
 def _end_with_parent() -> None:
+    """End the extension, because its parent process has ended."""
     print("exthost.sdk: the parent process has ended", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_TERMINATION_SECONDS)  # for a handler of SIGTERM in the program

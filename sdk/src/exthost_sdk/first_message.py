@@ -21,6 +21,7 @@ def detect_dialect(first_bytes: bytes) -> str | None:
     if not text:
         return None
     message = _read_message(text)
+    # A JSON message ends with a newline. Before that, more bytes are needed, up to the limit.
     is_undecided = b"\n" not in text and text[:1] in b"{[" and len(text) < MAX_FIRST_BYTES
     dialects = [(name, load_dialect(name)) for name in built_in_names()]
     for name, dialect in sorted(dialects, key=lambda row: row[1].is_tried_last):

@@ -101,7 +101,7 @@ class _Threaded(Child):
     def __init__(
         self, plan: LaunchPlan, identity: Identity, dialect: str, max_threads: int
     ) -> None:
-        # `Child.__init__` is not called: there is no process to start.
+        # `Child.__init__` is not called: there is no process to start. These are its attributes.
         self._watch = self._init_channel = self._stop_watchdog = self._group = None
         self._start = self.network_proxy = None
         self._ceiling, self._limit_exceeded = plan.ceiling, ""

@@ -104,6 +104,7 @@ def _read_python_project(folder: Path, documents: tuple[str, ...], argv: list[st
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     entry = next((word for word in argv if word.endswith(".py")), "")
     authors = project.get("authors", [])
+    # A dependency is a name, or a name and a version, such as `httpx>=0.27` or `httpx >=0.27`.
     names = [name.split(" ")[0].split(">")[0] for name in project.get("dependencies", [])]
     modules = [
         path.relative_to(folder).as_posix()
@@ -219,6 +220,7 @@ def make_bundle(folder: Path, project: Project, manifest: Any, sdk: Path) -> byt
         for name, data in contents.items():
             info = zipfile.ZipInfo(name, _ZIP_TIME)
             info.compress_type = zipfile.ZIP_DEFLATED
+            # The upper 16 bits are the file mode of Unix.
             info.external_attr = (0o755 if name == project.entry else 0o644) << 16
             bundle.writestr(info, data)
     return buffer.getvalue()

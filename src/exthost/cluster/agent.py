@@ -43,8 +43,8 @@ _WELCOME_SECONDS = 30.0
 # How long the agent tries to reach the host.
 _CONNECT_SECONDS = 10.0
 
-# How long killed processes may take to end. In a namespace the first call of `Child.kill` only asks
-# our init to end them; the second call sends SIGKILL.
+# How long killed processes may take to end. In a PID namespace the first call of `Child.kill` only
+# asks exthost's init process there to end them; the second call sends SIGKILL.
 _KILL_SECONDS = 1.0
 
 # How often the host gets the processor time and memory of the processes.
@@ -77,7 +77,8 @@ def main() -> int:
 
 
 def _close_output() -> None:
-    """Show the program that has started the agent that it is connected."""
+    """Close stdin, stdout and stderr. The program that has started the agent waits for that: it
+    shows that the agent is connected."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -124,7 +125,7 @@ class Agent:
         self._inputs: dict[int, PipeWriter] = {}  # stdin of processes, and folders
         self._starting: set[int] = set()
         self._killed_starts: set[int] = set()
-        self._copies: dict[int, Path] = {}
+        self._copies: dict[int, Path] = {}  # the copy of the folder that each process uses
         self._store = FolderStore(Path(state_root(os.environ), "folders"))
         self._turns = threading.Semaphore(_MAX_STARTS)
         self._silence = _WELCOME_SECONDS
@@ -238,6 +239,7 @@ class Agent:
 
     def _start(self, number: int, message: Mapping[str, Any]) -> None:
         """Start a process, in a thread of its own. Its pipes are relayed by the agent's thread."""
+        # The copy of its folder, if it needs one. A list, so that `fetch_folder` can fill it in.
         copy: list[Path] = []
         with self._turns:
             try:
@@ -356,7 +358,7 @@ class Agent:
         for process in self._processes.values():
             process.abandon()
         children = [process.child for process in self._processes.values()]
-        for _ in range(2):
+        for _ in range(2):  # `abandon` was the first kill; why others follow, see _KILL_SECONDS
             _wait_for_exits(children)
             for child in children:
                 if child.poll_exit() is None:

@@ -99,7 +99,8 @@ class AgentConnection:
         if self.lost_reason:
             raise NodeLost(self.lost_reason)
         began = perf_counter()
-        number, self._next_number = self._next_number, self._next_number + NUMBERS_PER_PROCESS
+        number = self._next_number
+        self._next_number += NUMBERS_PER_PROCESS
         child = RemoteChild(
             self._link,
             number,
@@ -116,7 +117,8 @@ class AgentConnection:
         self._incoming[stdout], self._incoming[stderr] = child.stdout, child.stderr
         if folder is not None:
             self._folders[number] = _FolderSender(self._link, number, *folder)
-        started = self._starts[number] = self._loop.create_future()
+        started = self._loop.create_future()
+        self._starts[number] = started
         self._link.send_message(number, encode_order(order))
         try:
             child.pid = await started
@@ -288,7 +290,7 @@ class AgentConnection:
         for future in futures:
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # asyncio logs an error that no task has read
+                future.exception()  # counts as read: asyncio logs errors that no task has read
         for child in list(self._children.values()):
             child.lose(reason)
         self._on_lost(reason)

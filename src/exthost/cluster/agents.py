@@ -83,6 +83,7 @@ class Agents:
             await placer.start_agent(node, start)
             await self._wait_connected(placer, node, image, connected, extension)
         except BaseException:
+            # It cannot be cancelled any more if the agent has connected.
             if not connected.cancel() and not connected.cancelled():
                 connected.result().close()
             self._run_in_background(placer, node, image)
@@ -117,6 +118,8 @@ class Agents:
         connected: "asyncio.Future[NodeConnection]",
         extension: str,
     ) -> None:
+        """Wait until an agent has connected. If it does not, raise the error that names the most
+        likely cause."""
         seconds, strangers = self._settings.place, self._listener.strangers_closed
         ended = asyncio.ensure_future(placer.wait_agent_ended(node, image))
         try:

@@ -74,8 +74,8 @@ def renew_certificates(folder: Path) -> None:
         (folder / "key.new").chmod(0o600)
         (folder / "key.new").replace(folder / f"{role}.key")
         (folder / "certificate.new").replace(folder / f"{role}.pem")
-        for name in ("request.new", "extensions.new", "ca.srl"):
-            (folder / name).unlink(missing_ok=True)
+        for leftover in ("request.new", "extensions.new", "ca.srl"):
+            (folder / leftover).unlink(missing_ok=True)
 
 
 def _openssl(folder: Path, *arguments: str) -> None:

@@ -85,7 +85,7 @@ class LocalNodes:
             while True:
                 self._changed.clear()
                 nodes = [self._with_free(node) for node in self._nodes.values()]
-                nodes.sort(key=lambda node: node.id != preferred)
+                nodes.sort(key=lambda node: node.id != preferred)  # the preferred one comes first
                 for node in nodes:
                     if node.id not in request.excluded and _has_free(node, request):
                         self._held[request.id] = node.id, dict(request.resources)

@@ -99,6 +99,7 @@ def _is_suitable(node: Node, pool: Pool, wanted: Mapping[str, float]) -> bool:
 
 
 def _has_amounts(amounts: Mapping[str, float] | None, wanted: Mapping[str, float]) -> bool:
+    """Return whether these amounts of resources are enough. Unknown amounts (None) are."""
     return amounts is None or all(amounts.get(name, 0) >= n for name, n in wanted.items())
 
 

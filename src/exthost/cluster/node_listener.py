@@ -164,6 +164,7 @@ class NodeListener:
         future.set_result(NodeConnection(connection, tls))
 
     def _heard(self) -> None:
+        """Mark the connection of this task as active, because it has sent something."""
         task = asyncio.current_task()
         assert task is not None
         self._limit.mark_active(task)

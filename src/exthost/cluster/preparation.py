@@ -35,6 +35,7 @@ def prepare_on_node(order: Order, fetch_folder: Callable[[], Path]) -> Order:
         original, copy = order.working_root, os.getcwd()  # noqa: PTH109 - a text
     if original:
         plan = replace_root(plan, original, copy)
+        # The same for these two paths, if they are in the original folder.
         manifest, root = (
             copy + path.removeprefix(original) if f"{path}/".startswith(f"{original}/") else path
             for path in (manifest, root)

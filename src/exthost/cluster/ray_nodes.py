@@ -120,7 +120,7 @@ class RayNodes:
         """Whether the driver has ended."""
         return self._process.poll() is not None
 
-    can_grow = True
+    can_grow = True  # an autoscaler of Ray may add nodes
 
     async def nodes(self) -> list[Node]:
         return [Node(**node) for node in await self._ask({"do": "nodes"}, self._list_seconds)]
@@ -155,6 +155,7 @@ class RayNodes:
     def _forget_soon(self, id: int) -> None:
         """Give back what is held for a request that was given up, without waiting for it."""
         try:
+            # No request has the number -1, so the answer is dropped.
             self._write({"number": -1, "do": "release", "id": id})
         except (OSError, ValueError):
             pass  # the driver has ended, and so has what it held

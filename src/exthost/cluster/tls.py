@@ -149,8 +149,8 @@ class TlsSession:
 
 def connect_as_node(connection: socket.socket, folder: str) -> TlsSession:
     """Return the session with the host after the handshake, for which the connection must be in
-    blocking mode. `folder` has the certificates; "default" is that
-    in the state folder. Raises OSError."""
+    blocking mode. `folder` has the certificates; "default" is the one in the state folder. Raises
+    OSError."""
     path = default_folder() if folder == "default" else folder
     try:
         context = _load(ssl.PROTOCOL_TLS_CLIENT, path, "node")
@@ -171,6 +171,7 @@ def connect_as_node(connection: socket.socket, folder: str) -> TlsSession:
 
 
 def _load(protocol: "ssl._SSLMethod", folder: str, role: str) -> ssl.SSLContext:
+    """Return a context with the certificate of this role ("host" or "node"). Raises OSError."""
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED

@@ -147,7 +147,8 @@ def _read_runtime_env(settings: dict[str, Any], place: Place, folder: str | None
     if "://" in working_dir:  # a zip file that the nodes download
         settings["working_root"] = folder or ""
     else:
-        path = settings["working_root"] = resolve_path(folder, working_dir)
+        path = resolve_path(folder, working_dir)
+        settings["working_root"] = path
         settings["runtime_env"] = {**runtime_env, "working_dir": path}
 
 

@@ -1,9 +1,9 @@
 """Reads `[discovery]`: where to search for extensions, and which of them to use.
 
-The keys and their defaults are those of nexo (nexo-disc-11). `config.discovery` does the search.
-Relative search paths are relative to the folder of the config file. The search path `$PATH` stands
-for every folder on PATH. These folders are searched only for programs that need no manifest file,
-which some dialects (protocols of extensions) have.
+The keys and their defaults are those of nexo (the requirement nexo-disc-11). `config.discovery`
+does the search. Relative search paths are relative to the folder of the config file. The search
+path `$PATH` stands for every folder on PATH. These folders are searched only for programs that need
+no manifest file, which some dialects (protocols of extensions) have.
 """
 
 from collections.abc import Mapping

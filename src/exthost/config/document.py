@@ -3,6 +3,8 @@
 Each section has a reader. `_SECTIONS` has the readers of sections that belong to no dialect. Those
 of dialects are loaded only for a config that has a section which is not in `_SECTIONS`. No reader
 depends on another section. At the end, overrides and defaults are applied to the entries.
+
+Modules that not every config needs are imported lazily.
 """
 
 from __future__ import annotations
@@ -95,6 +97,7 @@ def config_from_toml(
         line = int(line_match[1]) if line_match else last_line
         raise _unreadable_error(origin, line, str(error), _foreign_format_help(toml)) from error
     if not document.keys() <= _SECTIONS.keys():
+        # It may be the config of another program, which has such a path and such a section.
         for package in find.iter_packages():
             sections = [name for name in package.json_sections if name in document]
             if sections and origin.endswith(tuple(f"/{name}" for name in package.toml_files)):
@@ -209,6 +212,7 @@ def spec_from_mapping(
 def _read_config(document: Any, problems: Problems, context: _FileContext) -> Config:
     sections = _section_readers(document)
     readers = {
+        # The default of `section` gives each function its own section of the loop.
         name: lambda value, place, section=section: section(value, place, context)
         for name, section in sections.items()
     }
@@ -301,6 +305,7 @@ def _check_placeholders(env: Mapping[str, str], place: Place, spec: Spec | None 
     """Add a problem for each variable, header or URL that has `${NAME}`, which nothing replaces."""
     values = {("env", name): value for name, value in env.items()}
     if spec is not None and spec.source == "http":
+        # The headers of a remote server are variables of its bridge process (`remote_server`).
         values = {
             ("headers", name) if name.startswith("EXTHOST_BRIDGE_") else (key, name): value
             for (key, name), value in values.items()

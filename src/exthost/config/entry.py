@@ -1,5 +1,5 @@
-"""Reads one entry of `[[extensions]]`, which has the keys of morphir-config-01 and of
-`documents.setting_keys`.
+"""Reads one entry of `[[extensions]]`, which has the keys of morphir's own config (the requirement
+morphir-config-01) and those of `documents.setting_keys`.
 
 An `Entry` has only the settings of the entry itself. `Entry.spec` merges them with `[overrides]`
 and `[defaults]` after the whole config has been read. The program is kept as written: `launch`

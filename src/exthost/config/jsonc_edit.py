@@ -117,6 +117,7 @@ def _read_object(plain: str, start: int) -> _Object | None:
 
 
 def _skip(plain: str, position: int) -> int:
+    """Return the position of the first character from here on that is not white space."""
     while position < len(plain) and plain[position] in _SPACE:
         position += 1
     return position

@@ -1,4 +1,4 @@
-"""Reads `extensions.yaml`, the config file of nexo's own host (nexo-disc-11).
+"""Reads `extensions.yaml`, the config file of nexo's own host (the requirement nexo-disc-11).
 
 The table `extensions` has the keys of `[discovery]`, and `transport_defaults.stdio` sets limits.
 Nexo's host may know other keys; they have no effect here, and a note reports each. But a key that

@@ -65,9 +65,8 @@ class Traits:
                      "host_version" or "state_folder" (its own folder, created before the start)
         limits       time limits in seconds, and sizes
         unique       what must be unique, or the start fails: the "name" in the handshake among
-                     this dialect's extensions, or the registered names of "tools" among all. If
-                     nothing must be, the first tool of a name keeps it, and the second is not
-                     listed
+                     this dialect's extensions, or the registered names of "tools" among all. With
+                     "nothing", the first tool of a name keeps it, and a second one is not listed
         is_exit_0_crash  whether a process that ends by itself with the status 0 has crashed. If
                      not, the extension stays stopped until the next call starts it
         restart, breaker  what happens when a process ends, or when calls keep failing

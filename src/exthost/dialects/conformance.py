@@ -3,7 +3,7 @@
 The checks are the same for every dialect and are in `authoring.check`. A Conformance names the
 dialect's requirement that each check tests, requests that have no effect, and the exact form of
 messages. The host itself accepts messages with many mistakes, but `exthost check` reports them to
-the author of the extension. `infer_conformance` returns that of a dialect which has none.
+the author of the extension. For a dialect without a Conformance, `infer_conformance` makes one.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -54,8 +54,8 @@ NotificationAudit: TypeAlias = Callable[[Mapping[str, Any], Collection[Id]], Ite
 
 
 def audit_by_readers(readers: Mapping[str, Callable[[Any], Meaning]]) -> NotificationAudit:
-    """Return the audit of a dialect whose notifications `readers` read, by method: it reports the
-    notifications that the host drops."""
+    """Return an audit that reports the notifications which the host drops. `readers` are the
+    functions that parse the dialect's notifications, by method."""
 
     def audit(message: Mapping[str, Any], request_ids: Collection[Id]) -> Iterator[Problem]:
         method = message["method"]
@@ -66,6 +66,7 @@ def audit_by_readers(readers: Mapping[str, Callable[[Any], Meaning]]) -> Notific
             yield Problem("notification-form", reason)
         elif isinstance(meaning, Progress):
             id = meaning.id
+            # The type is checked first: a list has no hash, and True would equal the id 1.
             if type(id) not in (int, str) or id not in request_ids:
                 reason = f"{method} has the id {id!r}, which no request had, and the host drops it"
                 fix = "copy the id of the request whose progress it reports"
@@ -89,7 +90,7 @@ class Conformance:
     is_json      whether a message is a JSON object
     has_version  whether every message has the field `jsonrpc`
     error_form   the type of the field `error` of an error reply; "" for any type
-    null_error   whether a reply with a result may have the field `error`, which is null then
+    null_error   whether a reply with a result may have the field `error` with the value null
     audit_result checks the result of a reply; None if results of any form are accepted
     audit_notification
                  checks a notification; None if those of any form are accepted
@@ -124,8 +125,8 @@ class Conformance:
 
 
 def infer_conformance(encoded_request: bytes) -> Conformance:
-    """Return the Conformance of a dialect that states none, from a request as it encodes it. Only
-    JSON-RPC says that an unknown method gets an error, so other dialects have no such request."""
+    """Return a Conformance for a dialect that has none, given a request that it encoded. Only
+    JSON-RPC says that an unknown method gets an error, so only then is one requested (`pings`)."""
     try:
         fields = jsontext.decode(encoded_request)
     except jsontext.NotJson:

@@ -135,8 +135,8 @@ def find_conformance(name: str) -> Conformance:
 
 
 def find_conformance_of(dialect: Dialect) -> Conformance:
-    """Return how extensions of this dialect are checked, in the contract that it is. For a dialect
-    without a Conformance it is inferred from the form of its messages."""
+    """Return how extensions of this dialect, in this contract, are checked. Without a Conformance,
+    one is inferred from the form of the dialect's messages."""
     package = find_package(dialect.name)
     reference = dialect.conformance or package.conformance
     if not reference:
@@ -161,12 +161,12 @@ def iter_error_tables() -> Iterator[ErrorTable]:
     from exthost.model.error_catalog import read_table  # imported lazily: few programs need it
 
     for package in iter_packages():
-        name = package.errors
-        if not isinstance(name, str):
-            yield name
-        elif name:
+        errors = package.errors
+        if not isinstance(errors, str):
+            yield errors
+        elif errors:  # the name of a package that contains the table
             try:
-                yield _load_guarded(package.name, partial(read_table, name))
+                yield _load_guarded(package.name, partial(read_table, errors))
             except ConfigError as error:
                 _log.warning("%s", error.message)
 

@@ -48,6 +48,8 @@ class ManifestTable:
         return self.values.get(key) is not None
 
     def _get(self, key: str, type_: type[Any], expected: str, default: Any = None) -> Any:
+        """Return the value of a key, or the default. Raises ManifestError if there is neither, or
+        if the value is of another type, such as null."""
         value = self.values.get(key, default)
         if value is None and key not in self.values:
             raise self.value_error(key, "is missing")

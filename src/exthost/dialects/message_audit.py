@@ -22,6 +22,7 @@ _SHOWN_CHARACTERS = 60
 # A message has at least one of these fields.
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
+# How the author fixes some mistakes.
 _NO_NULL_ERROR = "omit `error` from a response that has a result"
 _NULL_OUTCOME = "write `result`, which may be null, after a success, and `error` after a failure"
 _NO_METHOD = "omit `method` and `params` of a response: with a method it is read as a request"
@@ -121,6 +122,7 @@ class MessageAudit:
         return problems
 
     def _parse(self, data: bytes) -> tuple[Any, Problem | None]:
+        """Return the JSON value of a frame, or None and the problem if it is not JSON."""
         if _is_utf_16(data):
             return None, _utf_16_problem(data)
         if data.startswith(BOM):  # the mark of the first line is not part of the frame
@@ -211,6 +213,7 @@ class MessageAudit:
         )
 
     def _check_id(self, message: dict[str, Any], data: bytes) -> Problem | None:
+        """Match a response with its request. Return the problem if that is not possible."""
         id = message.get("id")
         if id is None:
             # JSON-RPC requires an error without an id if a request cannot be parsed.

@@ -54,7 +54,7 @@ class _HostTool(Tool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         context, loop = get_context(), asyncio.get_running_loop()
-        variables = copy_context()  # of the request, in which alone a report is sent
+        variables = copy_context()  # of the request: a report can only be sent in this context
         reports: set[asyncio.Task[None]] = set()
 
         def send(progress: Progress) -> None:
@@ -65,7 +65,7 @@ class _HostTool(Tool):
             loop.call_soon_threadsafe(send, progress)
 
         outcome = await self._tools.call(self.name, arguments, on_progress=on_progress)
-        await asyncio.sleep(0)  # what was reported just before the result
+        await asyncio.sleep(0)  # lets `send` run for what was reported just before the result
         if reports:
             await asyncio.wait(reports)
         if outcome.is_error:

@@ -1,8 +1,8 @@
 """The tools of any kind of host, and calls of them whose failures are results.
 
-A source is a host (`Host`, `SyncHost`, `exthost.attach`, `sync_attach`), all of whose tools are
-used as they come and go, or a selection of its tools (`host.tools.select(…)`), which keeps to those
-names. This module knows no framework.
+A source is a host (`Host`, `SyncHost`, `exthost.attach`, `sync_attach`), or a selection of its
+tools (`host.tools.select(…)`). Of a host, all tools that it has at the moment are used; of a
+selection, those with the selected names. This module knows no framework.
 """
 
 import asyncio
@@ -153,7 +153,8 @@ class HostTools:
         agent would get no tools, without a reason."""
         tools = self._host.tools.values()
         if not tools:
-            with suppress(NotFound):  # the host is open, and has no extension of this name
+            # Any access raises UsageError if the host is not open, and NotFound if it is.
+            with suppress(NotFound):
                 self._host["any"]
         return [
             HostTool(

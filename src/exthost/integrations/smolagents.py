@@ -41,7 +41,7 @@ class _HostTool(Tool):
     output_type = "any"
 
     def __init__(self, host_tools: HostTools, tool: HostTool) -> None:
-        # Names are those of Python functions.
+        # The framework accepts only names that a Python function can have.
         self.name = re.sub(r"\W", "_", tool.name)
         self.description = tool.description
         properties, required = tool.schema["properties"], tool.schema.get("required", ())

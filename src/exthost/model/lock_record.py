@@ -5,6 +5,8 @@ A record has three parts: what is run (command, digests of the code), what the e
 compared before a process is started, the third after its handshake and whenever a running process
 lists its tools again. `config.lock_file` reads and writes records, and `launch.locked_code`
 computes what is run.
+
+Modules of the standard library are imported lazily, because few hosts have a lock.
 """
 
 from __future__ import annotations
@@ -180,19 +182,26 @@ def compare_start(locked: LockRecord, now: LockRecord, platform: str) -> list[Lo
         if name == "integrity" and not (before and after) and has_same_code(locked, now):
             continue
         if before != after:
-            kind: Any = "changed" if before and after else "new" if after else "gone"
+            kind = _change_kind(before, after)
             changes.append(LockChange(severity, (name,), kind, before, after))
     before, after = locked.compiled.get(platform, ""), now.compiled.get(platform, "")
     if before != after:
-        kind = "changed" if before and after else "new" if after else "gone"
+        kind = _change_kind(before, after)
         changes.append(LockChange(Severity.PROGRAM, ("compiled", platform), kind, before, after))
     changes += _compare_items("limits", locked.limits, now.limits)
     return sorted(changes)
 
 
+def _change_kind(before: str, after: str) -> Literal["new", "gone", "changed"]:
+    """Return the kind of the difference between two values, of which one may be ""."""
+    if before and after:
+        return "changed"
+    return "new" if after else "gone"
+
+
 def has_same_code(locked: LockRecord, now: LockRecord) -> bool:
     """Return whether two records are of the same package of a registry, with the same files."""
-    code = (now.registry, now.program, now.package)
+    code = (now.registry, now.program, now.package)  # the last two are digests of files
     return code == (locked.registry, locked.program, locked.package) and any(code[1:])
 
 
@@ -285,7 +294,7 @@ def compare_offer(locked: LockRecord, offer: Offer) -> list[LockChange]:
     ]
     before, after = locked.instructions, _instructions(offer)
     if before != after:
-        kind: Any = "changed" if before and after else "new" if after else "gone"
+        kind = _change_kind(before, after)
         changes.append(LockChange(Severity.DESCRIPTION, ("instructions",), kind, before, after))
     return sorted(changes)
 
@@ -351,7 +360,7 @@ def _compare_tool(
     for part in ("description", "schema", "annotations"):
         old, new = getattr(before, part), getattr(after, part)
         if old != new:
-            kind: Any = "changed" if old and new else "new" if new else "gone"
+            kind = _change_kind(old, new)
             changes.append(LockChange(Severity.DESCRIPTION, (*path, part), kind, old, new))
     return changes
 

@@ -34,6 +34,7 @@ _HEAD_SHARE: Final = 2 / 3
 def limit_texts(texts: Sequence[str], limit: int, where: str) -> list[str] | None:
     """Return the texts cut to `limit` bytes of UTF-8 together; None if they are not longer. A text
     in the middle that is left out is "". `where` says where the whole result is."""
+    # A character has at most four bytes, so the bytes of a short text need not be counted.
     if sum(map(len, texts)) <= limit // 4 or sum(map(_count_bytes, texts)) <= limit:
         return None
     total = sum(map(len, texts))
@@ -76,6 +77,7 @@ def _first_bytes(text: str, size: int) -> str:
 
 
 def _last_bytes(text: str, size: int) -> str:
+    """Return the whole characters at the end of a text that have at most `size` bytes."""
     if size <= 0:
         return ""
     data = text[-size:].encode("utf-8", "surrogatepass")

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-# The sort key of a pre-release: among its identifiers, numbers come before texts.
+# The sort key of a pre-release. Each identifier is (0, number, "") or (1, 0, text), so that numbers
+# come before texts.
 _Pre: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _OPERATORS: Final = (">=", "<=", "=", ">", "<", "~", "^")
@@ -99,6 +100,7 @@ class Comparator:
         )
 
     def _is_below(self, version: Version) -> bool:
+        """Return whether the numbers of this comparison are below those of the version."""
         required, actual = self._comparable_numbers(version)
         return (
             actual > required
@@ -107,6 +109,7 @@ class Comparator:
         )
 
     def _is_above(self, version: Version) -> bool:
+        """Return whether the numbers of this comparison are above those of the version."""
         required, actual = self._comparable_numbers(version)
         return (
             actual < required
@@ -124,6 +127,8 @@ class Comparator:
         return required, (version.major, version.minor, version.patch)[: len(required)]
 
     def _matches_tilde(self, version: Version) -> bool:
+        """Return whether major and minor are equal, as far as they are set, and the patch number is
+        not lower."""
         if version.major != self.major or self.minor not in (None, version.minor):
             return False
         if self.patch is not None and version.patch != self.patch:
@@ -131,6 +136,7 @@ class Comparator:
         return _pre_release_key(version) >= _pre_release_key(self)
 
     def _matches_caret(self, version: Version) -> bool:
+        """Return whether the version is not lower, and the first number that is not 0 is equal."""
         if version.major != self.major:
             return False
         if self.minor is None:

@@ -88,7 +88,7 @@ class BlockingReader:
         loan = self._reader.loan
         if loan is None or not call.reply_handler.is_simple:
             return NO_REPLY
-        if loan.turn.acquire(False):
+        if loan.turn.acquire(False):  # does not wait: another caller may have its turn
             try:
                 if not loan.wait(seconds):
                     return NO_REPLY

@@ -328,7 +328,8 @@ class Conversation:
 
     def take_unawaited_units(self) -> int:
         """Return the cost of the messages that served no call, since this method was last called.
-        The session takes it after each read, for the flood budget of its process."""
+        The session takes it after each read, for the flood budget of its process, which limits how
+        much of such output is read at once."""
         units, self.unawaited_units = self.unawaited_units, 0
         return units
 
@@ -424,7 +425,7 @@ class Conversation:
         if noise.is_whole and self.phase is not Phase.HANDSHAKE:
             error = failures.unreadable_reply_error(noise, call.method)
             self._fail_unread(call, error, "its answer could not be read", effects)
-        else:  # perhaps a reply that was printed for debugging; the error of a timeout has it
+        else:  # perhaps a reply that was printed for debugging; the error of a timeout shows it
             call.unreadable_reply = id, noise
 
     def _handle_skipped(self, skipped: Skipped, effects: list[Effect]) -> None:

@@ -50,7 +50,6 @@ _LAST_STDERR_BYTES = 1024 * 1024
 # their number has doubled, because a flood would fill the disk. All warnings are counted.
 MAX_LOGGED_SINGLY = 100
 
-
 # The rate at which lines are passed on: this many in each tick.
 _LINES_PER_TICK = 10
 _TICK_SECONDS = 0.01
@@ -132,6 +131,7 @@ class Diagnostics:
         self._dropped_in_tick = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
         self.suggest_grant: Callable[[str], str] | None = None
+        # `str` returns a text unchanged. It stays if the extension has no secrets.
         self.hide_secrets: Callable[[str], str] = str
         self._hide_in_cut: Callable[[str], str] = str
         self._stderr = StderrReader(stderr, loop, self._feed)
@@ -264,7 +264,8 @@ class Diagnostics:
         many with this name there were before."""
         if self._counts is None:
             self._counts = Counter()
-        times = self._counts[name] = self._counts[name] + 1
+        self._counts[name] += 1
+        times = self._counts[name]
         if name == UNNAMED:
             self.unnamed_error_at = self._loop.time()
         if Dropped in self._bus.listeners:
@@ -285,7 +286,7 @@ class Diagnostics:
         """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its name."""
         self.count(name)
         times = self.counts[name]
-        if times & (times - 1) == 0:
+        if times & (times - 1) == 0:  # a power of two
             self.log("stdout", logging.WARNING, f"dropped: {name} ({times} so far)")
 
     @property

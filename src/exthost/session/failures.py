@@ -138,7 +138,8 @@ class Violated(NamedTuple):
 
 
 class PinBroken(NamedTuple):
-    """The host ended the process because its tools are no longer those that were pinned."""
+    """The host ended the process because its tools are no longer the pinned ones: those that the
+    lock file records."""
 
     refused: Refused
 
@@ -177,6 +178,7 @@ def _gone_error(
     facts: ChildFacts, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:
     evidence = facts.evidence(broken.head if broken is not None else b"")
+    # The general help is replaced by a more specific one, where one is known.
     if help is _SEE_STDERR and facts.is_lost:
         help = "the node failed, not the extension: is that machine up, reachable, overloaded?"
     elif help is _SEE_STDERR and any(key in facts.exit for key in _LIMIT_KEYS):

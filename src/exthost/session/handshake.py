@@ -130,6 +130,8 @@ def _ignore(_: Any) -> None:
 async def _run(
     session: Session, name: str, steps: Exchanges | Handshake, on_done: Callable[[Any], None]
 ) -> Any:
+    """Run these steps, call `on_done` with their value, and return the value. Raises
+    HandshakeFailed."""
     limit = session.limits.handshake
     assert limit is not None
     call = session.internal.run_operation(name, steps, limit, limits_each_request=True)
@@ -213,6 +215,7 @@ def _is_meant_as_reply(session: Session) -> bool:
     """Return whether the output is a faulty reply, not text that a program prints while it
     starts. In a framing with lengths, text does not form a frame, so any frame is a reply."""
     output = session.first_output.replace(b"\0", b"")  # it may be UTF-16
+    # A framing has a suffix, such as a newline, or lengths. The size limit is any number.
     has_lengths = session.dialect.framing(1024).suffix is None
     return has_lengths or b'"id"' in output or b"'id'" in output
 

@@ -142,6 +142,7 @@ class RequestTable:
         """Remove a call whose optional step timed out. If the step was a request, its reply may
         still come."""
         if self.forget(call) and isinstance(call.id, int | str):
+            # Adds the id, and drops the oldest one if there are _MAX_UNANSWERED already.
             self.unanswered = (*self.unanswered[1 - _MAX_UNANSWERED :], call.id)
 
     def take_unanswered(self, id: Any) -> bool:

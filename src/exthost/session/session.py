@@ -162,6 +162,7 @@ class Session:
     def observe(self, observer: MessageObserver) -> Callable[[], None]:
         """Let an observer see each message; return a function that ends the observation."""
         self.conversation.observe(SafeObserver(observer))
+        # A blocking caller that reads its reply itself would bypass the observer.
         self._reader.allow_loans(False)
 
         def end() -> None:
@@ -214,7 +215,7 @@ class Session:
             else:
                 self._write_frame(frame)
         reader = self._reader
-        # Paused for a slow stream, or lent. A blocking caller then reads the reply itself.
+        # Reading is paused for a slow stream, or stdout is lent: a blocking caller reads the reply.
         if not reader.is_reading and (reader.loan is None or get_ident() == self.thread):
             self.loop.call_soon_threadsafe(reader.resume)
 
@@ -249,6 +250,7 @@ class Session:
 
     def send(self, message: Message) -> None:
         """Send a message that has no reply: a notification, or an answer to the child's request."""
+        # In some dialects notifications are held back while the child waits for an answer.
         hold = self._performer.hold if type(message) is Notification else None
         if hold is not None and hold.keep(partial(self.send, message)):
             return
@@ -259,6 +261,8 @@ class Session:
             self._pause_until_drained()
 
     def _pause_until_drained(self) -> None:
+        """Stop reading the child's output until the child has read what was sent."""
+
         async def resume() -> None:
             await self._writer.drained()
             self._reader.resume()
@@ -375,7 +379,7 @@ class Session:
         self.lost_calls = sum(not call.internal for call in calls)
         self._owner.session_ended(self, calls)
         self._performer.cancel()
-        if self._close_task is None:
+        if self._close_task is None:  # otherwise the shutdown steps end the process
             self.lifetime.kill()
         self.lifetime.release_after_exit()
         self.ended.set_result(None)

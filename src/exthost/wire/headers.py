@@ -2,9 +2,8 @@
 
 Header names are trimmed and their case does not matter. Unknown headers are ignored. Of several
 Content-Length headers the last is used; its value must be ASCII digits only, after at most one plus
-sign, which the original host of this framing accepts. A line without a colon
-is not a header and is reported as `Skipped`. Before the first frame, blank lines and a byte-order
-mark are ignored.
+sign, which the original host of this framing accepts. A line without a colon is not a header and is
+reported as `Skipped`. Before the first frame, blank lines and a byte-order mark are ignored.
 
 Any other mistake breaks the stream, because the framing then cannot find the next frame.
 """

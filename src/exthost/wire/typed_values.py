@@ -1,7 +1,7 @@
 """Converts decoded JSON values to dataclasses and other types, and checks them on the way.
 
-The types of fields are checked strictly: true is not a number, and "1" neither. Unknown fields are
-ignored. msgspec does the work, so that `convert` needs it; this module can be imported without it.
+The types of fields are checked strictly: neither true nor "1" is a number. Unknown fields are
+ignored. `convert` needs msgspec; this module can be imported without it.
 """
 
 import re
@@ -70,6 +70,8 @@ def _declared_names(type_: Any) -> Mapping[str, None]:
 
 
 def _describe(message: str, name: str) -> str:
+    """Return a message of msgspec in the words of a WrongValue. `name` is what it calls the
+    value."""
     match = _MESSAGE.fullmatch(message)
     assert match is not None  # its last alternative matches any message
     place = match["place"] or ""

@@ -45,7 +45,7 @@ class CigenEndpoint(Endpoint):
         super().__init__(identity, server)
         self._messages = load_messages()
         self._next_request = "hello"
-        self._position = 0
+        self._position = 0  # of the last request; identifies its call
 
     def receive(self, frame: bytes) -> bytes | None:
         step, self._position = self._next_request, self._position + 1

@@ -159,6 +159,7 @@ class McpEndpoint(JsonRpcEndpoint):
         self.server.cancel(params.get("requestId") if type(params) is dict else None)
 
     def _encode_list(self, id: Any, params: Any, kind: str, items: list[Any]) -> bytes | None:
+        """Return the response with a list, in the form of the request's era."""
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is dict and VERSION in meta:
             fields = {"resultType": "complete", **_CACHE_HINTS}
@@ -185,6 +186,7 @@ class McpEndpoint(JsonRpcEndpoint):
             reply, failure = self._encode_handshake_reply, self._encode_tool_failure
         arguments = params.get("arguments")
         exchange = None
+        # Only a context and the items of a generator need these; other calls are faster without.
         if function.context_name or function.is_generator:
             exchange = parse_exchange(params, meta)
             if type(arguments) is dict and type(arguments.get("_meta")) is dict:
@@ -229,7 +231,7 @@ class McpEndpoint(JsonRpcEndpoint):
     # -- for the context ---------------------------------------------------------------------
 
     def _encode_item(self, call: HandlerCall, item: Any) -> bytes | None:
-        if call.token is None:  # the call of a plain function, which has returned a generator
+        if call.token is None:  # `_call_tool` did not expect that a plain function has items
             call.token = parse_exchange({}, call.meta)
         exchange = call.token
         if not isinstance(exchange, McpExchange) or exchange.progress_token is None:

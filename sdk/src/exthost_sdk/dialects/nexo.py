@@ -1,13 +1,14 @@
 """The extension's side of the nexo dialect: JSON-RPC 2.0, one object per line, tools and hooks.
 
-It speaks both contracts of nexo; the params of `initialize` show which one the host speaks. In the
-second one tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin
-with the id of the extension (`nexo_second`).
+nexo has two contracts, which are versions of the protocol with different methods. This module
+speaks both; the params of `initialize` show which one the host speaks. In the second contract,
+tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin with the id
+of the extension (`nexo_second`).
 
-In the first contract the host may add a `_meta` field to the arguments of a tool; a handler finds
-it in its context, and the agent's id of the second contract as well. The items of a stream, and
-progress, are sent as notifications, which a host may ignore. The host answers a request of the
-extension with an error unless it has a handler for that method.
+A handler finds in its context what the host sent about the call: in the first contract the `_meta`
+field that the host may add to the arguments of a tool, in the second the id of the agent. The items
+of a stream, and progress, are sent as notifications, which a host may ignore. The host answers a
+request of the extension with an error unless it has a handler for that method.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,6 +61,7 @@ class NexoEndpoint(JsonRpcEndpoint):
             "shutdown": self._shutdown,
         }
         self._own_id = nexo_second.plugin_id(identity.name)
+        # The tools under their names in the second contract.
         self._prefixed = {
             nexo_second.tool_name(self._own_id, name): function
             for name, function in self._functions.items()
@@ -223,7 +225,8 @@ def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
     return type(params) is not dict or "protocolVersion" not in params
 
 
-def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
+def _format_manifest(identity: Identity, command: Sequence[str]) -> str:
+    """Return the text of the manifest. `command` is the command line that runs the extension."""
     hooks = [name for name in identity.registry.hooks if name in nexo_second.HOOKS]
     lines = [
         "[plugin]",
@@ -271,5 +274,5 @@ DIALECT = SdkDialect(
     _recognises,
     templates=("tool", "hook"),
     manifest_file="plugin.toml",
-    write_manifest=_write_manifest,
+    write_manifest=_format_manifest,
 )

@@ -3,9 +3,11 @@
 A roder extension has a manifest file. The reply to the handshake contains the services of the
 manifest and a checksum of its bytes, so the endpoint needs the file's content.
 
-A stream is both a tool and a task executor, and a provider is an inference engine. The request that
-starts a task or a turn of an engine gets its response at once; items and the result follow as
-notifications. A task can be cancelled.
+The dialect has its own words for what handlers do. A stream (a handler that yields items) is a tool
+and also a task executor. A provider (a handler that continues a conversation with a model) is an
+inference engine, and each of its answers is a turn. The request that starts a task, a subagent or a
+turn gets its response at once; the items and the result follow as notifications. Tasks and
+subagents can be cancelled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +39,13 @@ def checksum(manifest: bytes) -> str:
 
 
 class RoderEndpoint(JsonRpcEndpoint):
-    """The extension's side of a roder connection."""
+    """The extension's side of a roder connection.
+
+    `result` and `error` return the frame of a response, or None if `id` is None: a notification
+    has no response. `encode_result` always returns a frame, as the encoders of handlers must.
+    `run` calls a handler whose result is the response. `server.start` starts a handler whose result
+    is sent later, as a notification.
+    """
 
     name = "roder"
     supported_kinds = frozenset({"tools", "providers", "subagents", "event sinks"})
@@ -57,6 +65,7 @@ class RoderEndpoint(JsonRpcEndpoint):
         except (ValueError, KeyError) as error:
             raise SdkUsageError(f"the manifest cannot be used: {describe(error)}") from None
         self._checksum = checksum(identity.manifest)
+        # The tools, streams and commands, by name. The host may call each of them as a tool.
         self._functions = dict(self.registry.callables)
         self._extension_id = identity.name
         self.methods = {
@@ -143,23 +152,24 @@ class RoderEndpoint(JsonRpcEndpoint):
         function = self._find_executor(params)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown executor: {params['executorId']}")
-        execution = get_field(params, "executionId", str)
+        execution_id = get_field(params, "executionId", str)
         try:
             arguments = function.bind(params.get("input"))
         except InvalidArguments as error:
             return self.encode_error_reply(id, function, error)
         # The response goes first: `start` runs a plain function to its end, and that sends events.
-        acknowledged = self.result(id, {"executionId": execution})
+        acknowledged = self.result(id, {"executionId": execution_id})
         if acknowledged is not None:
             self.server.writer.send(acknowledged)
         self.server.start(
-            ("task", execution),
+            ("task", execution_id),
             function,
             arguments,
             self._encode_task_result,
             self._encode_task_failure,
             meta=params,
             on_item=self._encode_task_output,
+            # Each item is sent as an event, so the server does not collect them for the result.
             collects=False,
         )
         return None
@@ -198,25 +208,27 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.result(id, {"definitions": definitions})
 
     def _dispatch(self, id: Any, params: Any) -> bytes | None:
-        dispatch, request = get_field(params, "dispatchId", str), get_field(params, "request", dict)
+        """Start a subagent, in the same steps as `_execute` starts a task."""
+        dispatch_id = get_field(params, "dispatchId", str)
+        request = get_field(params, "request", dict)
         agent_type = get_field(request, "subagent_type", str)
         subagent = self.registry.subagents.get(agent_type)
         if subagent is None:
             return self.error(id, INVALID_PARAMS, f"unknown subagent: {agent_type}")
         prompt, description = request.get("prompt"), request.get("description")
         assignment = Assignment(agent_type, str(prompt or ""), str(description or ""), request)
-        acknowledged = self.result(id, {"dispatchId": dispatch})
+        acknowledged = self.result(id, {"dispatchId": dispatch_id})
         if acknowledged is not None:
             self.server.writer.send(acknowledged)
         self.server.start(
-            ("dispatch", dispatch),
+            ("dispatch", dispatch_id),
             subagent.function,
             subagent.function.bind(assignment),
             self._encode_dispatch_result,
             self._encode_dispatch_failure,
             meta=params,
             on_item=self._encode_dispatch_status,
-            collects=False,
+            collects=False,  # as in `_execute`
         )
         return None
 
@@ -247,6 +259,7 @@ class RoderEndpoint(JsonRpcEndpoint):
         for name, sink in self.registry.sinks.items():
             if kind.startswith(sink.kinds):
                 self.server.start(
+                    # The key has the sink's name, because several sinks may get one event.
                     ("event", name, id),
                     sink.function,
                     sink.function.bind(SinkEvent(kind, envelope)),
@@ -265,10 +278,11 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.result(id, {"models": models})
 
     def _stream_turn(self, id: Any, params: Any) -> bytes | None:
+        """Start a turn of a provider, in the same steps as `_execute` starts a task."""
         provider = self.registry.providers.get(get_field(params, "engineId", str))
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown engine: {params['engineId']}")
-        stream, request = get_field(params, "streamId", str), get_field(params, "request", dict)
+        stream_id, request = get_field(params, "streamId", str), get_field(params, "request", dict)
         model, instructions = request.get("model"), request.get("instructions")
         turn = Turn(
             provider.id,
@@ -278,18 +292,18 @@ class RoderEndpoint(JsonRpcEndpoint):
             list(request.get("tools") or ()),
             request,
         )
-        acknowledged = self.result(id, {"streamId": stream})
+        acknowledged = self.result(id, {"streamId": stream_id})
         if acknowledged is not None:
             self.server.writer.send(acknowledged)
         self.server.start(
-            ("turn", stream),
+            ("turn", stream_id),
             provider.function,
             provider.function.bind(turn),
             self._encode_turn_end,
             self._encode_turn_failure,
             meta=params,
             on_item=self._encode_turn_item,
-            collects=False,
+            collects=False,  # as in `_execute`
         )
         return None
 
@@ -300,6 +314,7 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self._encode_turn_event(call.key, providers.encode_roder_event(item))
 
     def _encode_turn_end(self, key: Any, function: Function, value: Any) -> bytes:
+        # The items of a generator were sent when it yielded them. Other functions return theirs.
         events = (
             []
             if function.is_generator
@@ -318,11 +333,13 @@ def _encode_nothing(key: Any, function: Function, value: Any) -> bytes:
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    """Return whether the first message of a host belongs to this dialect."""
     method = message.get("method") if message is not None and "jsonrpc" in message else None
     return type(method) is str and method.startswith("extension/")
 
 
-def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
+def _format_manifest(identity: Identity, command: Sequence[str]) -> str:
+    """Return the text of the manifest. `command` is the command line that runs the extension."""
     registry = identity.registry
     lines = [
         *toml_entries(id=identity.name, name=identity.name, version=identity.version),
@@ -332,7 +349,7 @@ def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
         *toml_entries(command=command[0], args=list(command[1:])),
     ]
     if kinds := sorted({kind for sink in registry.sinks.values() for kind in sink.kinds}):
-        lines += toml_entries(event_filter_kinds=kinds)
+        lines += toml_entries(event_filter_kinds=kinds)  # still in [launch]
     if registry.callables:
         lines += [
             "",
@@ -357,6 +374,7 @@ def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+# The lines of the test in a new project that call its provider. `client` is the extension.
 _PROVIDER_TEST = """\
             [model] = await client.inference.list_models()
             assert model.id == "parrot-1"
@@ -367,7 +385,7 @@ DIALECT = SdkDialect(
     _recognises,
     templates=("tool", "provider"),
     manifest_file="roder-extension.toml",
-    write_manifest=_write_manifest,
+    write_manifest=_format_manifest,
     repeats_manifest=True,
     provider_test=_PROVIDER_TEST,
 )

@@ -157,8 +157,9 @@ class SynapsEndpoint(JsonRpcEndpoint):
         return None
 
     def _encode_command_output(self, call: HandlerCall, item: Any) -> bytes:
-        table = isinstance(item, dict) and item.keys() == {"headers", "rows"}
-        event = {"kind": "table", **item} if table else {"kind": "text", "content": to_text(item)}
+        is_table = isinstance(item, dict) and item.keys() == {"headers", "rows"}
+        text = None if is_table else to_text(item)
+        event = {"kind": "table", **item} if is_table else {"kind": "text", "content": text}
         return self.notification("command.output", {"request_id": call.token, "event": event})
 
     def progress(
@@ -233,6 +234,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
             case answers.Render() | answers.Commit() | answers.Close():
                 method = f"settings.editor.{type(answer).__name__.lower()}"
                 given = answer._asdict().items()
+                # None means that a field is not set, except that Commit may store None.
                 params = {
                     key: value
                     for key, value in given
@@ -315,10 +317,12 @@ def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool | None:
     header = first.lstrip()[: len(_HEADER)].lower()
     if header == _HEADER:
         return True
+    # The bytes so far may be the beginning of the header: None asks for more.
     return None if header and _HEADER.startswith(header) else False
 
 
-def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
+def _format_manifest(identity: Identity, command: Sequence[str]) -> str:
+    """Return the text of the manifest. `command` is the command line that runs the extension."""
     registry = identity.registry
     hooks = [name for name in registry.hooks if name in SYNAPS_HOOKS]
     permissions = dict.fromkeys(SYNAPS_HOOKS[name] for name in hooks)
@@ -345,6 +349,7 @@ def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
+# The lines of the test in a new project that call its provider. `client` is the extension.
 _PROVIDER_TEST = """\
             said = [{"role": "user", "content": "hello there"}]
             completion = await client.providers.complete("parrot-1", said)
@@ -356,6 +361,6 @@ DIALECT = SdkDialect(
     _recognises,
     templates=("tool", "hook", "provider"),
     manifest_file=".synaps-plugin/plugin.json",
-    write_manifest=_write_manifest,
+    write_manifest=_format_manifest,
     provider_test=_PROVIDER_TEST,
 )

@@ -28,8 +28,8 @@ _ANNOTATIONS = {
 class ResultFormat:
     """How the results of one function are encoded.
 
-    `output_schema` is None if results have no structured content by schema. `is_wrapped`: the value
-    is the only field of an object.
+    `output_schema` is None if the function promises no structured content. `is_wrapped`: structured
+    content is an object whose only field, `result`, is the value.
     """
 
     def __init__(self, function: Function) -> None:

@@ -1,7 +1,7 @@
 """Names and manifest of an extension in nexo's second contract (manifest version 2).
 
 In that contract the names of tools begin with the id of the extension, and the extension sends its
-manifest in the handshake. Pure.
+manifest in the handshake. This module does no I/O.
 """
 
 import re

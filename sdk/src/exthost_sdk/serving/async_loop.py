@@ -50,7 +50,8 @@ def run_async(
     async def main() -> None:
         loop = asyncio.get_running_loop()
         server = Server(LoopWriter(wire.writer, loop), loop=loop, max_threads=max_threads)
-        server.endpoint = endpoint = make_endpoint(server)
+        endpoint = make_endpoint(server)
+        server.endpoint = endpoint
         await serve_async(server, wire.reader, endpoint.framing(), endpoint.receive, first)
         if not await finish_async(server, grace_seconds, cancel_seconds):
             on_stuck()
@@ -115,7 +116,7 @@ class _Reader:
             self._is_watched = False
 
     def _read_file(self) -> None:
-        data = b" "
+        data = b" "  # not b"", which is the end of input
         while data and not self._finished.done():
             data = os.read(self._fd, _READ_BYTES)
             self._loop.call_soon_threadsafe(self.handle_data, data)

@@ -71,6 +71,7 @@ def _cut(summary: "TracebackException") -> None:
 
 
 def _place(function: Function) -> str:
+    """Return the place of a handler, in the form of a line of a traceback."""
     code: Any = getattr(function.handler, "__code__", None)
     if code is None:
         return f"In {function.name}, its arguments or its result:\n"

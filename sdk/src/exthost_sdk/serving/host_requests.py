@@ -67,7 +67,8 @@ class HostRequests:
     def open(self) -> tuple[int, HostReply]:
         """Return the id of a new request, and its `HostReply`."""
         number = next(self._numbers)
-        answer = self._waiting[number] = HostReply()
+        answer = HostReply()
+        self._waiting[number] = answer
         return number, answer
 
     def close(self, number: int) -> None:

@@ -259,6 +259,7 @@ def _drain(call: HandlerCall, items: Any) -> Any:
 
 
 async def _drain_async(call: HandlerCall, items: Any) -> Any:
+    """The same as `_drain`, for an asynchronous generator, which cannot return a value."""
     collected: list[Any] = []
     try:
         async for item in items:

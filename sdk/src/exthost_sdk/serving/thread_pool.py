@@ -37,6 +37,7 @@ class ThreadPool:
         while (work := self._work.get()) is not None:
             work()
             with self._lock:
+                # If a function waits in the queue, this thread runs it next and is not idle.
                 if self._work.empty():
                     self._idle += 1
 

@@ -315,6 +315,7 @@ def _pydantic_converter(cls: Any) -> Converter:
         try:
             return cls.model_validate(value)
         except ValueError as error:  # pydantic's ValidationError is one
+            # Any other ValueError has no `errors`; `list()` stands for no details.
             details: list[Any] = getattr(error, "errors", list)()
             if not details:
                 raise Mismatch(path, str(error)) from None

@@ -71,9 +71,9 @@ class Function:
             handler
         )
         self._converters: dict[str, conversion.Converter] = {}
-        self._plain: dict[str, type] = {}
+        self._plain: dict[str, type] = {}  # the parameters whose values need no conversion
         self._required: list[str] = []
-        self._rest: conversion.Converter | None = None
+        self._rest: conversion.Converter | None = None  # for the values of **kwargs
         self._payload_name = ""
         self._takes_payload = payload
         if payload:
@@ -153,7 +153,8 @@ class Function:
 
     def _check_receiver(self, name: str, *, is_first: bool) -> None:
         """Raise UnsupportedType if the handler is a method that is not bound to an object."""
-        # The qualified name of a method is that of its class and its own.
+        # The qualified name of a method is `Class.method`, and that of a function inside another
+        # function is `outer.<locals>.inner`.
         class_name = getattr(self.handler, "__qualname__", "").rpartition(".")[0]
         if is_first and name in ("self", "cls") and not class_name.endswith("<locals>"):
             raise UnsupportedType(

@@ -253,6 +253,7 @@ def required_members(cls: Any, *, written: bool = False) -> list[str]:
             if _is_marked_required(annotation, default=name in cls.__required_keys__)
         ]
     missing = dataclasses.MISSING
+    # A field that is passed is required if it has neither a default nor a default factory.
     return [
         field.name
         for field in dataclasses.fields(cls)

@@ -22,7 +22,7 @@ class Wire(NamedTuple):
 
 
 _claimed: Wire | None = None
-_is_closed = False  # in a forked copy of the extension
+_is_closed = False  # true in a forked copy of the extension, which has closed the wire
 
 
 def claim() -> Wire:

@@ -2,8 +2,8 @@
 
 Bytes that do not fit into the pipe are kept and written later; back-pressure: senders may wait
 while `is_full`. The file descriptor stays in blocking mode, because non-blocking mode would also
-apply to other processes that have the same pipe or terminal. Instead, a write happens only if the
-pipe polls as writable, and is small enough not to block then.
+apply to other processes that have the same pipe or terminal. Instead, a write happens only when the
+pipe polls as writable, and only with so few bytes that it cannot block then.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class LoopWriter:
         self._kept = bytearray()
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
-        self._room = threading.Event()
+        self._room = threading.Event()  # set unless senders in other threads should wait
         self._room.set()
         self._waiters: list[asyncio.Future[None]] = []
         self._closing: asyncio.Future[None] | None = None

@@ -258,6 +258,8 @@ class CheckedProcess:
                     for call, value in effect:
                         call.deliver(value)
                 case Failed(call, error):
+                    # An operation raises the error of the dialect. A single request raises NoAnswer
+                    # for everything that is not a reply.
                     is_operation = isinstance(call.reply_handler, GeneratorHandler)
                     call.reject(error if is_operation else NoAnswer(error.message))
                 case ServeRequest(request):

@@ -1,5 +1,5 @@
-"""The checks of requests: how an extension handles unknown, invalid, large, cancelled and joined
-requests, and how fast it replies.
+"""The checks of requests: how an extension handles requests that are unknown, invalid, large,
+cancelled or sent several in one write, and how fast it replies.
 
 All checks use the same process. If a check ended the process, the next check starts a new one.
 """

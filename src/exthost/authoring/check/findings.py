@@ -100,7 +100,7 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The result of the check in a word or three."""
+        """The result of the check in one to three words."""
         if not self.ok:
             return "fails"
         return "passes with warnings" if self.findings else "passes"

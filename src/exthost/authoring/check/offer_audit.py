@@ -10,7 +10,7 @@ from exthost.model.schema import Checker, schema_problem
 # Capabilities that announce nothing by themselves: an extension may have them, but no tools.
 _EMPTY_LABELS = frozenset({"logging", "tools"})
 
-# The characters of a name that every host accepts, models' APIs after a substitution.
+# A name that every host accepts. Hosts replace the characters that the APIs of models do not allow.
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
 # Parts of the warnings that the dialects give for a tool whose name cannot be used.

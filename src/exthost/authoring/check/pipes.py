@@ -169,8 +169,8 @@ class Pipes:
     async def kill(self) -> None:
         """Kill the process if it runs, read the rest of stderr, and release everything."""
         child = self._child
-        # In a namespace the first call of `Child.kill` only asks our init to end it; later calls
-        # send SIGKILL.
+        # In a PID namespace the first call of `Child.kill` only asks exthost's init process there
+        # to end it; later calls send SIGKILL.
         for _ in range(3):
             if child.poll_exit() is not None:
                 break

@@ -103,6 +103,7 @@ class ScriptedChild:
 
     def __init__(self, dialect: Dialect) -> None:
         self._guest = ScriptedGuest(dialect)
+        # The method and the params of each, as the first two fields of a message.
         self._shutdown_messages = [
             step.message[:2] for step in dialect.traits.shutdown_steps if isinstance(step, Say)
         ]

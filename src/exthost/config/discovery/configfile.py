@@ -1,7 +1,8 @@
 """Reads config files, and finds all extensions of a config, discovered ones included.
 
 The command line and the host both use this module, so that `exthost list` and a running host agree
-about what a config means. The functions block. They start no process.
+about what a config means. The functions block. They start no process. Modules that not every config
+needs are imported lazily.
 """
 
 from __future__ import annotations
@@ -200,6 +201,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
     unused = sorted(config.overrides.keys() - specs.keys() - disabled)
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
     enabled = {id for id, spec in specs.items() if spec.enabled}
+    # A guard whose manifest is rejected counts: calls that its hooks would judge are refused.
     present = enabled.union(*(manifest.ids for manifest in rejected))
     diagnostics += [
         _missing_guard_diagnostic(id, config.origin)

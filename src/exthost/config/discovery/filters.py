@@ -6,7 +6,7 @@
     filter_allowed   keeps only the extensions of the allowlist, unless that is empty
     order            sorts the remaining extensions
 
-The order of the steps is part of the contract (nexo-disc-06 to -10). `filter_disabled` comes after
+The requirements nexo-disc-06 to -10 prescribe the order of the steps. `filter_disabled` comes after
 `prune` and `dedupe`, so a disabled extension still hides the extensions that are nested in it or
 have the same id. Hence disabling one extension never enables another.
 
@@ -27,7 +27,7 @@ class Filtered(NamedTuple):
     candidates           the extensions that remain
     diagnostics          the warnings
     disabled_candidates  the extensions that the `disabled` list removed
-    rivals               as in `Report`
+    rivals               as in `SearchReport`
     """
 
     candidates: tuple[Candidate, ...]
@@ -46,9 +46,9 @@ def filter_candidates(
     """Run all five steps. `disabled` and `allowlist` have ids; an empty allowlist allows all.
 
     `homes` has for each root the search path, such as `$SYNAPS`, of which it is one of several
-    folders; "" if it is the only one. That an extension in one of these folders takes the place of
-    one in another is how the system of that dialect works, and no warning, unless a hook that may
-    block calls is no longer used.
+    folders; "" if it is the only one. In the system of such a dialect, an extension in one of these
+    folders takes the place of one in another on purpose. So there is no warning, unless a hook that
+    may block calls is no longer used.
     """
     unique, shadowed = dedupe(prune(candidates))
     enabled = filter_disabled(unique, disabled)

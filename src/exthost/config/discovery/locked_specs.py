@@ -5,7 +5,8 @@ The lock is enforced if there is one, unless `[trust] lock` says otherwise. An e
 record is refused, and so is every extension if the lock cannot be read. A discovered extension that
 neither the config nor the lock names is new, and `[trust] new` decides about it.
 
-The host and the command line both get their specs from here, so all of them obey the lock.
+The host and the command line both get their specs from here, so all of them obey the lock. Modules
+that are needed only with a lock, or for an error, are imported lazily.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def lock_specs(
 
 
 def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagnostic]) -> Spec:
+    """Return the extension with its record or a refusal. Add a warning to `diagnostics` if its
+    record is missing and the lock only warns."""
     if not spec.enabled:
         return spec
     lock = state.lock
@@ -122,6 +125,8 @@ def without_lock(spec: Spec) -> Spec:
 
 
 def _refuse(spec: Spec, refusal: Refusal) -> Spec:
+    """Return the extension with this refusal. An earlier refusal stays, and a disabled extension
+    needs none."""
     return spec if spec.refusal is not None or not spec.enabled else replace(spec, refusal=refusal)
 
 

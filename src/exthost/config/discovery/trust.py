@@ -1,7 +1,7 @@
 """Decides which discovered extensions a config must not let start.
 
-A package decides nothing: neither its id nor its place may free it from what the operator wrote in
-the config. Three ways are closed here, each without knowing what was there before:
+A package must not escape what the operator wrote in the config, whatever id or place it has. This
+module prevents three such attempts, and needs no record of an earlier state for that:
 
 - A sandboxed extension puts a package into a folder that it may write. Each discovered extension
   gets the folders that the config lets extensions write (`WriteGrant`), and is refused before its
@@ -10,7 +10,8 @@ the config. Three ways are closed here, each without knowing what was there befo
   to it. While such an override has no extension, an extension that nothing in the config names is
   refused, unless it has a sandbox.
 - A second package in the same search path takes the id of another, and with it the variables and
-  permissions of its override, or the place of its hooks.
+  permissions of its override, or the place of its hooks. If the id has an override, or if the
+  package that is not used has a hook that the other one lacks, the extension is refused.
 
 A refused extension keeps its declared hooks, so that calls which its hooks would judge are refused.
 """
@@ -99,6 +100,7 @@ def _find_missing_ids(config: Config, report: SearchReport, specs: Iterable[str]
 
 
 def _is_held(spec: Spec) -> bool:
+    """Return whether this extension runs in a sandbox."""
     return spec.permissions is not None and spec.sandbox != "off"
 
 

@@ -4,6 +4,9 @@ Most are generators: they yield a request and are resumed with its response. The
 in `dialect` list them. A server may reply to a request with requests of its own (`input_required`).
 The host's handlers answer these, and the original request is sent again with the answers. The
 structured content of a tool's result must match the tool's outputSchema.
+
+The protocol has two eras. In the handshake era, `initialize` opens a session; in the stateless era,
+since revision 2026-07-28, there is no handshake.
 """
 
 from collections.abc import Mapping
@@ -25,11 +28,11 @@ from exthost.wire import jsontext
 # with a progress token.
 INPUT_METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
 
-# The types of a result besides "complete", since the stateless era.
+# The types of a result besides "complete". Only results of the stateless era have a type.
 RESULT_TYPES = ("input_required", "task")
 
-# If the server ends a subscription, it is requested again after these pauses, in seconds: the first
-# before the first attempt, and so on.
+# If the server ends a subscription, the host requests it again. These are the pauses before the
+# first attempt, the second, and so on, in seconds.
 LISTEN_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
 # The protocol's limit for one call: the number of replies that may request input.
@@ -141,6 +144,7 @@ def _check_tool_result(call: ToolCall, result: Any) -> Any:
 
 
 def _continue_call(call: ToolCall, result: dict[str, Any]) -> steps.Exchanges:
+    """Return the final result of a call whose first result is not of the type "complete"."""
     method, request = make_tool_request(call)
     if not (yield from _has_result_type(method, result)):
         return _check_tool_result(call, result)
@@ -212,11 +216,13 @@ _MAX_CHECKERS = 4096
 
 
 def _get_checker(schema: Any) -> Checker | None:
+    """Return the checker of a schema; None if the schema cannot be checked."""
     entry = _checkers.get(id(schema))
     if entry is None or entry[0] is not schema:
         if len(_checkers) >= _MAX_CHECKERS:
             _checkers.clear()
-        entry = _checkers[id(schema)] = (schema, Checker.of(schema))
+        entry = (schema, Checker.of(schema))
+        _checkers[id(schema)] = entry
     return entry[1]
 
 
@@ -238,9 +244,10 @@ def _request_final_result(method: str, request: dict[str, Any], response: steps.
         added_params: dict[str, Any] = {}
         questions = result.get("inputRequests")
         if type(questions) is dict and questions:
-            answers = added_params["inputResponses"] = {}
+            answers = {}
             for key, question in questions.items():
                 answers[key] = yield from _ask_host(method, question)
+            added_params["inputResponses"] = answers
         if "requestState" in result:
             added_params["requestState"] = result["requestState"]
         if not added_params:
@@ -259,6 +266,7 @@ def _request_final_result(method: str, request: dict[str, Any], response: steps.
 
 
 def _ask_host(method: str, question: Any) -> Any:
+    """Return the answer of the host's handlers to one request for input."""
     request = object_or_empty(question)
     if not text_or_empty(request.get("method")):
         raise ProtocolViolation(
@@ -299,6 +307,7 @@ def check_health(_: Any) -> steps.Exchanges:
 
 
 def _is_stateless() -> Any:
+    """Return whether the session is of the stateless era. To be used with `yield from`."""
     offer = yield steps.GetOffer()
     return isinstance(offer, Offer) and offer.extra.get("era") == "stateless"
 

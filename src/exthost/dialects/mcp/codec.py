@@ -3,8 +3,8 @@
 In the stateless era of the protocol (since 2026-07-28, without a handshake), every request has an
 envelope in `_meta` (revision, capabilities and name of the client). The codec takes the envelope
 from the `server/discover` that it encodes and adds it to every later request, also to one that a
-program sends with `ext.call`. An `initialize` shows that the server is of the older era, so it
-removes the envelope.
+program sends with `ext.call`. If an `initialize` is sent, the server is of the older era, and the
+codec removes the envelope.
 
 Params that are None are left out, because many servers refuse null. Some servers return a numeric
 id as text, or write 2 as 2.0; it is read as the number. A line may have several messages (a
@@ -45,6 +45,7 @@ class McpCodec(JsonRpc):
         if self._is_host:
             if method == "tools/call" and type(params) is dict and "_meta" not in params:
                 body = to_json(params)
+                # The template has a comma after the params, so it does not suit empty ones (`{}`).
                 if 2 < len(body) <= _MAX_TEMPLATE_PARAMS_BYTES and type(id) is int:
                     return self._call_template % (id, body[:-1], id)
             if method in INPUT_METHODS or self._envelope is not None:

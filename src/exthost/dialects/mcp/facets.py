@@ -68,7 +68,8 @@ class _PageCollector:
         if type(items) is not list:
             raise self._page_error(f"its answer has no list of {self._member}")
         cursor = page.get("nextCursor")
-        # The page that leads back is often an earlier one, whose items are known already.
+        # A page with a known cursor leads back to an earlier page. Often it is an earlier page
+        # itself, whose items have been added already.
         if type(cursor) is not str or cursor not in self._cursors or items not in self._pages:
             self.items += items
             self._pages.append(items)

@@ -5,12 +5,12 @@ envelope in `_meta` (revision, capabilities and name of the client). In the olde
 era, `initialize` and `notifications/initialized` open the session. A server that supports both eras
 uses the one of the first request.
 
-`options.era` chooses an era. By default, `initialize` is sent first if the host has handlers for
-requests of the server, because only the handshake era has such requests, and if the last process of
-the server was opened with it. Otherwise `server/discover` is sent first. If the server refuses
-`server/discover`, does not reply in time or exits, `initialize` is tried. If the server refuses
-`initialize`, or names the stateless revision in its reply, and has not refused `server/discover`,
-that is tried.
+`options.era` chooses an era. By default, `initialize` is sent first in two cases: if the host has
+handlers for requests of the server, because only the handshake era has such requests; and if the
+last process of the server was opened with `initialize`. In all other cases `server/discover` is
+sent first. If the server refuses `server/discover`, does not reply in time or exits, `initialize`
+is tried. If the server refuses `initialize`, or names the stateless revision in its reply,
+`server/discover` is tried, unless the server has refused it already.
 """
 
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ NO_CAPABILITIES = "it does not report its capabilities as an object, so it count
 # The timeout of the reply to discovery, in seconds. After it, the older handshake is tried. A slow
 # server may therefore read both requests.
 DISCOVERY_SECONDS = 2.0
-# The same for a remote server. Its process has to start and connect first, and few remote servers
-# do not reply.
+# The same for a remote server. Its process has to start and connect first, and nearly all remote
+# servers reply.
 REMOTE_DISCOVERY_SECONDS = 15.0
 
 # A handler under one of these names only declares that the handler of the method before the colon
@@ -194,9 +194,9 @@ def _make_initialize_params(context: HandshakeContext) -> dict[str, Any]:
 
 
 def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
-    """Send `initialize`. With `may_discover`, send `server/discover` if the server refuses it, or
-    names the stateless revision in its reply. An earlier `server/discover` may have timed out
-    because the server was still starting."""
+    """Send `initialize`. With `may_discover`, send `server/discover` if the server refuses
+    `initialize` or names the stateless revision in its reply. That is also worth trying after a
+    `server/discover` that timed out: the server may have been starting still."""
     response = yield Request("initialize", _make_initialize_params(context))
     if may_discover and (isinstance(response, Failure) or _names_stateless_revision(response)):
         answer = _read_discovery((yield from _try_discovery(context)))
@@ -211,6 +211,7 @@ def _names_stateless_revision(response: Received) -> bool:
 
 
 def _finish_initialize(context: HandshakeContext, response: Received) -> Any:
+    """Check the response to `initialize`, complete the handshake, and return the reply."""
     answer = handshake_result(response)
     if type(answer) is not dict or type(answer.get("protocolVersion")) is not str:
         raise HandshakeFailed(

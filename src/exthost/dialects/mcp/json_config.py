@@ -140,6 +140,7 @@ def _find_switched_off(document: dict[str, Any]) -> Callable[[str], bool]:
 
 
 def _names(settings: dict[str, Any], *keys: str) -> set[str]:
+    """Return the names in the lists under these keys."""
     lists = [settings.get(key) for key in keys]
     return {name for names in lists if isinstance(names, list) for name in map(str, names)}
 
@@ -186,7 +187,7 @@ def _rename_keys(item: dict[str, Any]) -> dict[str, Any]:
     if isinstance(inherited, list) and isinstance(env, dict):
         references = {name: {"from": name} for name in inherited if isinstance(name, str)}
         renamed["env"] = {**references, **env}
-    # Codex names the variables that have a token, and values of headers.
+    # Codex names the host's variables that contain the token and the values of headers.
     token, headers = renamed.pop("bearer_token_env_var", None), renamed.get("headers") or {}
     if isinstance(token, str):
         renamed["token"] = {"from": token}
@@ -212,9 +213,9 @@ def _convert_value(value: Any, key: str) -> Any:
 
 
 def _resolve_reference(value: Any, name: str, table: str) -> Any:
-    """Return the value of a variable or a header, as a reference to the host's variable if it is
-    `${NAME}`. For `${input:id}`, that is the variable of the same name; a header has the one that
-    is named like the id."""
+    """Return the value of a variable or a header. `${NAME}` becomes a reference to the host's
+    variable NAME. `${input:id}` becomes a reference to the host's variable of the same name as the
+    variable, or, in a header, to the one that is named after the id."""
     named = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
     if named is None:
         return value

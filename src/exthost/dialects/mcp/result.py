@@ -1,10 +1,10 @@
 """Reads the results of MCP tools: content blocks, `structuredContent` and `isError`.
 
-The text of a result is the text of its blocks, joined by line breaks. An embedded resource with
-text stands there as that text; any other block as its type in brackets, such as
-`[image: image/png]` or `[resource: URI]`. The text of a result that has only structured content is
-that content as JSON. A malformed block, or one of an unknown type, is an `UnknownBlock` with the
-block as it was sent.
+The text of a result is the text of its blocks, joined by line breaks. The text of an embedded
+resource is its contents, if they are text. The text of any other block is its type in brackets,
+such as `[image: image/png]` or `[resource: URI]`. The text of a result that has only structured
+content is that content as JSON. A malformed block, or one of an unknown type, is an `UnknownBlock`
+with the block as it was sent.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
 """Checks the results of an MCP server for `exthost check`, more strictly than the host does.
 
-The host reads what it can. Official clients validate each result and refuse one that is not as the
-protocol says, so its author must hear of it. Only what the protocol requires is checked. The
-handshake era (revisions before 2026-07-28) restricts schemas and data of results to objects; the
-stateless era does not.
+The host reads what it can. Official clients validate each result and refuse one that breaks the
+protocol, so the author of the server must learn of it. Only what the protocol requires is checked.
+The handshake era (revisions before 2026-07-28) restricts schemas and data of results to objects;
+the stateless era does not.
 """
 
 import base64

@@ -1,7 +1,8 @@
 """Parses and checks `plugin.toml`, the manifest of a nexo extension, in its first, flat shape.
 
-`manifest_v2` reads the shape of the second contract; `read` decides which one a file has. A file
-with the former name of that one, `nexo-plugin.toml`, is ignored beside a `plugin.toml`.
+`read` decides which shape a file has. `manifest_v2` reads the other one, the nested shape of nexo's
+second contract. That contract formerly named the file `nexo-plugin.toml`; such a file is ignored
+beside a `plugin.toml`.
 
 An unknown key is an error. All errors are collected, each with its line and key, and sorted in the
 order that the format prescribes (`_ORDER`). Users see the first one, or all of them with `--all`.
@@ -162,6 +163,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
             license=meta.get("license", ""),
             outbound_bindings=checked.get("outbound_bindings") or empty_mapping(),
             mcp_servers=servers,
+            # hooks, channels, providers and pollers
             **{name: capabilities.get(name, ()) for name in _CAPABILITIES if name != "tools"},
         ),
     )
@@ -215,6 +217,7 @@ def read_hooks(file: ManifestFile) -> Spec:
 
 
 def _as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and any other value as a list of one item."""
     return value if isinstance(value, list) else [value]
 
 

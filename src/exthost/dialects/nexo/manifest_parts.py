@@ -1,4 +1,8 @@
-"""Parts of both shapes of a nexo manifest: the TOML text, names, versions, and errors."""
+"""What the readers of nexo manifests share: the TOML text, names, versions, and errors.
+
+A manifest has one of two shapes: the flat one of the first contract, which `manifest` reads, or the
+nested one of the second contract, which `manifest_v2` reads.
+"""
 
 import re
 from collections.abc import Mapping
@@ -50,14 +54,15 @@ def parse_file(file: ManifestFile) -> tuple[dict[str, Any], str]:
 def make_errors(
     file: ManifestFile, problems: Problems, id: str, order: tuple[KeyPath, ...]
 ) -> tuple[ManifestError, ...]:
-    """Return the problems as errors: first those at the keys of `order`, in that order, then the
-    others, by line."""
+    """Return the problems as errors. Those at or below the keys of `order` come first, in that
+    order. The others follow, by line."""
     lines = problems.lines()
 
     def sort_key(problem: DocumentProblem) -> tuple[int, int]:
-        for position, start in enumerate(order):
-            # A section that is missing, or is not a table, is sorted as its first key.
-            if problem.path[: len(start)] == start or problem.path == start[:1]:
+        for position, key_path in enumerate(order):
+            # The problem of a section that is missing, or is not a table, has the section's path,
+            # such as ("plugin",). It is sorted as a problem of the section's first key in `order`.
+            if problem.path[: len(key_path)] == key_path or problem.path == key_path[:1]:
                 return position, find_line(lines, problem.path)
         return len(order), find_line(lines, problem.path)
 
@@ -99,12 +104,13 @@ def read_names(value: Any, place: Place) -> tuple[str, ...]:
             item_place.add_problem(WRONG_VALUE, f"{quote_text(name)} is not a name: {rule}")
         elif name in names:
             item_place.add_problem(WRONG_VALUE, f"{name!r} is repeated", "keep one")
+        # A name that breaks the rule is kept, too: with a problem, the manifest is rejected anyway.
         names[name] = None
     return tuple(names)
 
 
 def make_table_reader(keys: Mapping[str, Reader]) -> Reader:
-    """Return a reader of a table with these keys, which leaves out keys without a valid value."""
+    """Return a reader of a table with these keys. The reader omits keys without a valid value."""
 
     def read(value: Any, place: Place) -> dict[str, Any]:
         return {k: v for k, v in read_table(value, place, keys).items() if v is not None}

@@ -4,9 +4,9 @@ Its file is `plugin.toml`, or `nexo-plugin.toml` under its former name. Everythi
 `[plugin]`. An unknown key is an error. Real files often lack `manifest_version`, so `is_version_2`
 also recognises the shape.
 
-This host runs the tools and hooks of such an extension. Other parts of the contract, such as
-channels and model providers, are checked for the form that is known and named in one warning, since
-they are not offered here.
+This host runs the tools and hooks of such an extension. It does not offer other parts of the
+contract, such as channels and model providers. Their form is checked as far as it is known, and one
+warning names those that a manifest uses.
 """
 
 import json
@@ -104,8 +104,8 @@ class ManifestV2:
 
 
 def is_version_2(document: Mapping[str, Any]) -> bool:
-    """Return whether a manifest has this shape: it says so, or it has nested tables below
-    `[plugin]`, as the flat shape of the first contract never has."""
+    """Return whether a manifest has this shape: it says so, or it has keys or tables in `[plugin]`
+    that the flat shape of the first contract never has."""
     if "manifest_version" in document:
         return bool(document["manifest_version"] == 2)
     plugin = document.get("plugin")
@@ -246,6 +246,8 @@ def _read_entrypoint_env(value: Any, place: Place) -> dict[str, str] | None:
 
 
 def _range_reader(minimum: int, maximum: int) -> Reader:
+    """Return a reader of a whole number from `minimum` to `maximum`."""
+
     def read(value: Any, place: Place) -> int | None:
         if type(value) is not int or not minimum <= value <= maximum:
             place.add_problem(
@@ -293,6 +295,7 @@ def _read_extends(value: Any, place: Place) -> dict[str, tuple[str, ...]]:
     owners: dict[str, str] = {}
     for key, names in lists.items():
         for name in names:
+            # A name can be in only one of the lists. `owners` has the list that named it first.
             if owners.setdefault(name, key) != key:
                 place.at(key).add_problem(
                     WRONG_VALUE, f"{name!r} is also in {owners[name]}", "keep one of the two"
@@ -365,7 +368,8 @@ def _read_plugin(value: Any, place: Place) -> dict[str, Any]:
 
 
 def _check_outbound_names(fields: Mapping[str, Any], place: Place) -> None:
-    """Tools are registered unchanged, so their names begin with the id of the extension."""
+    """Check that the names of tools begin with the id of the extension, because the host registers
+    them unchanged."""
     id = fields.get("id")
     for index, tool in enumerate((fields.get("tools") or {}).get("outbound") or ()):
         if id and not tool.name.startswith((f"{id}_", f"ext_{id}_")):

@@ -64,6 +64,7 @@ class DeclaredServer:
 
 
 def _transport(value: Any, place: Place) -> str | None:
+    """Read the name of a transport."""
     if isinstance(value, str) and value in _TRANSPORTS:
         return value
     near = find_nearest(value, frozenset(_TRANSPORTS)) if isinstance(value, str) else ""
@@ -114,6 +115,7 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServ
 
 
 def _servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
+    """Return the valid servers of a table, and add a problem to `place` for each mistake."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table by name, not {describe_type(value)}")
         return ()
@@ -169,7 +171,7 @@ def _line_of(source: str, path: Sequence[Any]) -> int:
 
 def _renamed_keys(declared: Any) -> Any:
     """Return the servers of a `.mcp.json` as a manifest would declare them: with the known keys
-    only, and the transport under our name. Disabled servers are left out."""
+    only, and the transport under its name in a manifest. Disabled servers are left out."""
     if not isinstance(declared, dict):
         return declared
     read = {}
@@ -208,6 +210,7 @@ def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
 
 
 def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServer | None:
+    """Return one server; None if its name or its transport cannot be used."""
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_CHARS:
         place.add_problem(
             WRONG_VALUE, f"a server's name must have 1 to {_MAX_NAME_CHARS} characters"

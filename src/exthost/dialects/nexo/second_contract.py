@@ -1,9 +1,10 @@
 """The second contract of nexo, for extensions with `manifest_version = 2` (as of November 2026).
 
-It has the messages of the first contract and another vocabulary. The host sends `initialize`, which
-the extension answers with its own manifest and its tools, then `plugin.configure` with its config,
-and `tool.invoke`, `outbound_tool.invoke` and `hook.on_hook`; `shutdown` ends it. The extension may
-send `memory.recall` and `llm.complete`, which the program that embeds the host handles.
+Its messages have the form of the first contract, and other methods. The host sends `initialize`,
+which the extension answers with its own manifest and its tools. Then it sends `plugin.configure`
+with the extension's config, calls `tool.invoke`, `outbound_tool.invoke` and `hook.on_hook`, and
+ends the extension with `shutdown`. The extension may send `memory.recall` and `llm.complete`, which
+the program that embeds the host handles.
 
 The announced offer is compared with the manifest: the id must be the same, and a tool that
 the manifest does not list fails the handshake. The names of tools begin with the id and are
@@ -89,7 +90,7 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
     announced: Mapping[str, Any] = result["manifest"]["plugin"]
     manifest = context.manifest
     has_manifest = isinstance(manifest, ManifestV2)
-    if not has_manifest:  # a bare command; the manifest in its reply is believed
+    if not has_manifest:  # a bare command: the manifest in its reply is used, unchecked
         manifest = _read_announced_manifest(announced)
     if announced.get("id") != manifest.id:
         raise _handshake_error(
@@ -192,7 +193,7 @@ def _configure(config: Any, manifest: ManifestV2, warnings: list[str]) -> steps.
             f"it refused its config: {received.message or 'it gives no reason'}",
             help="the text after the colon is its own answer: correct `config` in its entry",
         )
-    return Offer()
+    return Offer()  # `Handshake` generators return one; the caller ignores it
 
 
 def _make_outbound_tool(tool: OutboundTool) -> Tool:
@@ -295,6 +296,7 @@ def _read_content(result: Any) -> tuple[Block, ...]:
 
 
 def _read_data(result: Any) -> Any:
+    """Return a result without content blocks: it is data. Content blocks have no data."""
     return None if _content_list(result) is not None else result
 
 
@@ -304,6 +306,7 @@ def _read_data(result: Any) -> Any:
 def _read_milliseconds(text: str | None) -> float | None:
     """Return a variable's value in seconds; None if it is not a positive whole number."""
     is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 12
+    # `or None`: 0 is no positive number. `text is not None` is repeated for the type checker.
     return (int(text) / 1000 or None) if text is not None and is_number else None
 
 
@@ -322,6 +325,7 @@ class SecondContract(Dialect):
     """The second contract of nexo."""
 
     def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
+        """Apply the time limits in the host's variables, where the config sets none."""
         limits = spec.limits
         handshake = _read_milliseconds(environ.get(_HANDSHAKE_VARIABLE))
         call = _read_milliseconds(environ.get(_TOOL_VARIABLE))
@@ -335,7 +339,7 @@ class SecondContract(Dialect):
     def registered_name(self, extension: str, tool: str) -> str:
         """Return the name of a tool unchanged if it begins with the id of its extension, as the
         contract requires. An extension that has another id in this host gets the usual name, so
-        that it cannot take a name that belongs to another one."""
+        that it cannot take a name that belongs to another extension."""
         is_own = tool.startswith((f"{extension}_", f"ext_{extension}_"))
         return tool if is_own and _TOOL_NAME.fullmatch(tool) else registered_name(extension, tool)
 

@@ -71,7 +71,7 @@ class RoderCodec(JsonRpc):
             if type(method) is not str or not (id is None or type(id) in (int, str)):
                 return noise(frame, "a method or an id of the wrong type")
             params = fields.get("params")
-            # The host of the original ignores the id of a notification.
+            # The protocol's original host ignores the id of a notification.
             if id is None or method in messages.CHILD_NOTIFICATIONS:
                 return Notification(method, params)
             return Request(method, params, id)

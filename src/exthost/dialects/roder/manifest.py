@@ -299,12 +299,13 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
 
 
 def _add_manifest(spec: Spec, manifest: RoderManifest) -> Spec:
+    """Return the spec with the values that the manifest sets."""
     return replace(
         spec,
         version=manifest.version,
         declared_tools=manifest.tools,
         manifest=manifest,
-        manifest_path=None,
+        manifest_path=None,  # the manifest has been read
         wire_id=manifest.id,
         unique_names=manifest.unique_names,
     )

@@ -89,7 +89,7 @@ class SynapsCodec(JsonRpc):
 
 
 def _failure(id: int, error: Any) -> Failure:
-    # An error need not be an object; any other value becomes the error's data.
+    # An error that is not an object becomes the error's data.
     fields = error if type(error) is dict else {"data": error}
     message, code = fields.get("message"), fields.get("code")
     return Failure(
@@ -204,8 +204,8 @@ DIALECT = SynapsDialect(
     framing=Headers,
     codec=_codec,
     handshake=_handshake,
-    # call_tool is not a generator, which could not be sent again (the trait `retry`), nor a
-    # `OneRequest`, whose errors name the method instead of the tool.
+    # call_tool is a OneRequestOrMore: a generator could not be sent again (the trait `retry`), and
+    # the errors of a OneRequest name the method instead of the tool.
     operations={
         "call_tool": OneRequestOrMore(_make_tool_request, None),
         "hook": RUN_HOOK,

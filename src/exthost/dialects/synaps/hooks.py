@@ -22,8 +22,8 @@ REPLACEMENT_BYTES = 1024 * 1024
 # The permission to replace the output of a tool.
 _TRANSFORM = "tools.transform_output"
 
-# The hooks whose events had no session id in the first description of the protocol. The option
-# `hook_session_id` takes it out of them again.
+# The hooks whose events had no session id in the first description of the protocol. They have none
+# again if the option `hook_session_id` is false.
 _ONCE_WITHOUT_SESSION = frozenset(
     {"before_tool_call", "after_tool_call", "before_message", "on_message_complete"}
 )
@@ -112,10 +112,8 @@ def _read_answer(call: HookCall, result: Any) -> HookAnswer:
     if hook_answer is None and action == "modify":
         # The plugin requested other input, but sent none. The unchanged input must not be used, so
         # the call is blocked.
-        hook_answer, action = (
-            HookAnswer(abort=True, reason="its modify was malformed", final=True),
-            "block",
-        )
+        action = "block"
+        hook_answer = HookAnswer(abort=True, reason="its modify was malformed", final=True)
     if hook_answer is None:
         raise ProtocolViolation(
             "X0651",
@@ -194,6 +192,7 @@ def _modify(fields: dict[str, Any]) -> HookAnswer | None:
     return HookAnswer(override={"arguments": fields["input"]}, final=True)
 
 
+# Action → the function that reads its reply. The function returns None for a malformed reply.
 _ACTIONS = {
     "continue": _continue,
     "block": _block,

@@ -46,6 +46,7 @@ def _require_permission(spec: Spec, permission: str) -> None:
 
 
 def _text(params: Any, name: str) -> str:
+    """Return a parameter that must be text. Raises CallFailed otherwise."""
     value = params.get(name) if type(params) is dict else None
     if type(value) is not str:
         raise _refusal_error("X0751", f"missing or invalid parameter {name!r}: it must be text")
@@ -94,7 +95,7 @@ def _recall(spec: Spec, params: Any) -> host_requests.Recall:
         _optional_text(params, "tag_prefix"),
         _optional_count(params, "since_ms"),
         _optional_count(params, "until_ms"),
-        host_requests.Recall().limit if limit is None else limit,
+        host_requests.Recall().limit if limit is None else limit,  # that of Recall is the default
     )
 
 
@@ -109,6 +110,7 @@ def _optional_count(params: dict[str, Any], name: str) -> int | None:
 
 
 def _key(params: Any) -> str:
+    """Return the config key in the params. Raises CallFailed if it is not valid."""
     key = _text(params, "key").strip()
     if not key:
         raise _refusal_error("X0751", "the config key is empty")

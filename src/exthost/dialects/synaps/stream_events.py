@@ -62,6 +62,7 @@ def parse_command_event(method: str, params: Any) -> StreamEvent | Unreadable:
         if method == "command.output":
             event = _find_event(params)
             output = convert(event, _OUTPUTS[_known_value(event, "kind", _OUTPUTS)])
+            # An error without text is a mistake of the plugin, like a ProviderError without one.
             if output == CommandOutput("error", ""):
                 return Unreadable("content is empty")
             return StreamEvent(output)
@@ -81,10 +82,12 @@ def _find_event(params: Any) -> dict[str, Any]:
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
+    """Return the value if it is a JSON object. Raises WrongValue otherwise."""
     return convert(value, dict[str, Any], name)
 
 
 def _known_value(event: dict[str, Any], name: str, known: Container[str]) -> str:
+    """Return a field of the event. Raises WrongValue unless it is one of the `known` values."""
     if name not in event:
         raise WrongValue(f"{name} is missing")
     value = convert(event[name], str, name)

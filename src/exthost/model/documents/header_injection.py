@@ -92,7 +92,8 @@ def _read_one(value: Any, place: Place) -> HeaderInjection | None:
         return None
     try:
         host, port_text = split_port(host_text)
-        name, port = str(parse_host(host)), parse_port(port_text) if port_text else _DEFAULT_PORT
+        name = str(parse_host(host))
+        port = parse_port(port_text) if port_text else _DEFAULT_PORT
     except BadHost as error:
         place.at("host").add_problem(WRONG_VALUE, str(error))
         return None

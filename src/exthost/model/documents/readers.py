@@ -6,6 +6,8 @@ with a mapping of key → reader, and reports keys that are not in the mapping.
 
 Messages do not contain a wrong value, because it may be a secret; they name its type instead. The
 exceptions are durations, sizes, and values that must be one of a fixed set of texts.
+
+json and difflib are imported lazily, because few configs need them.
 """
 
 from __future__ import annotations
@@ -339,6 +341,7 @@ def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | N
             place.at(key).add_problem(WRONG_VALUE, f"must be text, or one of {names}")
             continue
         ((kind, value),) = reference.items()
+        # `read_variables` is called only to check the name of the variable.
         if value is None or not read_variables({key: ""}, place):
             continue
         read[key] = HostEnvRef(value) if kind == "from" else SecretSource.make(kind, value)
@@ -355,6 +358,7 @@ def _read_command(value: Any, place: Place) -> tuple[str, ...] | None:
 
 def _read_keyring_entry(value: Any, place: Place) -> str | None:
     text = read_text(value, place)
+    # No part may be empty: not the service, not the slash, not the user.
     if text is not None and not all(text.rpartition("/")):
         place.add_problem(WRONG_VALUE, 'must be "SERVICE/USER"')
         return None

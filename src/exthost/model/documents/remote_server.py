@@ -1,8 +1,8 @@
 """A remote MCP server in a config: its URL, headers, token and transport.
 
-The server is served by a process of ours, `exthost bridge`. `bridge_arguments` returns its
-arguments and its environment variables. Values that may be secrets are passed in variables, because
-every user of a machine can read the arguments of a process.
+The host reaches the server through a process of its own, `exthost bridge`. `bridge_arguments`
+returns the arguments and the environment variables of that process. Values that may be secrets are
+passed in variables, because every user of a machine can read the arguments of a process.
 """
 
 import re

@@ -365,7 +365,7 @@ _HOST_HOOK_KEYS: Mapping[str, Key] = {
 
 class HostHooks(NamedTuple):
     """The section `[hooks]`: what happens when a hook fails (see `hook_policy`), and the ids of the
-    guards that must be there."""
+    required guards: the extensions that must be there, because their hooks judge tool calls."""
 
     policy: Mapping[str, str]
     required: tuple[str, ...] = ()
@@ -478,6 +478,7 @@ class ToolSettings(_Settings):
 
 
 def _group_type(group: type[_Settings]) -> ValueType:
+    """Return the type of a table that is read as this group of settings."""
     keys = keys_of(group)
     return table_type(keys, lambda value, place: group(**read_table(value, place, keys)))
 

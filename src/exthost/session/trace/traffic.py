@@ -97,7 +97,8 @@ class Traffic:
         extension = session.diagnostics.extension
         secrets = self._secrets[extension]
         self._filters.pop(extension, None)  # the next start may have other secrets
-        followed = self._sessions[session.ended] = _FollowedSession(session, secrets)
+        followed = _FollowedSession(session, secrets)
+        self._sessions[session.ended] = followed
         session.ended.add_done_callback(self._sessions.pop)
         if self._listeners:
             self._start_or_stop(followed)

@@ -59,6 +59,7 @@ class ScriptPlayer:
         self.late_replies = 0
         self._guest = ScriptedGuest(self.dialect)
         self._handlers: dict[str, Any] = vector.json("handlers", {})
+        # How the call ended: an exception, or its value in a tuple, since a value may be anything.
         self._outcomes: list[Any] = []
         self._call: Call | None = None
 

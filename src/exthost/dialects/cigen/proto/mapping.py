@@ -54,7 +54,8 @@ def _find_bytes_fields(descriptor: Any, members: Any) -> Iterable[tuple[str, str
         field = descriptor.fields_by_name.get(name) or descriptor.fields_by_camelcase_name.get(name)
         if field is None:
             continue
-        leaf, values = field, value if isinstance(value, list) else [value]
+        leaf = field  # describes the values
+        values = value if isinstance(value, list) else [value]
         if _is_map(field) and isinstance(value, Mapping):
             leaf, values = field.message_type.fields_by_name["value"], list(value.values())
         for item in values:
