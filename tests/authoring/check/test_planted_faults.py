@@ -11,6 +11,7 @@ import pytest
 from exthost.authoring.check.findings import Report
 from exthost.authoring.check.ledger import Ledger
 from exthost.authoring.check.offer_audit import audit_declared_tools, audit_emptiness, audit_stderr
+from exthost.authoring.check.pipes import Pipes
 from exthost.authoring.check.run import run_checks
 from exthost.authoring.check.settings import Settings
 from exthost.dialects.conformance import Conformance, Problem
@@ -323,6 +324,15 @@ async def test_a_call_that_blocks_causes_no_other_fault(tmp_path: Path) -> None:
     assert silent.exchange[0].startswith("> ") and '"shout"' in silent.exchange[0]
 
 
+# An exception of a task, in the exception group of its task group.
+RAISES_A_GROUP = """
+try:
+    raise ConnectionError("no route to db")
+except ConnectionError as error:
+    raise ExceptionGroup("unhandled errors in a TaskGroup", [error])
+"""
+
+
 @pytest.mark.parametrize(
     ("args", "message", "fix"),
     [
@@ -330,6 +340,13 @@ async def test_a_call_that_blocks_causes_no_other_fault(tmp_path: Path) -> None:
         (["-c", "import nosuch"], "the module nosuch is not installed", "by hand"),
         (["-c", "1/0"], "it failed with ZeroDivisionError", "by hand"),
         (["-c", ""], "the process exited with 0", "ext.run()"),
+        (["-c", RAISES_A_GROUP], "it failed with ConnectionError: no route to db", "by hand"),
+        (
+            ["-c", "raise SystemExit('ENOTFOUND db.local')"],
+            "the process exited",
+            "the network: see",
+        ),
+        (["-c", "raise SystemExit('API_KEY is not set')"], "API_KEY is not set: ", "by hand"),
     ],
 )
 async def test_the_finding_of_a_handshake_without_an_answer_names_the_cause(
@@ -350,6 +367,32 @@ async def test_a_silent_program_is_not_reported_as_exited() -> None:
     [finding] = (await run_checks(spec, os.environ, Settings(reply_seconds=0.1))).faults
     assert finding.message == "initialize was not answered in 0.3 s"
     assert "does it flush stdout" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("stderr", "message", "fix"),
+    [
+        (
+            ("Error: getaddrinfo ENOTFOUND db.local",),
+            "initialize was",
+            "the network: see its stderr",
+        ),
+        (("Server running on stdio",), "initialize was", "see its stderr; if it does not name the"),
+        (
+            ("Traceback (most recent call last):", '  File "a.py"', "KeyError: 1", "INFO waiting"),
+            "it failed with KeyError: 1; ",
+            "by hand",
+        ),
+    ],
+)
+async def test_the_advice_for_a_program_that_hangs_points_to_its_stderr(
+    stderr: tuple[str, ...], message: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pipes, "stderr", stderr)  # however soon the check ends the program
+    program = "import sys\nfor line in sys.stdin: pass"
+    spec = connection_spec([sys.executable, "-S", "-E", "-c", program], "morphir", {})
+    [finding] = (await run_checks(spec, os.environ, Settings(reply_seconds=0.1))).faults
+    assert finding.message.startswith(message) and fix in finding.fix
 
 
 def test_several_lines_of_noise_are_one_finding() -> None:

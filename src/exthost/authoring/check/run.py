@@ -1,8 +1,9 @@
 """Runs every check of one extension within a time limit, and returns the report."""
 
 import asyncio
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from exthost.authoring.check import survivors
 from exthost.authoring.check.checked_process import (
@@ -26,13 +27,19 @@ from exthost.authoring.check.starter import Starter
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import find_conformance_of, find_dialect_of, find_manifest_format
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
-from exthost.launch.advice import find_missing
+from exthost.launch.advice import find_missing, suggest_network, suggest_variable
 from exthost.model.spec import Spec
 from exthost.process.procfs import processor_wait
 
 _RUN_BY_HAND = "run the command by hand, in the same folder, until it waits for input"
 _WROTE_NOTHING = (
     "it wrote nothing: does it flush stdout after each message, and does it read stdin in a loop?"
+)
+
+# A healthy program, too, may report on stderr that it waits for input.
+_SEE_STDERR = (
+    "see its stderr; if it does not name the cause: does the program flush stdout after each "
+    "message, and does it read stdin in a loop?"
 )
 
 _DOES_NOT_FLUSH = "flush stdout after each message: in Python print(…, flush=True)"
@@ -200,15 +207,44 @@ def _explain_handshake(
     if process.writes_at_end_only:
         return f"{reason}; it wrote only when its stdin was closed", _DOES_NOT_FLUSH
     stderr = process.pipes.stderr
-    if missing := find_missing(stderr, spec.argv, spec.cwd):
+    launch = process.launch
+    if missing := (
+        suggest_variable(launch.environment, stderr, launch.enforced)
+        or find_missing(stderr, spec.argv, spec.cwd)
+    ):
         return f"{missing}; {reason}", _RUN_BY_HAND
-    if any(line.startswith("Traceback (most recent call last)") for line in stderr):
-        return f"it failed with {stderr[-1]}; {reason}", _RUN_BY_HAND
-    if stderr and has_exited:
-        return reason, _RUN_BY_HAND
-    if process.has_written:
+    exception = _find_exception(stderr)
+    if exception:
+        reason = f"it failed with {exception}; {reason}"
+    if process.has_written and not exception and not (stderr and has_exited):
         return reason, advice
-    return reason, _EXITED if has_exited else _WROTE_NOTHING
+    if stderr:
+        fix = _RUN_BY_HAND if exception or has_exited else _SEE_STDERR
+    else:
+        fix = _EXITED if has_exited else _WROTE_NOTHING
+    is_silent = not process.has_written
+    argv = launch.plan.argv
+    return reason, suggest_network(
+        launch.enforced, fix, stderr, is_silent=is_silent, ended=has_exited, argv=argv
+    )
+
+
+# The margin of the lines of an exception group.
+_GROUP_MARGIN = re.compile(r"^ *[|+] ")
+
+
+def _find_exception(stderr: Sequence[str]) -> str:
+    """Return the exception of the last Python traceback; "" if there is none. In an exception group
+    this is the last of its exceptions that has a traceback."""
+    lines = [_GROUP_MARGIN.sub("", line) for line in stderr]
+    found = ""
+    is_inside = False
+    for line in lines:
+        if line.endswith("Traceback (most recent call last):"):
+            is_inside = True
+        elif is_inside and line and not line[0].isspace():
+            found, is_inside = line, False
+    return found
 
 
 def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:
