@@ -309,6 +309,30 @@ def test_tools_and_inspect_show_the_words_that_changed(locked: Project) -> None:
     assert "sends" not in result.stdout
 
 
+def test_doctor_reports_an_extension_that_differs_from_its_lock(locked: Project) -> None:
+    assert run_inside("doctor", cwd=locked.root).returncode == 0
+    locked.program.write_text("raise SystemExit\n")
+    result = run_inside("doctor", cwd=locked.root)
+    assert result.returncode == 4 and "no problems" not in result.stdout + result.stderr
+    assert "main.py has changed" in result.stdout and "exthost approve demo" in result.stdout
+    [finding] = [
+        finding
+        for finding in json.loads(run_inside("doctor", "--json", cwd=locked.root).stdout)["findings"]
+        if finding["code"] == "X1820"
+    ]
+    assert (finding["extension"], finding["level"]) == ("demo", "error")
+    locked.write_config(trust={"lock": "warn"})
+    result = run_inside("doctor", cwd=locked.root)
+    assert result.returncode == 0 and "warning: demo: it differs from line" in result.stdout
+
+
+def test_doctor_with_runtime_reports_a_quarantined_tool(locked: Project) -> None:
+    locked.offer(tool("get", "Gets a thing and sends it."), tool("tell"))
+    result = run_inside("doctor", "--runtime", cwd=locked.root)
+    assert "warning: demo: the tool 'get' is quarantined" in result.stdout
+    assert "fix: exthost approve demo" in result.stdout
+
+
 def test_add_and_remove_write_the_record_if_there_is_a_lock(locked: Project) -> None:
     source = locked.entries[0]["source"]
     command = [source["command"], *source["args"]]
