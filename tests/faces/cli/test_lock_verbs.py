@@ -344,6 +344,47 @@ def test_add_and_remove_write_the_record_if_there_is_a_lock(locked: Project) -> 
     assert run_inside("verify", cwd=locked.root).returncode == 0
 
 
+def test_import_writes_the_records_of_the_servers_that_it_adds(locked: Project) -> None:
+    source = locked.entries[0]["source"]
+    servers = {
+        "other": {"command": source["command"], "args": [*source["args"], "other"]},
+        "broken": {"command": "false"},
+    }
+    file = locked.root / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    before = locked.lock.read_text()
+    assert run_inside("mcp", "import", "--from", str(file), cwd=locked.root).returncode == 0
+    assert locked.lock.read_text() == before
+    result = run_inside("mcp", "import", "--write", "--from", str(file), cwd=locked.root)
+    assert result.returncode == 0 and "other: recorded in exthost.lock" in result.stderr
+    assert "broken: its record was not written" in result.stderr
+    assert "exthost lock broken" in result.stderr
+    assert run_inside("call", "other", "get", cwd=locked.root).returncode == 0
+
+
+def test_install_and_uninstall_write_the_records_of_every_extension_of_a_package(
+    locked: Project, tmp_path: Path
+) -> None:
+    package = tmp_path / "bee"
+    package.mkdir()
+    source = locked.entries[0]["source"]
+    (package / "plugin.toml").write_text(
+        '[plugin]\nid = "bee"\nversion = "1.0.0"\n[capabilities]\ntools = ["buzz"]\n'
+        '[transport]\nkind = "stdio"\ncommand = "false"\n'
+        f'[mcp_servers.side]\ncommand = "{source["command"]}"\n'
+        f'args = ["-S", "-E", "{locked.program}", "{locked.offer_file}"]\n'
+    )
+    (locked.root / "packages").mkdir()
+    locked.write_config(discovery={"search_paths": ["packages"]})
+    result = run_inside("install", str(package), cwd=locked.root)
+    assert "bee.side: recorded in exthost.lock" in result.stderr, result.stderr
+    assert "bee: its record was not written" in result.stderr
+    assert run_inside("call", "bee.side", "get", cwd=locked.root).returncode == 0
+    assert run_inside("uninstall", "bee", "--yes", cwd=locked.root).returncode == 0
+    assert "bee" not in locked.lock.read_text()
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+
+
 def test_add_writes_no_lock_where_there_is_none(project: Project) -> None:
     run_inside("add", "other", "--dialect", "mcp", "--", "false", cwd=project.root)
     assert not project.lock.exists()
