@@ -309,6 +309,30 @@ def test_tools_and_inspect_show_the_words_that_changed(locked: Project) -> None:
     assert "sends" not in result.stdout
 
 
+def test_doctor_reports_an_extension_that_differs_from_its_lock(locked: Project) -> None:
+    assert run_inside("doctor", cwd=locked.root).returncode == 0
+    locked.program.write_text("raise SystemExit\n")
+    result = run_inside("doctor", cwd=locked.root)
+    assert result.returncode == 4 and "no problems" not in result.stdout + result.stderr
+    assert "main.py has changed" in result.stdout and "exthost approve demo" in result.stdout
+    [finding] = [
+        finding
+        for finding in json.loads(run_inside("doctor", "--json", cwd=locked.root).stdout)["findings"]
+        if finding["code"] == "X1820"
+    ]
+    assert (finding["extension"], finding["level"]) == ("demo", "error")
+    locked.write_config(trust={"lock": "warn"})
+    result = run_inside("doctor", cwd=locked.root)
+    assert result.returncode == 0 and "warning: demo: it differs from line" in result.stdout
+
+
+def test_doctor_with_runtime_reports_a_quarantined_tool(locked: Project) -> None:
+    locked.offer(tool("get", "Gets a thing and sends it."), tool("tell"))
+    result = run_inside("doctor", "--runtime", cwd=locked.root)
+    assert "warning: demo: the tool 'get' is quarantined" in result.stdout
+    assert "fix: exthost approve demo" in result.stdout
+
+
 def test_add_and_remove_write_the_record_if_there_is_a_lock(locked: Project) -> None:
     source = locked.entries[0]["source"]
     command = [source["command"], *source["args"]]
@@ -317,6 +341,47 @@ def test_add_and_remove_write_the_record_if_there_is_a_lock(locked: Project) -> 
     assert run_inside("call", "other", "get", cwd=locked.root).returncode == 0
     assert run_inside("verify", cwd=locked.root).returncode == 0
     assert run_inside("remove", "other", cwd=locked.root).returncode == 0
+    assert run_inside("verify", cwd=locked.root).returncode == 0
+
+
+def test_import_writes_the_records_of_the_servers_that_it_adds(locked: Project) -> None:
+    source = locked.entries[0]["source"]
+    servers = {
+        "other": {"command": source["command"], "args": [*source["args"], "other"]},
+        "broken": {"command": "false"},
+    }
+    file = locked.root / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    before = locked.lock.read_text()
+    assert run_inside("mcp", "import", "--from", str(file), cwd=locked.root).returncode == 0
+    assert locked.lock.read_text() == before
+    result = run_inside("mcp", "import", "--write", "--from", str(file), cwd=locked.root)
+    assert result.returncode == 0 and "other: recorded in exthost.lock" in result.stderr
+    assert "broken: its record was not written" in result.stderr
+    assert "exthost lock broken" in result.stderr
+    assert run_inside("call", "other", "get", cwd=locked.root).returncode == 0
+
+
+def test_install_and_uninstall_write_the_records_of_every_extension_of_a_package(
+    locked: Project, tmp_path: Path
+) -> None:
+    package = tmp_path / "bee"
+    package.mkdir()
+    source = locked.entries[0]["source"]
+    (package / "plugin.toml").write_text(
+        '[plugin]\nid = "bee"\nversion = "1.0.0"\n[capabilities]\ntools = ["buzz"]\n'
+        '[transport]\nkind = "stdio"\ncommand = "false"\n'
+        f'[mcp_servers.side]\ncommand = "{source["command"]}"\n'
+        f'args = ["-S", "-E", "{locked.program}", "{locked.offer_file}"]\n'
+    )
+    (locked.root / "packages").mkdir()
+    locked.write_config(discovery={"search_paths": ["packages"]})
+    result = run_inside("install", str(package), cwd=locked.root)
+    assert "bee.side: recorded in exthost.lock" in result.stderr, result.stderr
+    assert "bee: its record was not written" in result.stderr
+    assert run_inside("call", "bee.side", "get", cwd=locked.root).returncode == 0
+    assert run_inside("uninstall", "bee", "--yes", cwd=locked.root).returncode == 0
+    assert "bee" not in locked.lock.read_text()
     assert run_inside("verify", cwd=locked.root).returncode == 0
 
 

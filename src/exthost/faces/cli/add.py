@@ -37,7 +37,7 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
 from exthost.faces.cli.known_policy import add_policy_option, apply_policy
-from exthost.faces.cli.lock_edit import record_extension
+from exthost.faces.cli.lock_edit import record_extensions
 from exthost.faces.cli.package_inputs import InputValues
 from exthost.faces.cli.package_sources import read_package
 from exthost.faces.cli.target_specs import check_dialect_option
@@ -97,7 +97,7 @@ def run(args: Args) -> int:
     _show(args, args.name, path, ())
     if not args.dialect:
         _report_default_dialect(args)
-    record_extension(args, args.name)
+    record_extensions(args, [args.name])
     return 0
 
 
@@ -151,7 +151,7 @@ def _add_package(args: Args) -> int:
             package.bundle.unpack()
         _add(path, name, entry)
     _show(args, name, path, tuple(dict.fromkeys(values.references)))
-    record_extension(args, name)
+    record_extensions(args, [name])
     return 0
 
 

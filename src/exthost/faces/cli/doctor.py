@@ -21,8 +21,9 @@ from exthost.config import DiscoverySettings
 from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.search import discover
 from exthost.dialects import find
-from exthost.errors import CallFailed, ExthostError, ManifestError
+from exthost.errors import CallFailed, ExthostError, ManifestError, Refused
 from exthost.extension.extension import Extension
+from exthost.extension.quarantine import quarantine_error
 from exthost.faces.cli.colour import paint
 from exthost.faces.cli.common import (
     DEFAULT_CONFIG,
@@ -52,9 +53,11 @@ from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
 from exthost.host.control.description import schema_warnings
 from exthost.launch import apparmor, sandbox_probe
+from exthost.launch.locked_code import check_start, mismatch_error
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
+from exthost.model.launch_plan import LaunchPlan
 from exthost.model.offer import Tool
 from exthost.model.probe_result import ProbeResult
 from exthost.model.spec import Spec
@@ -282,7 +285,9 @@ def _admission_findings(
             check_certificates(configured.config.cluster)
     except ExthostError as error:
         return [_error_finding(error, spec)]
-    findings = _unused_pattern_findings(spec, spec.declared_tools) if spec.declared_tools else []
+    findings = _lock_findings(complete, plan)
+    if spec.declared_tools:
+        findings += _unused_pattern_findings(spec, spec.declared_tools)
     sandbox = describe_sandbox(spec)
     if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
         result = cgroups.find_base().result
@@ -333,6 +338,22 @@ def _admission_findings(
             DoctorFinding("info", spec.id, spec.origin, message, fix, details=tuple(held_back))
         )
     return findings
+
+
+def _lock_findings(spec: Spec, plan: LaunchPlan) -> list[DoctorFinding]:
+    """Return how the code and the rights of an extension differ from its record in the lock."""
+    if spec.lock is None:
+        return []
+    try:
+        changes = check_start(spec, plan, os.environ).changes
+        if not changes:
+            return []
+        refused = mismatch_error(spec, changes)
+    except Refused as error:
+        refused = error
+    finding = _error_finding(refused, spec)
+    is_enforced = spec.lock.mode == "enforce"
+    return [finding if is_enforced else finding._replace(level="warning", exit=0)]
 
 
 def _unused_pattern_findings(spec: Spec, tools: Iterable[Tool]) -> list[DoctorFinding]:
@@ -400,6 +421,9 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[DoctorFinding]]:
                 )
                 for text in schema_warnings(extension)
             ]
+            for quarantine in extension.quarantined.values():
+                error = quarantine_error(spec.id, quarantine)
+                findings.append(_error_finding(error, spec)._replace(level="warning", exit=0))
             if not spec.declared_tools:  # those of a manifest are compared without a start
                 findings += _unused_pattern_findings(spec, extension.offer.tools)
             findings += await _compare_offer(extension)

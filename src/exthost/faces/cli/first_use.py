@@ -9,7 +9,7 @@ from exthost.config.discovery.first_use import remember_agreement
 from exthost.config.discovery.locked_specs import read_lock_state
 from exthost.config.lock_file import LOCK_NAME
 from exthost.faces.cli.common import Args, plural, say
-from exthost.faces.cli.lock_edit import record_extension
+from exthost.faces.cli.lock_edit import record_extensions
 from exthost.faces.cli.terminal_question import ask_on_terminal
 from exthost.launch.network_grant import describe_network
 from exthost.model.spec import Spec
@@ -32,7 +32,7 @@ def ask_about_new(args: Args, config: Config, target: str | None = None) -> None
         elif answer:
             remember_agreement(config, spec)
             if read_lock_state(config).lock is not None:
-                record_extension(args, spec.id)
+                record_extensions(args, [spec.id])
 
 
 def _show(spec: Spec) -> None:

@@ -23,7 +23,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.config_edit import suggest_reload
 from exthost.faces.cli.folder_copy import MAX_COPY_BYTES, check_copy
-from exthost.faces.cli.lock_edit import record_extension
+from exthost.faces.cli.lock_edit import record_extensions
 from exthost.faces.cli.package_folders import install_copy, install_link, install_path, read_package
 from exthost.faces.cli.target_specs import read_extensions
 from exthost.faces.cli.toggle_verbs import set_enabled
@@ -107,7 +107,7 @@ def run(args: InstallArgs) -> int:
         )
     if not args.dry_run:
         _report_if_unused(args, package.id)
-        record_extension(args, package.id)
+        record_extensions(args, [package.id])
         suggest_reload(args)
     return 0
 

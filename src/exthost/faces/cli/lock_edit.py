@@ -5,7 +5,7 @@
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,8 +118,8 @@ def _too_large_error(records: Mapping[str, LockRecord]) -> Refused:
     )
 
 
-def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
-    """Write the record of an extension that was just added, installed or enabled, if the config has
+def record_extensions(args: Args, names: Collection[str], *, replaces: bool = True) -> None:
+    """Write the records of extensions that were just added, installed or enabled, if the config has
     a lock. Without `replaces`, an existing record stays, because it was approved. An extension that
     does not start gets no record, and a message says so."""
     configured = read_extensions(args)
@@ -130,7 +130,7 @@ def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
         spec
         for spec in configured.specs
         if spec.enabled
-        and (spec.id == name or (spec.package is not None and spec.package.owner == name))
+        and (spec.id in names or (spec.package is not None and spec.package.owner in names))
         and (replaces or spec.id not in lock.records)
     ]
     comparisons: list[Comparison] = []
@@ -143,7 +143,8 @@ def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
         run_once(compare())
     for item in comparisons:
         if item.error is not None:
-            say(f"its record was not written: {item.error.message}; later: exthost lock {item.id}")
+            reason = item.error.message
+            say(f"{item.id}: its record was not written: {reason}; later: exthost lock {item.id}")
             continue
         assert item.now is not None
         flags = find_flags(item.id, item.now, {**lock.records, item.id: item.now})
@@ -160,16 +161,26 @@ def record_extension(args: Args, name: str, *, replaces: bool = True) -> None:
         say(f"{item.id}: recorded in {LOCK_NAME}")
 
 
-def drop_record(args: Args, name: str) -> None:
-    """Remove the record of an extension that was just removed, if the config has a lock."""
+def package_ids(configured: ConfiguredExtensions, name: str) -> list[str]:
+    """Return the id of an extension, and those of the further ones of the same package."""
+    specs = (*configured.specs, *configured.disabled)
+    owned = [spec.id for spec in specs if spec.package is not None and spec.package.owner == name]
+    return [name, *owned]
+
+
+def drop_records(args: Args, names: Sequence[str]) -> None:
+    """Remove the records of extensions that were just removed, if the config has a lock."""
     config = read_config(config_path(args))
     if config.trust.lock == "off" or read_existing_lock(config) is None:
         return
 
-    def change(records: dict[str, LockRecord]) -> None:
-        records.pop(name, None)
+    dropped: list[str] = []
 
-    if write_records(args, config, change):
+    def change(records: dict[str, LockRecord]) -> None:
+        dropped.extend(name for name in names if records.pop(name, None) is not None)
+
+    write_records(args, config, change)
+    for name in dropped:
         say(f"{name}: its record is removed from {LOCK_NAME}")
 
 

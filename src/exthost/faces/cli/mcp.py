@@ -9,6 +9,8 @@ It looks into the files of Claude Code and Desktop, Cursor, VS Code, Windsurf, Z
 Gemini CLI and others, for this user and the project in this folder. Servers that are disabled or
 there already are listed and not added. Secrets are never shown; they are not copied either: the
 config refers to variables of the host, unless --with-secrets is given.
+
+If there is an exthost.lock, --write starts each new server once, and writes its record.
 """
 
 import argparse
@@ -34,6 +36,7 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
 from exthost.faces.cli.known_policy import add_policy_option, apply_policy
+from exthost.faces.cli.lock_edit import record_extensions
 from exthost.faces.cli.server_files import FoundServers, find_servers, read_servers
 from exthost.faces.cli.server_import import ImportDecision, Verdict, plan_import
 from exthost.model.names import nearest
@@ -85,6 +88,7 @@ def run(args: Args) -> int:
             write_config(path, new_text, (*config.specs, *new_specs), new_servers[0].name)
     _show(args, path, search_result, plan)
     if args.write and new_servers:
+        record_extensions(args, [verdict.name for verdict in new_servers])
         suggest_reload(args)
     return 0
 

@@ -20,7 +20,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.faces.cli.config_lock import lock_config
-from exthost.faces.cli.lock_edit import drop_record
+from exthost.faces.cli.lock_edit import drop_records
 from exthost.model.names import nearest
 
 
@@ -37,7 +37,7 @@ def run(args: Args) -> int:
         show_json({"id": args.name, "removed": True, "config": str(path.absolute())})
     else:
         show_result(f"{args.name}: removed from {path}")
-    drop_record(args, args.name)
+    drop_records(args, [args.name])
     suggest_reload(args)
     return 0
 

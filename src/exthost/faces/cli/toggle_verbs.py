@@ -21,7 +21,7 @@ from exthost.errors import ConfigError, NotFound, UsageError
 from exthost.faces.cli.common import Args, add_config_option, config_path, show_json, show_result
 from exthost.faces.cli.config_edit import replace_file, suggest_reload, uneditable_error
 from exthost.faces.cli.config_lock import lock_config
-from exthost.faces.cli.lock_edit import record_extension
+from exthost.faces.cli.lock_edit import record_extensions
 from exthost.faces.cli.target_specs import read_extensions
 from exthost.host.known_hooks import read_known_ids
 from exthost.model.names import nearest
@@ -51,7 +51,7 @@ def toggle(args: Args, enabled: bool) -> int:
         show_result(f"{args.name}: {state if is_changed else f'was {state} already'}")
     if is_changed:
         if enabled:
-            record_extension(args, args.name, replaces=False)
+            record_extensions(args, [args.name], replaces=False)
         suggest_reload(args)
     return 0
 

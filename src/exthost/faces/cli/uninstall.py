@@ -16,7 +16,7 @@ from exthost.config.discovery.search import base_folders, resolve_search_path
 from exthost.errors import Evidence, NotFound, UsageError
 from exthost.faces.cli.common import Args, add_config_option, show_json, show_result
 from exthost.faces.cli.config_edit import suggest_reload
-from exthost.faces.cli.lock_edit import drop_record
+from exthost.faces.cli.lock_edit import drop_records, package_ids
 from exthost.faces.cli.package_folders import delete_package
 from exthost.faces.cli.target_specs import read_extensions
 from exthost.model.names import nearest
@@ -53,7 +53,7 @@ def run(args: UninstallArgs) -> int:
         show_json({"id": package.id, "path": str(target), "uninstalled": True})
     else:
         show_result(f"{package.id}: deleted {target_type} {target}")
-    drop_record(args, package.id)
+    drop_records(args, package_ids(configured, package.id))
     suggest_reload(args)
     return 0
 
