@@ -315,11 +315,8 @@ def test_doctor_reports_an_extension_that_differs_from_its_lock(locked: Project)
     result = run_inside("doctor", cwd=locked.root)
     assert result.returncode == 4 and "no problems" not in result.stdout + result.stderr
     assert "main.py has changed" in result.stdout and "exthost approve demo" in result.stdout
-    [finding] = [
-        finding
-        for finding in json.loads(run_inside("doctor", "--json", cwd=locked.root).stdout)["findings"]
-        if finding["code"] == "X1820"
-    ]
+    findings = json.loads(run_inside("doctor", "--json", cwd=locked.root).stdout)["findings"]
+    [finding] = [finding for finding in findings if finding["code"] == "X1820"]
     assert (finding["extension"], finding["level"]) == ("demo", "error")
     locked.write_config(trust={"lock": "warn"})
     result = run_inside("doctor", cwd=locked.root)
