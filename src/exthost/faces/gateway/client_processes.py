@@ -68,6 +68,7 @@ class ClientProcesses:
         self._owners: dict[str, ClientStream] = {}
         self._private: dict[tuple[ClientStream, str], Extension] = {}
         self._bases: dict[Extension, Extension] = {}  # the listed extension of each private one
+        self._closing: set[asyncio.Task[None]] = set()
         self.sessions: dict[ClientStream, ServerSession] = {}
         self.capabilities: dict[ClientStream, Mapping[str, Any]] = {}
 
@@ -154,7 +155,9 @@ class ClientProcesses:
         await asyncio.gather(*ending)
 
     def _end(self, private: Extension) -> None:
-        asyncio.get_running_loop().create_task(self._close(private))
+        task = asyncio.get_running_loop().create_task(self._close(private))
+        self._closing.add(task)  # the loop has only a weak reference to a task
+        task.add_done_callback(self._closing.discard)
 
     async def _close(self, private: Extension) -> None:
         del self._bases[private]
