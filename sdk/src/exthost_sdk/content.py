@@ -1,7 +1,7 @@
 """Results of a tool that are not text: images, audio, and resources.
 
 A handler returns one of them, or a list of them and of text. In MCP each becomes a content block.
-The other dialects have no such results; there, each becomes a text that describes it.
+In other dialects, and inside another value, each becomes a text that describes it.
 """
 
 import base64
@@ -18,11 +18,13 @@ class Content:
         raise NotImplementedError
 
     def as_text(self) -> str:
-        """Return the text that stands for it in a dialect without such results."""
+        """Return the text that stands for it where a content block is not possible."""
         raise NotImplementedError
 
 
-class _Media(Content):
+class Media(Content):
+    """An image or sound."""
+
     __slots__ = ("data", "media_type")
 
     kind = ""
@@ -44,11 +46,12 @@ class _Media(Content):
         return {"type": self.kind, "data": data, "mimeType": self.media_type}
 
     def as_text(self) -> str:
-        """Return the text that stands for it in a dialect without such results."""
-        return f"[{self.media_type}, {len(self.data)} bytes: this dialect has no {self.kind}]"
+        """Return the text that stands for it where a content block is not possible."""
+        size = f"{self.media_type}, {len(self.data)} bytes"
+        return f"[{size}: only a content block of MCP can hold an {self.kind}]"
 
 
-class Image(_Media):
+class Image(Media):
     """An image as a result: its bytes, and their media type, such as `image/png`."""
 
     __slots__ = ()
@@ -58,7 +61,7 @@ class Image(_Media):
         super().__init__(data, media_type)
 
 
-class Audio(_Media):
+class Audio(Media):
     """Sound as a result: its bytes, and their media type, such as `audio/wav`."""
 
     __slots__ = ()
@@ -92,7 +95,7 @@ class ResourceLink(Content):
         return block | {key: text for key, text in optional.items() if text}
 
     def as_text(self) -> str:
-        """Return the text that stands for it in a dialect without such results."""
+        """Return the text that stands for it where a content block is not possible."""
         return f"{self.name}: {self.uri}" if self.name != self.uri else self.uri
 
 
@@ -121,10 +124,11 @@ class EmbeddedResource(Content):
         return {"type": "resource", "resource": resource}
 
     def as_text(self) -> str:
-        """Return the text that stands for it in a dialect without such results."""
+        """Return the text that stands for it where a content block is not possible."""
         if isinstance(self.content, str):
             return self.content
-        return f"[{self.uri}, {len(self.content)} bytes: this dialect has no resources]"
+        size = f"{self.uri}, {len(self.content)} bytes"
+        return f"[{size}: only a content block of MCP can hold a resource]"
 
 
 def has_content(value: Any) -> bool:

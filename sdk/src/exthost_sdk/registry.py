@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 from exthost_sdk.errors import UnsupportedType
 from exthost_sdk.types.function import Function
 
+# A name of a tool that every host accepts. `exthost check` reports other names as a fault.
+_MAX_NAME_CHARACTERS = 128
+_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/-")
+
 
 class Model(NamedTuple):
     """A model of a provider. `context_window` is a number of tokens, None if it is unknown."""
@@ -143,10 +147,20 @@ class HandlerRegistry:
 
     def add(self, table: dict[str, Any], name: str, value: Any) -> None:
         """Register a value in `table`, one of the dicts of this registry. Raises ValueError if the
-        name is taken. Tools, streams and commands share one set of names."""
+        name is taken, or if it is not one for a tool. Tools, streams and commands share one set of
+        names."""
         callable_tables = (self.tools, self.streams, self.commands)
         # Compared by identity: two empty dicts are equal.
         shares_names = any(table is callable_table for callable_table in callable_tables)
         if name in (self.callables if shares_names else table):
             raise ValueError(f"{name!r} is registered twice")
+        if shares_names and not _is_tool_name(name):
+            raise ValueError(
+                f"{name!r} is not a name for a tool: write `name=` with at most "
+                f"{_MAX_NAME_CHARACTERS} of the characters A-Z a-z 0-9 _ . : / -"
+            )
         table[name] = value
+
+
+def _is_tool_name(name: str) -> bool:
+    return 0 < len(name) <= _MAX_NAME_CHARACTERS and _NAME_CHARACTERS.issuperset(name)

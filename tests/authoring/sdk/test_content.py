@@ -1,10 +1,13 @@
 """Images, audio, resources and prompts; questions to a person and to a model."""
 
 import base64
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal
+from uuid import UUID
 
 import pytest
+from exthost_sdk.types.form import Form
 
 from exthost.events import Bus, ExtensionEvent
 from exthost.sdk import (
@@ -28,6 +31,7 @@ from exthost.sdk import (
 from tests.extensions.harness import wait_until
 
 PIXEL = b"\x89PNG\r\n"
+ONLY_BLOCKS = "only a content block of MCP can hold"
 DIALECTS_WITHOUT_CONTENT = ["morphir", "nexo", "roder", "synaps"]
 
 
@@ -76,7 +80,30 @@ async def test_mcp_gets_content_blocks() -> None:
 async def test_a_dialect_without_images_gets_a_text_that_says_so(dialect: str) -> None:
     async with testing.connect(make_extension(), dialect=dialect) as client:
         result = await client.call_tool("plot", {})
-        assert "[image/png, 6 bytes: this dialect has no image]" in str(result.data or result.text)
+        assert f"[image/png, 6 bytes: {ONLY_BLOCKS} an image]" in str(result.data or result.text)
+
+
+async def test_an_image_within_another_value_is_a_text_in_mcp_too() -> None:
+    ext = Extension("charts")
+
+    @ext.tool
+    def charts() -> dict[str, Any]:
+        return {"first": Image(PIXEL)}
+
+    async with testing.connect(ext, dialect="mcp") as client:
+        result = await client.call_tool("charts", {})
+        assert result.data == {"first": f"[image/png, 6 bytes: {ONLY_BLOCKS} an image]"}
+
+
+async def test_a_resource_can_return_an_image_or_audio() -> None:
+    ext = Extension("media")
+    ext.resource("images://dot")(lambda: Image(PIXEL))
+    ext.resource("sounds://beep", mime_type="audio/x-beep")(lambda: Audio(b"beep"))
+    async with testing.connect(ext, dialect="mcp") as client:
+        [dot] = (await client.resources.read("images://dot"))["contents"]
+        assert dot["mimeType"] == "image/png" and base64.b64decode(dot["blob"]) == PIXEL
+        [beep] = (await client.resources.read("sounds://beep"))["contents"]
+        assert beep["mimeType"] == "audio/x-beep" and base64.b64decode(beep["blob"]) == b"beep"
 
 
 async def test_the_promises_of_a_tool_are_annotations_of_mcp() -> None:
@@ -189,6 +216,55 @@ async def test_a_question_that_cannot_be_asked_is_an_error(dialect: str, message
     async with testing.connect(make_asking_extension(), dialect=dialect) as client:
         result = await client.call_tool("book", {}, check=False)
         assert message in result.text
+
+
+@dataclass
+class Stay:
+    """Fields of every type that a form can have."""
+
+    city: str
+    until: date | None = None
+    nights: float | None = 2.5
+    meal: Literal["breakfast", "dinner"] | None = None
+    extras: list[Literal["sauna", "boat"]] = field(default_factory=list)
+    key: UUID | None = None
+
+
+def test_a_form_has_only_fields_that_clients_can_show() -> None:
+    form = Form(Stay)
+    assert form.schema["properties"] == {
+        "city": {"type": "string"},
+        "until": {"type": "string", "format": "date"},
+        "nights": {"type": "number", "default": 2.5},
+        "meal": {"type": "string", "enum": ["breakfast", "dinner"]},
+        "extras": {"type": "array", "items": {"type": "string", "enum": ["sauna", "boat"]}},
+        "key": {"type": "string"},
+    }
+    assert form.schema["required"] == ["city"]
+    assert form.read({"city": "Lima"}) == Stay("Lima")
+    assert Form(bool | None).schema["properties"] == {"value": {"type": "boolean"}}
+    schema = {"type": "object", "properties": {"trip": {"type": "object"}}}
+    assert Form(schema).schema == schema  # a schema of the author's own is sent as it is
+
+
+@dataclass
+class Booking:
+    name: str
+    trip: Trip
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [(Booking, "trip"), (list[Trip], "value"), (list[str], "value"), (int | str, "value")],
+)
+def test_a_form_with_a_field_that_no_client_can_show_is_an_error(form: Any, field: str) -> None:
+    with pytest.raises(UnsupportedType, match=f"^the field {field} of the form"):
+        Form(form)
+
+
+def test_a_mapping_is_not_a_form() -> None:
+    with pytest.raises(UnsupportedType, match="the form has no fields"):
+        Form(dict[str, int])
 
 
 async def test_roder_dispatches_to_subagents_and_sends_events() -> None:
@@ -307,7 +383,6 @@ def test_other_dialects_report_what_they_do_not_offer(capsys: pytest.CaptureFixt
 
 def test_a_host_error_is_raised_for_an_answer_that_does_not_fit() -> None:
     from exthost_sdk.context import _read_elicitation, _read_sample
-    from exthost_sdk.types.form import Form
 
     for answer in (None, {"action": "maybe"}, {"action": "accept", "content": {"city": 1}}):
         with pytest.raises(HostError):

@@ -139,3 +139,14 @@ def test_a_resource_that_could_never_be_read_is_refused(uri: str, message: str) 
     assert not ext.registry.resources
     ext.resource("notes://{name}")(note)
     ext.resource("files://{name}/{page}")(lambda **names: str(names))
+
+
+@pytest.mark.parametrize("name", ["a b/c", "a\n", "größe", "x" * 129])
+def test_a_tool_with_a_name_that_hosts_refuse_is_refused(name: str) -> None:
+    ext = Extension("refused")
+    for decorate in (ext.tool, ext.stream, ext.command):
+        with pytest.raises(ValueError, match="is not a name for a tool") as caught:
+            decorate(name=name)(lambda: None)
+        assert str(caught.value).startswith(repr(name))
+    assert not ext.registry.callables
+    ext.tool(name="files/read.v2:fast_one-1")(lambda: None)

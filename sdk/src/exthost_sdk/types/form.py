@@ -3,15 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
+from exthost_sdk.errors import UnsupportedType
+
 # The only field of a form whose type is not an object.
 _VALUE = "value"
+
+# What a client can show, as MCP lists it: fields of these types and formats, and lists of choices.
+_TYPES = ("string", "integer", "number", "boolean")
+_FORMATS = ("date", "date-time", "email", "uri")
 
 
 class Form:
     """A form. `schema` is that of an object, as clients require it."""
 
     def __init__(self, form: Any) -> None:
-        """`form` is a type or a JSON Schema. Raises UnsupportedType."""
+        """`form` is a type or a JSON Schema, which is sent as it is. Raises UnsupportedType for a
+        type with a field that clients cannot show."""
         # Lazily imported: few handlers ask a person.
         from exthost_sdk.types import conversion, schema
 
@@ -22,6 +29,8 @@ class Form:
         self._is_wrapped = fields.get("type") != "object"
         if self._is_wrapped:
             fields = {"type": "object", "properties": {_VALUE: fields}, "required": [_VALUE]}
+        if not is_schema:
+            fields["properties"] = _simplify(fields.get("properties", {}))
         self.schema: Mapping[str, Any] = fields
 
     def read(self, content: Any) -> Any:
@@ -34,3 +43,28 @@ class Form:
             return self._convert(content, "")
         except self._mismatch as mismatch:
             raise ValueError(str(mismatch)) from None
+
+
+def _simplify(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a form as clients can show them. An optional field has no type null."""
+    if not properties:
+        raise UnsupportedType("the form has no fields: use a dataclass, a TypedDict or a value")
+    simple_fields = {}
+    for name, schema in properties.items():
+        field = dict(schema)
+        types = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(types) == 1:
+            del field["anyOf"]
+            field = types[0] | field
+        if "default" in field and field["default"] is None:
+            del field["default"]
+        is_choice = field.get("type") == "array" and "enum" in field["items"]
+        if field.get("type") not in _TYPES and not is_choice:
+            raise UnsupportedType(
+                f"the field {name} of the form cannot be shown: use text, a number, a bool, "
+                "a date, a Literal or an Enum, or a list of these two"
+            )
+        if field.get("format") not in _FORMATS:
+            field.pop("format", None)
+        simple_fields[name] = field
+    return simple_fields
