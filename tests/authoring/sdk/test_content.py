@@ -1,5 +1,6 @@
 """Images, audio, resources and prompts; questions to a person and to a model."""
 
+import asyncio
 import base64
 from dataclasses import dataclass, field
 from datetime import date
@@ -297,6 +298,27 @@ async def test_roder_dispatches_to_subagents_and_sends_events() -> None:
         await client.notify("events/handle", {"envelope": {"kind": "other"}})
         await wait_until(lambda: bool(received_events))
         assert [event.kind for event in received_events] == ["turn.started"]
+
+
+async def test_several_events_at_one_sink_are_all_cancelled_at_the_end() -> None:
+    ext = Extension("recorder")
+    started: list[int] = []
+    cancelled: list[int] = []
+
+    @ext.sink("turn.")
+    async def record(event: SinkEvent) -> None:
+        number = event.raw["n"]
+        started.append(number)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(number)
+
+    async with testing.connect(ext, dialect="roder") as client:
+        for number in (1, 2):
+            await client.notify("events/handle", {"envelope": {"kind": "turn.end", "n": number}})
+        await wait_until(lambda: len(started) == 2)
+    assert sorted(cancelled) == [1, 2]
 
 
 async def test_synaps_has_widgets_editors_and_a_sidecar() -> None:

@@ -256,11 +256,11 @@ class RoderEndpoint(JsonRpcEndpoint):
     def _handle_event(self, id: Any, params: Any) -> bytes | None:
         envelope = get_field(params, "envelope", dict)
         kind = str(envelope.get("kind", ""))
-        for name, sink in self.registry.sinks.items():
+        for sink in self.registry.sinks.values():
             if kind.startswith(sink.kinds):
                 self.server.start(
-                    # The key has the sink's name, because several sinks may get one event.
-                    ("event", name, id),
+                    # A notification has no id, and several events can be open at one sink.
+                    ("event", object()),
                     sink.function,
                     sink.function.bind(SinkEvent(kind, envelope)),
                     _encode_nothing,
