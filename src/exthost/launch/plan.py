@@ -118,16 +118,18 @@ def admit(
     if spec.requires.env and spec.argv:
         _check_required_variables(spec, dialect, environ)
     admission = NOT_SANDBOXED
-    # A module or a remote server is run by a program of the host. `decide` checks that, too.
-    is_ours = spec.source in ("wasm", "http")
-    if spec.argv and (is_ours or enforced_policy(spec) is not None):
+    # A module or a remote server is run by a program of the host. `decide` also checks whether that
+    # program can run.
+    is_run_by_host_program = spec.source in ("wasm", "http")
+    if spec.argv and (is_run_by_host_program or enforced_policy(spec) is not None):
         command = make_command(spec, dialect, environ)
         from exthost.launch.admission import decide
 
         admission = decide(spec, command.plan, command.state, environ)
-        # Only to raise Refused: `prepare` protects the view of each start.
+        # The result is dropped: this call only raises Refused early. `prepare` protects the view
+        # again for each start.
         shared_folders.protect_view(spec, admission.view, neighbours, environ)
-    # The nodes of a pool compare their own files.
+    # The processes of a pool on other machines have files of their own, which are compared there.
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
         check_files(spec, make_command(spec, dialect, environ).plan)
     return admission
@@ -265,6 +267,7 @@ def prepare(
         enforced=enforced,
         weaker=tuple(describe_weaknesses(spec, enforced["pids"], enforced["filesystem"] != "open")),
     )
+    # The program must not be told of a state folder that its sandbox does not show.
     return launch if view is None or view.state else _without_state_folder(launch)
 
 

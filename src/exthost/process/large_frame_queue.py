@@ -2,8 +2,9 @@
 
 A large frame that may be the reply to a call is read as fast as possible, not as a flood. One
 reader alone reads a megabyte in an iteration of the event loop. Forty would read forty, and hold up
-all other extensions. So only one of them reads in each iteration, and less. If that continues for
-long, one reads only once in a millisecond: replies without end must not take all of the event loop.
+all other extensions. So only one of them reads in each iteration, and only a quarter as much. If
+they use up their budget, there is only one such read in a millisecond, because replies without end
+must not take all of the event loop.
 """
 
 import asyncio
@@ -27,13 +28,15 @@ class LargeFrameReader(Protocol):
     """A reader that is inside a large frame."""
 
     def read_large_frame(self) -> bool:
-        """Read once. Return whether the frame continues, so that there can be more of it."""
+        """Read once. Return whether the reader wants another turn: not after the end of its frame,
+        nor if its pipe was empty."""
 
 
 class LargeFrameQueue:
     """The readers of one event loop that are inside a large frame.
 
-    readers  all of them, whether they wait here or for their pipe
+    readers  all readers that are inside a large frame, whether they wait here or for their pipe.
+             They add and remove themselves; `add` and `remove` are about their turns
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,8 +49,7 @@ class LargeFrameQueue:
 
     def is_shared(self, reader: LargeFrameReader) -> bool:
         """Return whether there are readers besides this one."""
-        # `in` counts as 1 if it is true.
-        return len(self.readers) > (reader in self.readers)
+        return len(self.readers) > int(reader in self.readers)
 
     def add(self, reader: LargeFrameReader) -> None:
         """Let a reader wait for its turn, unless it waits already."""
@@ -56,7 +58,7 @@ class LargeFrameQueue:
             self._schedule()
 
     def remove(self, reader: LargeFrameReader) -> None:
-        """Remove a reader that is paused or closed, if it is here."""
+        """Take away the turn of a reader that was closed or must not read now, if it has one."""
         if reader in self._waiting:
             self._waiting.remove(reader)
 

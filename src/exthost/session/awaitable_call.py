@@ -29,8 +29,9 @@ class _NoLoop:
         return False
 
 
-# A task looks at the future that resumes it only for an error, and does that faster with a future
-# of asyncio than with a call. So this one resumes every task whose call succeeded.
+# A task calls only `result()` of the object that resumes it, to find out whether there is an error.
+# It does that faster with a future of asyncio than with a call. So this future resumes every task
+# whose call succeeded.
 DONE: Done = asyncio.Future(loop=cast(asyncio.AbstractEventLoop, _NoLoop()))
 DONE.set_result(None)
 
@@ -55,8 +56,9 @@ class WakeBatch:
         self.in_task = False
 
     def schedule(self) -> None:
-        """Call `wake` in the loop's next iteration, because no reader will do it. Callers use this
-        for the first call that ends; calls that end later in the iteration are resumed with it."""
+        """Call `wake` in the loop's next iteration, because no reader will do it. `deliver` uses
+        this for the first call that ends; calls that end later in the iteration are resumed with
+        it."""
         self._loop.call_soon(self.wake)
 
     def wake(self) -> None:
@@ -74,7 +76,7 @@ class WakeBatch:
                 if context is not None:  # None: the call ended before it was awaited
                     context.run(call.resume_task, done if call.error is None else call)
         except BaseException:  # a KeyboardInterrupt in one task must not keep the others waiting
-            self.is_held = False
+            self.is_held = False  # the reader does not reach the line that would clear it
             self.ended[:0] = calls[calls.index(call) + 1 :]  # the calls not resumed yet
             self._loop.call_soon(self.wake)
             raise
@@ -104,7 +106,8 @@ class AwaitableCall(Call):
     task_context  the context in which `resume_task` must run; None until the call is awaited
     """
 
-    # asyncio recognises a future, and its loop, by these two attributes.
+    # asyncio recognises a future, and its loop, by these two attributes. The first says that the
+    # future was awaited; a call is awaited only once, so it can always be true.
     _asyncio_future_blocking = True
     _loop: asyncio.AbstractEventLoop
 
@@ -130,7 +133,7 @@ class AwaitableCall(Call):
         self.has_error_result = False
         self.trace_number = None
 
-    # -- from the call queue -------------------------------------------------------------------
+    # -- from the call queue, which has set `ended` ------------------------------------------------
 
     def deliver(self, value: Any) -> None:
         self.value = value

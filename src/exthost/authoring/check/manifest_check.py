@@ -15,7 +15,7 @@ from exthost.model.spec import Spec
 
 @dataclass(frozen=True, slots=True)
 class ManifestCheck:
-    """The outcome of a manifest's check."""
+    """The outcome of the rule `manifest`, for the report of the other rules."""
 
     outcome: Outcome
 
@@ -43,26 +43,30 @@ def check_manifest(spec: Spec) -> ManifestCheck:
     # folder.
     if any(form.parent and form.parent == folder.rpartition("/")[2] for form in formats):
         folder = folder.rpartition("/")[0] or "/"
+    # Only the search reads a manifest with all of its mistakes.
     report = discover(DiscoverySettings(search_paths=(folder,), max_depth=2), formats)
     diagnostics = [
         diagnostic
         for diagnostic in report.diagnostics
-        if diagnostic.path == path and diagnostic.is_mistake and not _is_supplied(diagnostic)
+        if diagnostic.path == path and diagnostic.is_mistake and not _is_missing_command(diagnostic)
     ]
     findings = tuple(
         Finding(rule, _message(diagnostic), fix=diagnostic.help)
         for diagnostic in _flatten(diagnostics)
     )
-    return ManifestCheck(Outcome(rule, findings, reason="" if findings else path))
+    checked_file = "" if findings else path
+    return ManifestCheck(Outcome(rule, findings, reason=checked_file))
 
 
-def _is_supplied(diagnostic: Diagnostic) -> bool:
-    """Return whether only the command is missing. A manifest that a config names needs none, and
-    without a command there would be no extension to check."""
+def _is_missing_command(diagnostic: Diagnostic) -> bool:
+    """Return whether the manifest is reported only for having no command. That is not a mistake
+    here: the extension has been read, so a config has supplied the command. A diagnostic about a
+    missing key has no line."""
     return diagnostic.key == "launch" and not diagnostic.line
 
 
 def _flatten(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics and those in `more`, the further mistakes of the same manifest."""
     return [diagnostic for first in diagnostics for diagnostic in (first, *first.more)]
 
 

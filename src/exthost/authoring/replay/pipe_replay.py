@@ -36,8 +36,8 @@ _MAX_MESSAGE_BYTES = 2**31 - 1
 _END_SECONDS = 5.0
 
 
-class _End:
-    """One end of a replayed conversation. The conversation finds the request that a reply answers;
+class _Side:
+    """One side of a replayed conversation. The conversation finds the request that a reply answers;
     the roles compare the messages with the recorded ones."""
 
     def __init__(self, dialect: Dialect, role: Role) -> None:
@@ -51,7 +51,7 @@ class _End:
 
     def received(self, message: Received, item: Item, call: Call | None) -> None:
         """Keep a message, as the observer of the conversation. Stray output is not compared."""
-        if type(message) is tuple:
+        if type(message) is tuple:  # a reply is passed as a plain tuple, which is faster
             message = Reply(*message)
         if isinstance(message, Message):
             self._received.append((message, call))
@@ -60,8 +60,9 @@ class _End:
         self, data: bytes, next_method: Callable[[], str] | None = None
     ) -> Iterator[tuple[Message, Call | None]]:
         """Yield the messages that are complete with these bytes, each with the call that a reply
-        ends. `next_method` returns the method of the next request, which some dialects need to
-        decode it. Raises ProtocolViolation for bytes that are not a message."""
+        ends. In some dialects a request does not contain its method; `next_method` returns the
+        method that the recording has next. Raises ProtocolViolation for bytes that are not a
+        message."""
         for item in self._conversation.framing.feed(data):
             if next_method is not None and (method := next_method()):
                 self._conversation.expect(method)
@@ -69,6 +70,7 @@ class _End:
             messages, self._received = self._received, []
             yield from messages
             for effect in effects:
+                # If the bytes are a message, it is compared with the recorded one instead.
                 if isinstance(effect, End) and not messages:
                     if isinstance(effect.cause, Violated):
                         raise effect.cause.violation
@@ -88,7 +90,7 @@ def play_extension(
     until the host closes stdin or the recording ends. JSON fields whose name is in `ignored` may
     differ. Return the role, for its differences."""
     role = ExtensionRole(script, ignored)
-    end = _End(find_dialect(script.dialect), Role.GUEST)
+    end = _Side(find_dialect(script.dialect), Role.GUEST)
 
     def send(due: Sequence[Message | Noise | StderrLine]) -> None:
         for item in due:
@@ -156,7 +158,7 @@ class _Program:
     def __init__(
         self, script: Script, role: HostRole, child: Child, seconds: float, stderr: int
     ) -> None:
-        self._end = _End(find_dialect(script.dialect), Role.HOST)
+        self._end = _Side(find_dialect(script.dialect), Role.HOST)
         self._role = role
         self._child = child
         self._seconds = seconds
@@ -231,7 +233,8 @@ class _Program:
 
     def _finish(self, selector: selectors.BaseSelector) -> Difference | None:
         """Close the stdin of the program after the last recorded message, and compare the messages
-        that it sends before it closes its stdout. Stop waiting after `_END_SECONDS`."""
+        that it sends before it closes its stdout. A program that does not close it within
+        `_END_SECONDS` is not a difference; it is ended later."""
         self._child.close_stdin()
         deadline = time.monotonic() + _END_SECONDS
         while self._child.stdout in selector.get_map():
@@ -257,8 +260,8 @@ class _Program:
 def _end_program(child: Child) -> None:
     """End the program: close its stdin, then send SIGTERM, then SIGKILL."""
     child.close_stdin()
-    # None: first wait whether the closed stdin is enough. SIGKILL is sent twice, because a process
-    # may not have ended when the first wait is over.
+    # None: first wait whether the closed stdin is enough. The second SIGKILL only gives a second
+    # wait, because a killed process may take longer to end.
     for stop in (None, child.terminate, child.kill, child.kill):
         if stop is not None:
             stop()
