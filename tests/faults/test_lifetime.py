@@ -283,12 +283,16 @@ async def main():
 
 asyncio.run(main())
 """
+# What the program does at last, and its exit status.
 ENDS = {
-    "handle dropped": "del runs; gc.collect()",
-    "an exception": "raise RuntimeError('on purpose')",
-    "sys.exit": "sys.exit(3)",
-    "Ctrl-C": "os.kill(os.getpid(), 2); await asyncio.sleep(60)",
-    "in a call": "[asyncio.ensure_future(h.do('hang')) for h in runs]; await asyncio.sleep(0.1)",
+    "handle dropped": ("del runs; gc.collect()", 0),
+    "an exception": ("raise RuntimeError('on purpose')", 1),
+    "sys.exit": ("sys.exit(3)", 3),
+    "Ctrl-C": ("os.kill(os.getpid(), 2); await asyncio.sleep(60)", -2),
+    "in a call": (
+        "[asyncio.ensure_future(run.do('hang')) for run in runs]; await asyncio.sleep(0.1)",
+        0,
+    ),
 }
 
 
@@ -296,10 +300,12 @@ ENDS = {
 @pytest.mark.sampled
 @pytest.mark.parametrize("case", ENDS)
 def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, case: str) -> None:
-    text = PROGRAM.format(folder=str(folder), end=ENDS[case])
+    end, status = ENDS[case]
+    text = PROGRAM.format(folder=str(folder), end=end)
     result = subprocess.run(
         [sys.executable, "-c", text], cwd=ROOT, capture_output=True, timeout=180, check=False
     )
+    assert result.returncode == status, result.stderr.decode()
     pids = [int(word) for word in result.stdout.split()]
     assert len(pids) == 2 * len(all_peers()), result.stderr.decode()
     deadline = time.monotonic() + AT_ONCE_SECONDS

@@ -31,6 +31,11 @@ def test_the_order_is_that_of_the_standard() -> None:
         assert is_newer(after, before) and not is_newer(before, after)
 
 
+def test_a_version_has_at_most_256_characters() -> None:
+    longest = "1.0.0+" + "a" * 250
+    assert is_version(longest) and not is_version(longest + "a")
+
+
 def test_build_metadata_does_not_affect_the_order() -> None:
     assert is_version("1.0.0+a.01") and not is_newer("1.0.0+b", "1.0.0+a")
 

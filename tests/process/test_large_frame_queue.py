@@ -29,7 +29,7 @@ class FakeLoop:
 
 
 class EndlessReader:
-    """A reader inside a frame that does not end."""
+    """A reader inside a frame that does not end: it always wants another turn."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -40,37 +40,38 @@ class EndlessReader:
 
 
 def add_readers(loop: FakeLoop, count: int) -> list[EndlessReader]:
-    """Add new readers to a queue of this loop, each of them twice, and return them."""
+    """Add new readers to a queue of this loop, and return them."""
     queue = LargeFrameQueue(cast("asyncio.AbstractEventLoop", loop))
     readers = [EndlessReader() for _ in range(count)]
     for reader in readers:
         queue.add(reader)
-        queue.add(reader)
+        queue.add(reader)  # has no effect: the reader waits already
     return readers
 
 
-def test_one_reader_reads_in_each_iteration() -> None:
+def test_each_iteration_of_the_loop_serves_one_reader_in_turn() -> None:
     loop = FakeLoop()
     readers = add_readers(loop, 3)
-    for _ in range(6):
+    for reads in ([1, 0, 0], [1, 1, 0], [1, 1, 1], [2, 1, 1], [2, 2, 1], [2, 2, 2]):
         (step,) = loop.soon
         loop.soon.clear()
         step()
-    assert [reader.reads for reader in readers] == [2, 2, 2]
+        assert [reader.reads for reader in readers] == reads
 
 
-def test_readers_pause_after_each_read_from_32_mib_on_for_ten_seconds() -> None:
+def test_after_32_mib_within_ten_seconds_each_read_is_followed_by_a_pause() -> None:
     loop = FakeLoop()
     readers = add_readers(loop, 40)
     while loop.soon:
         loop.soon.pop()()
-    read_bytes = sum(reader.reads for reader in readers) * SHARED_READ_BYTES
-    assert 32 * MIB <= read_bytes <= 33 * MIB
-    for _ in range(100):
+    reads = sum(reader.reads for reader in readers)
+    assert 32 * MIB <= reads * SHARED_READ_BYTES <= 33 * MIB
+    for number in range(1, 101):  # the clock stands still: the ten seconds are not over
         (step,) = loop.later
         loop.later.clear()
         step()
         assert not loop.soon
+        assert sum(reader.reads for reader in readers) == reads + number
     loop.now = 10.0
     loop.later.pop()()
     assert loop.soon and not loop.later

@@ -32,6 +32,7 @@ def fatal_error(stream: bytes, max_body: int = MAX_BODY) -> str:
         b"CONTENT-LENGTH:2\r\n\r\n",
         b"  Content-Length \t:   2  \r\n\r\n",
         b"Content-Length: 0002\r\n\r\n",
+        b"Content-Length: 000000000002\r\n\r\n",
         b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n",
         b"Content-Length: 2\r\nX-Anything: at all: even colons\r\n\r\n",
         b"Content-Length: 99\r\nContent-Length: 2\r\n\r\n",
