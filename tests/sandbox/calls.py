@@ -52,14 +52,14 @@ def machine() -> str:
     return os.uname().machine
 
 
-def numbers(calls: tuple[SystemCall, ...]) -> dict[int, str]:
+def names_by_number(calls: tuple[SystemCall, ...]) -> dict[int, str]:
     names = {call.number(machine()): call.name for call in calls if call.name not in NOT_TRIED}
     return {number: name for number, name in names.items() if number is not None}
 
 
-async def errors_without_sandbox(outcomes: list[int]) -> dict[str, str]:
+async def errors_without_sandbox(numbers: list[int]) -> dict[str, str]:
     """Return the errors of the same calls without a sandbox."""
-    facts = f"facts = {{'numbers': {outcomes!r}}}"
+    facts = f"facts = {{'numbers': {numbers!r}}}"
     code = "\n".join((facts, textwrap.dedent(TRY_CALLS), "print(json.dumps(result))"))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-S", "-E", "-c", code, stdout=asyncio.subprocess.PIPE
@@ -70,17 +70,17 @@ async def errors_without_sandbox(outcomes: list[int]) -> dict[str, str]:
 
 
 async def check_group(group: str) -> None:
-    names_by_number = numbers(GROUPS[group])
+    names = names_by_number(GROUPS[group])
     permissions = {"network": group == NETWORK}
     async with started_explorer(permissions=permissions) as ext:
-        errors_inside = await explore(ext, TRY_CALLS, numbers=sorted(names_by_number))
-    errors_outside = await errors_without_sandbox(sorted(names_by_number))
-    assert len(errors_inside) == len(errors_outside) == len(names_by_number) > 2, (
+        errors_inside = await explore(ext, TRY_CALLS, numbers=sorted(names))
+    errors_outside = await errors_without_sandbox(sorted(names))
+    assert len(errors_inside) == len(errors_outside) == len(names) > 2, (
         errors_inside,
         errors_outside,
     )
     missing = {
-        names_by_number[int(number)]: outcome
+        names[int(number)]: outcome
         for number, outcome in errors_inside.items()
         if outcome == "ENOSYS" != errors_outside[number]
     }
@@ -149,10 +149,10 @@ async def allowed_calls_of_the_group_network_exist_with_network() -> None:
 
 @trial
 async def denied_calls_are_refused() -> None:
-    names_by_number = numbers((*DENIED, *GROUPS[NETWORK]))
+    names = names_by_number((*DENIED, *GROUPS[NETWORK]))
     async with started_explorer() as ext:
-        outcomes = await explore(ext, TRY_CALLS, numbers=sorted(names_by_number))
-    assert len(outcomes) == len(names_by_number) and set(outcomes.values()) == {"EPERM"}, outcomes
+        outcomes = await explore(ext, TRY_CALLS, numbers=sorted(names))
+    assert len(outcomes) == len(names) and set(outcomes.values()) == {"EPERM"}, outcomes
 
 
 @trial

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import socket
 import sys
 import textwrap
 import time
@@ -268,9 +269,9 @@ ASK_HOST = """
 
 PRETEND_TO_BE_THE_HOST = """
     import socket
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(facts["path"])
-    listener.listen()
+    socket.listener = socket.socket(socket.AF_UNIX)  # not closed at the end of this code
+    socket.listener.bind(facts["path"])
+    socket.listener.listen()
     result = True
 """
 
@@ -359,7 +360,9 @@ async def no_sandboxed_extension_passes_for_the_host() -> None:
         path.parent.chmod(0o777)
         permissions = {"network": True, "filesystem": [f"{path.parent}:rw"]}
         async with started_explorer(permissions=permissions) as ext:
-            await explore(ext, PRETEND_TO_BE_THE_HOST, path=str(path))
+            assert await explore(ext, PRETEND_TO_BE_THE_HOST, path=str(path)) is True
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))  # the extension does listen
             try:
                 connect_to_host(config, environ, timeout=10).close()
             except NotFound:
