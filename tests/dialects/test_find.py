@@ -86,11 +86,16 @@ def test_a_broken_package_is_reported_with_its_cause(
 
 
 class HalfFraming:
-    """A framing that lacks what a framing of Framing's base class would have."""
+    """A framing that is not derived from NoReadBuffer, and lacks what that class has."""
 
     def __init__(self, max_bytes: int) -> None: ...
-    def feed(self, data: bytes) -> list[bytes]: ...
-    def wrap(self, payload: bytes) -> bytes: ...
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data]
+
+    def wrap(self, payload: bytes) -> bytes:
+        return payload
+
     def end(self) -> None: ...
 
 
