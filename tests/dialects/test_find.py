@@ -2,7 +2,9 @@
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,11 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.blocking_methods import SyncFacet
 from exthost.dialects.hostile_peer import HostilePeer
 from exthost.dialects.manifest_format import ManifestFormat
+from exthost.dialects.package import DialectPackage
 from exthost.dialects.sniff import sniff
 from exthost.errors import ConfigError
 from tests.faces.cli.cli_process import run_inside
+from tests.toys import stepper
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
@@ -79,6 +83,38 @@ def test_a_broken_package_is_reported_with_its_cause(
     assert caught.value.code == "X0112" and message in caught.value.message
     assert "exthost-broken 1.2" in caught.value.message
     assert "exthost-broken 1.2 is at fault" in caught.value.help
+
+
+class HalfFraming:
+    """A framing that is not derived from NoReadBuffer, and lacks what that class has."""
+
+    def __init__(self, max_bytes: int) -> None: ...
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data]
+
+    def wrap(self, payload: bytes) -> bytes:
+        return payload
+
+    def end(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("part", "make", "message"),
+    [
+        ("framing", HalfFraming, "its framing HalfFraming has no commit, frame_parts, "),
+        ("codec", lambda role: object(), "its codec object has no decode, encode, "),
+    ],
+)
+def test_a_dialect_that_lacks_a_part_of_its_framing_or_codec_is_broken(
+    part: str, make: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialect = replace(stepper.DIALECT, name="half", **{part: make})
+    package = DialectPackage(name="half", dialect=dialect)
+    monkeypatch.setattr(find, "find_package", lambda name: package)
+    with pytest.raises(ConfigError, match=message) as caught:
+        find.find_dialect("half")
+    assert caught.value.code == "X0112"
 
 
 def test_other_packages_are_found_despite_a_broken_package(

@@ -57,6 +57,12 @@ def test_the_readme_has_a_row_for_every_extra() -> None:
     assert sorted(extras) == sorted(project["optional-dependencies"])
 
 
+def test_the_first_page_shows_how_to_install() -> None:
+    install = "pip install ./sdk ."
+    assert f"`{install}`" in (ROOT / "README.md").read_text()
+    assert f"\n{install}\n" in (ROOT / "docs" / "index.md").read_text()
+
+
 def test_the_classifiers_name_every_tested_python() -> None:
     [versions] = re.findall(r"^PYTHONS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for file in (ROOT / "pyproject.toml", ROOT / "sdk" / "pyproject.toml"):

@@ -23,7 +23,9 @@ class StepperEndpoint(JsonRpcEndpoint):
         self.methods = {"hello": lambda id, params: self.result(id, {"tools": names})}
 
 
-def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool | None:
+    if len(first) < len(GREETING) and GREETING.startswith(first):
+        return None
     return first.startswith(GREETING)
 
 

@@ -31,8 +31,12 @@ def detect_dialect(first_bytes: bytes) -> str | None:
         is_undecided = is_undecided or verdict is None
     if is_undecided:
         return None
-    installed = load_installed()
-    return next((name for name, other in installed if other.recognises(first_bytes, message)), "")
+    for name, dialect in load_installed():
+        verdict = dialect.recognises(first_bytes, message)
+        if verdict:
+            return name
+        is_undecided = is_undecided or verdict is None
+    return None if is_undecided and len(text) < MAX_FIRST_BYTES else ""
 
 
 def _read_message(text: bytes) -> dict[str, Any] | None:

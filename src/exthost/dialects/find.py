@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from exthost import dialects
 from exthost.dialects.base import Dialect
-from exthost.dialects.codec import Role
+from exthost.dialects.codec import Codec, Role
 from exthost.dialects.package import DialectPackage
 from exthost.errors import ConfigError, Evidence
 from exthost.model.names import nearest
+from exthost.wire.framing import Framing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -68,6 +69,8 @@ def find_dialect(name: str) -> Dialect:
         raise _broken_package_error(
             name, f"{package.dialect} is {_describe_type(dialect)}, not a Dialect"
         )
+    if name not in BUILT_IN:
+        _check_interfaces(name, dialect)
     for other in dialect.contracts if contract else ():
         if other.contract == contract:
             return other
@@ -203,6 +206,23 @@ def _load_entry_point(name: str, entry: EntryPoint) -> DialectPackage:
         reason = f"its entry point {entry.value} is the dialect {package.name!r}"
         raise _broken_package_error(name, reason)
     return package
+
+
+def _check_interfaces(name: str, dialect: Dialect) -> None:
+    """Raise ConfigError if the framing or the codec lacks an attribute that the host uses. Without
+    this check, the lack would show in the middle of a conversation."""
+    framing = _load_guarded(name, lambda: dialect.framing(2**20))
+    codec = _load_guarded(name, lambda: dialect.codec(Role.HOST))
+    for kind, interface, part in (("framing", Framing, framing), ("codec", Codec, codec)):
+        attributes = sorted({*vars(interface), *interface.__annotations__})
+        missing = [
+            attribute
+            for attribute in attributes
+            if not attribute.startswith("_") and not hasattr(part, attribute)
+        ]
+        if missing:
+            reason = f"its {kind} {type(part).__name__} has no {', '.join(missing)}"
+            raise _broken_package_error(name, reason)
 
 
 def _load_guarded(name: str, load: Callable[[], T]) -> T:

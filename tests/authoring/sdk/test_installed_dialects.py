@@ -50,6 +50,7 @@ def test_an_installed_dialect_is_found_detected_and_scaffolded(
     assert load_dialect("stepper").endpoint is StepperEndpoint
     assert dialect_names() == [*built_in_names(), "stepper"]
     assert detect_dialect(GREETING) == "stepper"
+    assert detect_dialect(GREETING[:3]) is None and detect_dialect(b"STEEP") == ""
     assert 'dialect = "stepper"' in project_files("toy", "stepper")["exthost.toml"]
 
 

@@ -177,3 +177,40 @@ def test_dev_builds_before_each_start_and_never_calls_an_old_program(tmp_path: P
         source.write_text(SOURCE.format(word="goodbye"))
         terminal.wait_for("greet {} -> goodbye")
     assert terminal.output.count("-> hello") == 1
+
+
+@pytest.mark.more  # waits for a start
+def test_dev_builds_again_if_a_source_was_saved_during_the_build(tmp_path: Path) -> None:
+    source, generated = tmp_path / "source.txt", tmp_path / "generated.txt"
+    source.write_text(SOURCE.format(word="hello"))
+    generated.write_text("1")
+    # Each build changes a watched file of its own, too.
+    build = (
+        "cp source.txt program.py; echo 1 >> generated.txt; touch copied; "
+        "until [ -e release ]; do sleep 0.05; done"
+    )
+    arguments = ["--build", build, "--watch", "source.txt", "--watch", "generated.txt"]
+    arguments += ["--call", "greet", "--dialect", "morphir", "--", sys.executable, "program.py"]
+    with running_dev(tmp_path, *arguments) as terminal:
+        terminal.wait_for("building")
+        deadline = time.monotonic() + LONG_SECONDS
+        while not (tmp_path / "copied").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        source.write_text(SOURCE.format(word="goodbye"))
+        (tmp_path / "release").touch()
+        terminal.wait_for("saved during the build: generated.txt, source.txt")
+        terminal.wait_for("greet {} -> goodbye")
+        terminal.press("r")
+        terminal.wait_for("greet {} -> goodbye")
+    assert "-> hello" not in terminal.output and terminal.output.count("building") == 3
+
+
+@pytest.mark.more  # waits for a build
+def test_a_key_after_a_first_build_that_failed_is_answered(tmp_path: Path) -> None:
+    arguments = ["--build", "echo no; exit 1", "--call", "greet", "--dialect", "morphir"]
+    with running_dev(tmp_path, *arguments, "--", sys.executable, "program.py") as terminal:
+        terminal.wait_for("the build failed")
+        for key in "\rt":
+            terminal.press(key)
+            terminal.wait_for("the program is not the one of these sources")

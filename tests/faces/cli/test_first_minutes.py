@@ -20,6 +20,8 @@ from tests.faces.cli.test_cli import PYTHON, run_json
 from tests.host.test_host import TEXT
 
 CATALOG = error_catalog.load(*find.iter_error_tables())
+ROOT = Path(__file__).parents[3]
+
 # A morphir extension with control characters in the description of its tool.
 HOSTILE_DESCRIPTION = morphir_program(
     tools=[{"name": "t", "description": "one\n\ttwo \x1b[2Jthree\u202e"}]
@@ -82,6 +84,32 @@ def test_a_config_without_extensions_is_reported_on_stderr(verb: str, tmp_path: 
     result = run(verb, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, "")
     assert "no " in result.stderr
+
+
+# On Windows, modules such as fcntl cannot be imported.
+ON_WINDOWS = """
+import os, pathlib, sys
+from exthost.faces.cli import main
+
+os.name, sys.modules["fcntl"] = "nt", None
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("verb", ["list", "new", "call"])
+def test_on_windows_a_verb_says_that_windows_is_not_supported(verb: str) -> None:
+    command = [sys.executable, "-S", "-c", ON_WINDOWS, verb]
+    folders = [str(ROOT / "src"), str(ROOT / "sdk" / "src")]
+    result = subprocess.run(
+        command,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(folders)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stderr == "error: exthost does not run on Windows: install and run it in WSL2\n"
 
 
 def test_explain_lists_the_codes_in_order() -> None:

@@ -15,6 +15,7 @@ and the old program is not called. --build "" builds nothing.
 
 import argparse
 import asyncio
+import os
 import shlex
 import sys
 import time
@@ -144,6 +145,9 @@ class DevLoop:
         self._stamps = read_stamps(self._paths)
         self._is_loaded = False
         self._is_built = True
+        self._is_building = False
+        # Files that the build writes: a change of one during a build is not a save.
+        self._written = {_resolve(Path(spec.cwd or ".", word)) for word in spec.argv[:2]}
 
     async def run(self, keys: "_Keys") -> None:
         """Run until the user presses q or Ctrl-D."""
@@ -186,6 +190,8 @@ class DevLoop:
         changed: list[str] = []
         while True:
             await asyncio.sleep(POLL_SECONDS)
+            if self._is_building:
+                continue
             now = await asyncio.to_thread(read_stamps, self._paths)
             new_changes, self._stamps = changed_files(self._stamps, now), now
             if changed and not new_changes:
@@ -194,7 +200,7 @@ class DevLoop:
 
     async def _restart(self) -> None:
         start_time = time.perf_counter()
-        self._is_built = await self._run_build()
+        self._is_built = await self._build_saved_sources()
         if not self._is_built:
             say("the build failed: waiting for a change")
             return
@@ -208,12 +214,33 @@ class DevLoop:
         say(f"{self._spec.id} is ready, after {duration_ms:.0f} ms")
         await self._repeat()
 
-    async def _run_build(self) -> bool:
-        """Build the program, and show what the build prints. Return whether it succeeded."""
+    async def _build_saved_sources(self) -> bool:
+        """Build the program, and again if a source file was saved meanwhile, so that it is the one
+        of the saved sources. Return whether the last build succeeded."""
         if self._build is None:
             return True
-        argv, folder = self._build
-        say(f"building: {self._build.text}")
+        earlier: set[str] = set()
+        self._is_building = True
+        try:
+            while True:
+                before = await asyncio.to_thread(read_stamps, self._paths)
+                is_built = await self._run_build(self._build)
+                self._stamps = await asyncio.to_thread(read_stamps, self._paths)
+                # A new file is written by the build, and so is one that two builds in a row change.
+                changed = {path for path in changed_files(before, self._stamps) if path in before}
+                self._written |= set(map(_resolve, changed & earlier))
+                saved = sorted(path for path in changed if _resolve(path) not in self._written)
+                if not saved:
+                    return is_built
+                say(f"saved during the build: {_file_names(saved)}")
+                earlier = changed
+        finally:
+            self._is_building = False
+
+    async def _run_build(self, build: BuildCommand) -> bool:
+        """Build the program, and show what the build prints. Return whether it succeeded."""
+        argv, folder = build
+        say(f"building: {build.text}")
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -232,8 +259,6 @@ class DevLoop:
             raise
         for line in output.decode("utf-8", "backslashreplace").splitlines():
             say(escape_controls(f"  {line}"))
-        # What the build wrote is not a change of the sources.
-        self._stamps = await asyncio.to_thread(read_stamps, self._paths)
         return process.returncode == 0
 
     async def _start(self) -> None:
@@ -256,7 +281,15 @@ class DevLoop:
             await self._host.replace(spec, before=self._spec.id)
         self._spec = spec
 
+    def _is_current(self) -> bool:
+        """Return whether the program is the one of the sources; report if it is not."""
+        if not self._is_built:
+            say("the program is not the one of these sources: the build failed")
+        return self._is_built
+
     def _list_tools(self) -> None:
+        if not self._is_current():
+            return
         for name, tool in self._host[self._spec.id].tools.items() if self._is_loaded else ():
             say(f"  {name}  {tool.description}")
 
@@ -274,10 +307,7 @@ class DevLoop:
 
     async def _repeat(self) -> None:
         """Make the last call again, if there was one."""
-        if self._last_call is None or not self._is_loaded:
-            return
-        if not self._is_built:
-            say("the program is not the one of these sources: the build failed")
+        if self._last_call is None or not self._is_current() or not self._is_loaded:
             return
         name, arguments = self._last_call
         extension = self._host[self._spec.id]
@@ -299,6 +329,10 @@ def _find_build(args: DevArgs, spec: Spec, folder: str | None) -> BuildCommand |
     # The program, or the script that it runs.
     programs = [Path(spec.cwd or ".", word) for word in spec.argv[:2]]
     return next(filter(None, map(find_build_command, programs)), None)
+
+
+def _resolve(path: str | Path) -> str:
+    return os.path.realpath(path)
 
 
 def _check_pairs(pairs: Sequence[str]) -> list[str]:
