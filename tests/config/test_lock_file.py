@@ -1,5 +1,6 @@
 """`exthost.lock`: a text that is the same for the same records, and a file that cannot be used."""
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +130,20 @@ def test_a_lock_must_be_a_regular_file_of_a_sensible_size(tmp_path: Path) -> Non
     with pytest.raises(LockProblem, match="UTF-8") as caught:
         read_lock(str(tmp_path))
     assert caught.value.line == 2
+
+
+def test_a_lock_that_its_user_cannot_read_says_how_to_open_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exthost.lock").write_text(format_lock({}))
+
+    def closed(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", closed)  # root can read every file
+    with pytest.raises(LockProblem, match="cannot be read: Permission denied") as caught:
+        read_lock(str(tmp_path))
+    assert f"chmod u+r {tmp_path}/exthost.lock" in caught.value.help
 
 
 def test_a_lock_that_changes_while_it_is_read_is_not_half_read(

@@ -38,6 +38,7 @@ def test_a_refused_target_is_logged_once_and_always_published(
     assert fix in record.getMessage()
     assert ("to allow it" in record.getMessage()) == bool(entry)
     assert len(events) == 2 and activity.refused_counts == {"b.com:443": 2}
+    assert activity.missing_entries == ({"b.com:443": entry} if entry else {})
 
 
 def test_a_limited_number_of_targets_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,11 @@ from exthost.errors import ConfigError, Refused
 from exthost.launch.advice import suggest_grant_to_tool
 from exthost.launch.bridge import server_host
 from exthost.launch.locked_code import _describe_permissions
-from exthost.launch.network_grant import describe_network, plan_proxy
+from exthost.launch.network_grant import (
+    describe_network,
+    find_overridden_variables,
+    plan_proxy,
+)
 from exthost.model.launch_plan import Wrapper
 from exthost.model.network_rules import UpstreamProxy
 from exthost.model.spec import Spec
@@ -30,6 +34,14 @@ def test_a_list_of_hosts_is_kept_in_its_usual_form() -> None:
     assert permissions is not None
     assert permissions.network == ("api.example.com:443", "*.example.org")
     assert describe_network(permissions.network) == "to api.example.com:443, *.example.org"
+
+
+def test_variables_that_the_sandbox_overrides_are_found() -> None:
+    env = {"HTTPS_PROXY": "http://a:1", "no_proxy": "b", "TOKEN": "c"}
+    assert find_overridden_variables(make_spec(NETWORK, env=env)) == ("HTTPS_PROXY", "no_proxy")
+    assert find_overridden_variables(make_spec(True, env=env)) == ()
+    assert find_overridden_variables(make_spec(NETWORK, env=env, sandbox="off")) == ()
+    assert find_overridden_variables(make_spec(NETWORK, env=env, sandbox="landlock")) == ()
 
 
 def test_an_empty_list_is_no_network() -> None:

@@ -48,12 +48,20 @@ _ESCAPED = re.compile(
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class LockProblem(Exception):
-    """A lock file cannot be used. The message says why; `line` is the line at fault, or 0."""
+_RESTORE = (
+    "restore it from your repository, or resolve the conflict; `exthost lock` without a name "
+    "writes a new one of what is installed now"
+)
 
-    def __init__(self, message: str, line: int = 0) -> None:
+
+class LockProblem(Exception):
+    """A lock file cannot be used. The message says why; `line` is the line at fault, or 0, and
+    `help` what to do."""
+
+    def __init__(self, message: str, line: int = 0, help: str = "") -> None:
         super().__init__(message)
         self.line = line
+        self.help = help or _RESTORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

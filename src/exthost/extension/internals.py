@@ -3,6 +3,7 @@
 This is not public: names can change in any version. Users call the methods of `Extension`.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.dialects.base import Dialect
@@ -66,6 +67,12 @@ class ExtensionInternals:
         children = [session.lifetime.child for session in self._supervisor.processes.sessions]
         pids = [pid for child in children if isinstance(child, Child) for pid in child.program_pids]
         return {"configured": "template", **templates.describe(pids)}
+
+    @property
+    def missing_network_entries(self) -> Mapping[str, str]:
+        """The entries of `permissions.network` that would allow the refused connections, by their
+        targets."""
+        return self._supervisor.network.missing_entries
 
     def stop_counting(self) -> None:
         """Keep the last counts of an extension that was closed, if another one replaced it."""

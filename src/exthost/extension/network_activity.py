@@ -20,9 +20,17 @@ _MAX_LOGGED = 20
 
 class NetworkActivity:
     """The connections of all processes of one extension. `reached_counts` and `refused_counts` have
-    the number of connections by target, such as `api.example.com:443`."""
+    the number of connections by target, such as `api.example.com:443`; `missing_entries` has the
+    entry of `permissions.network` that would allow a refused target, if there is one."""
 
-    __slots__ = ("_bus", "_extension", "_logged", "reached_counts", "refused_counts")
+    __slots__ = (
+        "_bus",
+        "_extension",
+        "_logged",
+        "missing_entries",
+        "reached_counts",
+        "refused_counts",
+    )
 
     def __init__(self, extension: str, bus: Bus) -> None:
         self._extension = extension
@@ -31,6 +39,7 @@ class NetworkActivity:
         self._logged: set[str] | None = None
         self.reached_counts: Mapping[str, int] = EMPTY_MAPPING
         self.refused_counts: Mapping[str, int] = EMPTY_MAPPING
+        self.missing_entries: Mapping[str, str] = EMPTY_MAPPING
 
     def reached(self, target: str, count: int) -> None:
         """Count connections to a target."""
@@ -40,6 +49,8 @@ class NetworkActivity:
         """Count connections that were refused, publish that, and log the first of each target."""
         target, reason, entry, count = refused
         self.refused_counts = _add(self.refused_counts, target, count)
+        if entry and target in self.refused_counts:
+            self.missing_entries = {**self.missing_entries, target: entry}
         if self._logged is None:
             self._logged = set()
         if target not in self._logged and len(self._logged) < _MAX_LOGGED:

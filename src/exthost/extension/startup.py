@@ -211,6 +211,7 @@ class ProcessStarter:
         if refusal is not None:
             raise refusal
         check_isolation(self.spec)
+        is_first = self.admission is None
         try:
             environ, neighbours = self.environ(), self._neighbours()
             self.admission = admit(self.spec, self.dialect, environ, neighbours)
@@ -224,6 +225,19 @@ class ProcessStarter:
                 extension=self.spec.id,
                 help="restart it; if that does not help, this is a bug here: report it",
             ) from error
+        if is_first and self.spec.permissions is not None:
+            self._report_overridden_variables()
+
+    def _report_overridden_variables(self) -> None:
+        """Log the variables of the config that the sandbox overrides."""
+        from exthost.launch.network_grant import (
+            OVERRIDE_HELP,
+            find_overridden_variables,
+            override_warning,
+        )
+
+        if names := find_overridden_variables(self.spec):
+            _log.warning("[%s] %s; %s", self.spec.id, override_warning(names), OVERRIDE_HELP)
 
     def _neighbours(self) -> Neighbours | None:
         find_neighbours = self._checks.neighbours

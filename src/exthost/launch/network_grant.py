@@ -1,10 +1,10 @@
 """Plans the proxy of an extension whose `permissions.network` is a list of hosts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.header_injection import make_headers
-from exthost.launch.machine_check import enforced_policy
+from exthost.launch.machine_check import enforced_policy, uses_landlock
 from exthost.model.launch_plan import ProxyPolicy
 from exthost.model.network_rules import BadHost, UpstreamProxy, parse_proxy_url
 from exthost.model.spec import Spec
@@ -34,6 +34,28 @@ def plan_proxy(spec: Spec, environ: Mapping[str, str]) -> ProxyPolicy | None:
         no_proxy=_read_variable(environ, "NO_PROXY"),
         headers=make_headers(spec, environ),
     )
+
+
+def find_overridden_variables(spec: Spec) -> tuple[str, ...]:
+    """Return the variables of an entry that its processes get with another value, because the
+    sandbox directs its connections to its own proxy."""
+    policy = enforced_policy(spec)
+    if policy is None or not isinstance(policy.network, tuple) or uses_landlock(spec):
+        return ()
+    from exthost.launch.sandbox.strict import PROXY_VARIABLES
+
+    return tuple(sorted(spec.env.keys() & PROXY_VARIABLES.keys()))
+
+
+def override_warning(names: Iterable[str]) -> str:
+    """Return the warning about variables that the sandbox overrides."""
+    return (
+        f"its env sets {', '.join(names)}, which the sandbox overrides: permissions.network is a "
+        "list, and connections go through a proxy of exthost"
+    )
+
+
+OVERRIDE_HELP = "remove it from env; a proxy of your network is set for the host: HTTPS_PROXY=…"
 
 
 def describe_network(network: bool | tuple[str, ...]) -> str:

@@ -68,6 +68,13 @@ def test_a_folder_in_the_place_of_the_lock_is_reported_and_starts_nothing(projec
     assert result.returncode == 2 and "exthost.lock cannot be written" in result.stderr
 
 
+def test_lock_replaces_a_file_of_mode_000_by_one_that_its_owner_can_read(project: Project) -> None:
+    project.lock.write_text("version = 1\n")
+    project.lock.chmod(0)
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    assert project.lock.stat().st_mode & 0o777 == 0o400
+
+
 def test_lock_writes_no_file_that_it_could_not_read(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

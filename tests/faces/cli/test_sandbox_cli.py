@@ -216,3 +216,19 @@ def test_the_failure_of_a_tool_names_the_sandbox_only_where_it_is_the_likely_cau
         result = exthost("call", "fail", f"reason={reason}", *arguments)
         assert result.returncode == 1 and advice in result.stderr, result.stderr
         assert ("sandbox" in result.stderr) == ("permissions" in advice), result.stderr
+
+
+def test_a_proxy_variable_that_the_sandbox_overrides_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "exthost.toml").write_text(
+        f'[[extensions]]\nname = "a"\ndialect = "morphir"\nenv = {{ HTTPS_PROXY = "http://b:1" }}\n'
+        f'permissions = {{ network = ["c.example:443"] }}\n'
+        f"source = {{ command = {json.dumps(COMMAND[0])}, args = {json.dumps(COMMAND[1:])} }}\n"
+    )
+    text = "its env sets HTTPS_PROXY, which the sandbox overrides"
+    result = exthost("doctor", cwd=tmp_path)
+    assert f"warning: a: {text}" in result.stdout and "fix: remove it from env" in result.stdout
+    caplog.clear()
+    assert f"warning: {text}" in exthost("inspect", "a", cwd=tmp_path).stderr
+    assert [text in record.getMessage() for record in caplog.records].count(True) == 1

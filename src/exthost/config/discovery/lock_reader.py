@@ -35,6 +35,11 @@ def _read_bytes(path: str) -> bytes:
         try:
             # A pipe in the place of the file must not block the host.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except PermissionError as error:
+            import shlex
+
+            help = f"let the user of the host read it: chmod u+r {shlex.quote(path)}"
+            raise LockProblem(f"it cannot be read: {error.strerror}", help=help) from None
         except OSError as error:
             raise LockProblem(f"it cannot be read: {error.strerror}") from None
         try:

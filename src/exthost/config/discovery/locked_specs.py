@@ -137,8 +137,7 @@ def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
     return Refusal(
         "X1823",
         f"{where} cannot be used: {problem}",
-        "restore it from your repository, or resolve the conflict; `exthost lock` writes a new one "
-        "of what is installed now",
+        problem.help,
         "lock",
     )
 

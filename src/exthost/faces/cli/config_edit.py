@@ -113,7 +113,8 @@ def replace_file(path: Path, text: str) -> None:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
                 if path.exists():
-                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+                    # The owner can read it, also if the old file was closed to everybody.
+                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777 | 0o400)
             os.replace(temp_path, path)  # noqa: PTH105 - the pair of mkstemp
         except BaseException:
             os.unlink(temp_path)  # noqa: PTH108

@@ -54,6 +54,11 @@ from exthost.host.connection import Connection
 from exthost.host.control.description import schema_warnings
 from exthost.launch import apparmor, sandbox_probe
 from exthost.launch.locked_code import check_start, mismatch_error
+from exthost.launch.network_grant import (
+    OVERRIDE_HELP,
+    find_overridden_variables,
+    override_warning,
+)
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
@@ -327,6 +332,9 @@ def _admission_findings(
         message = f"requires variables that its permissions do not grant: {', '.join(names)}"
         fix = f"if you trust it: {grant_line(spec, names)}"
         findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
+    if names := find_overridden_variables(spec):
+        message = override_warning(names)
+        findings.append(DoctorFinding("warning", spec.id, spec.origin, message, OVERRIDE_HELP))
     held_back = describe_environment(spec)["held_back"]
     if held_back:
         message = f"{plural(len(held_back), 'variable')} held back from its environment"

@@ -40,7 +40,7 @@ from exthost.faces.cli.running_host import (
     is_unlisted_path,
     running_host,
 )
-from exthost.faces.cli.started_extension import start_extension
+from exthost.faces.cli.started_extension import abridged_log, start_extension
 from exthost.faces.cli.target_specs import find_spec, find_unlocked_spec, has_config
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.description import describe_extension
@@ -99,8 +99,9 @@ def _learn(args: Args) -> int:
 
 
 async def _inspect(args: Args, spec: Spec) -> int:
-    async with start_extension(args, apply_dialect_options(args, spec)) as extension:
-        report = describe_extension(extension)
+    with abridged_log() as bus:
+        async with start_extension(args, apply_dialect_options(args, spec), bus) as extension:
+            report = describe_extension(extension)
     return _print_report(args, report)
 
 

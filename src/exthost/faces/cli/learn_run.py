@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from exthost.errors import CallFailed, ExthostError
-from exthost.faces.cli.started_extension import printing_bus
+from exthost.faces.cli.started_extension import abridged_log
 from exthost.host.connection import Connection
 from exthost.host.control.call_requests import own_tool_name
 from exthost.model.launch_plan import LaunchPlan
@@ -45,18 +45,19 @@ async def run_calls(
     tools: tuple[str, ...] = ()
     outcomes: list[str] = []
     try:
-        async with Connection(spec, events=printing_bus(), spawn=spawn) as extension:
-            tools = tuple(sorted(extension.tools))
-            for call in calls:
-                try:
-                    if call.is_method:
-                        await extension.call(call.name, call.arguments)
-                    else:
-                        name = own_tool_name(extension, call.name)
-                        await extension.call_tool(name, call.arguments, hooks=False)
-                    outcomes.append("")
-                except CallFailed as error:  # the extension replied with an error
-                    outcomes.append(f"{call.name}: {error.message}")
+        with abridged_log() as bus:
+            async with Connection(spec, events=bus, spawn=spawn) as extension:
+                tools = tuple(sorted(extension.tools))
+                for call in calls:
+                    try:
+                        if call.is_method:
+                            await extension.call(call.name, call.arguments)
+                        else:
+                            name = own_tool_name(extension, call.name)
+                            await extension.call_tool(name, call.arguments, hooks=False)
+                        outcomes.append("")
+                    except CallFailed as error:  # the extension replied with an error
+                        outcomes.append(f"{call.name}: {error.message}")
     except ExthostError as error:
         return RunOutcome(tools=tools, calls=tuple(outcomes), error=error)
     return RunOutcome(tools=tools, calls=tuple(outcomes))

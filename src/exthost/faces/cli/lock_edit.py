@@ -44,8 +44,7 @@ def read_existing_lock(config: Config) -> Lock | None:
         raise Refused(
             "X1823",
             f"{LOCK_NAME} cannot be used: {problem}",
-            help="restore it from your repository, or resolve the conflict; `exthost lock` without "
-            "a name writes a new one",
+            help=problem.help,
             evidence=Evidence(path=str(path), line=problem.line),
         ) from None
 

@@ -9,6 +9,7 @@ command (the protocol that the extension speaks) is detected unless `--dialect` 
 
 import os
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -21,7 +22,7 @@ from dataclasses import replace
 from exthost.config.discovery.configfile import read_config
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
-from exthost.faces.cli.common import Args, require_config_path, say, show_line
+from exthost.faces.cli.common import Args, plural, require_config_path, say, show_line
 from exthost.faces.cli.start_note import start_note
 from exthost.faces.cli.target_specs import has_config
 from exthost.host.audit import Audit
@@ -33,12 +34,20 @@ from exthost.session.trace.trace_file import TraceFile
 from exthost.session.trace.trace_format import LineMaker
 from exthost.session.trace.traffic import Traffic
 
+# How much of a long log `abridged_log` prints: the first lines at once, the last ones at the end,
+# and after a failure as many as are kept.
+_FIRST_LINES = 10
+_LAST_LINES = 5
+_MAX_HELD_LINES = 1000
+
 
 @asynccontextmanager
-async def start_extension(args: Args, spec: Spec) -> AsyncIterator[Extension]:
+async def start_extension(
+    args: Args, spec: Spec, bus: Bus | None = None
+) -> AsyncIterator[Extension]:
     """Start an extension for the length of a block. The dialect in `spec` is ignored for a bare
-    command without `--dialect`."""
-    bus = printing_bus()
+    command without `--dialect`. Without a bus, its log is printed line by line."""
+    bus = printing_bus() if bus is None else bus
     traffic = Traffic(bus)
     with _write_audit(args, bus), record_traffic(args, traffic):
         needs_detection = args.command and args.dialect is None
@@ -155,9 +164,44 @@ def printing_bus() -> Bus:
     return bus
 
 
+@contextmanager
+def abridged_log() -> Iterator[Bus]:
+    """Return an event bus whose log lines and progress are printed to stderr. Of a long log, the
+    middle is left out, so that it does not bury the report of a verb. If the block raises an
+    exception, the lines that were left out are printed, too."""
+    bus = Bus()
+    _print_progress(bus)
+    shown, held = 0, deque[LogLine](maxlen=_MAX_HELD_LINES)
+
+    def show_or_hold(line: LogLine) -> None:
+        nonlocal shown
+        if shown < _FIRST_LINES:
+            shown += 1
+            show_line(line.extension, line.text)
+        else:
+            held.append(line)
+
+    bus.subscribe(LogLine, show_or_hold)
+    last = _LAST_LINES
+    try:
+        yield bus
+    except BaseException:
+        last = _MAX_HELD_LINES
+        raise
+    finally:
+        if (left_out := len(held) - last) > 0:
+            say(f"{plural(left_out, 'line')} of its log left out")
+        for line in list(held)[-last:]:
+            show_line(line.extension, line.text)
+
+
 def print_events(bus: Bus) -> None:
     """Print log lines and progress of this bus to stderr."""
     bus.subscribe(LogLine, lambda line: show_line(line.extension, line.text))
+    _print_progress(bus)
+
+
+def _print_progress(bus: Bus) -> None:
     bus.subscribe(
         Progressed, lambda progress: say(f"[{progress.extension}] {_progress_text(progress)}")
     )

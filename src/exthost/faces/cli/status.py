@@ -24,6 +24,7 @@ from exthost.faces.cli.common import (
     config_path,
     escape_controls,
     list_names,
+    plural,
     say,
     show_json,
     show_table,
@@ -65,8 +66,10 @@ def run(args: Args) -> int:
     show_table([row_cells(row, time.time()) for row in status["extensions"]], HEADER)
     for row in status["extensions"]:
         for target, count in row["stats"].get("refused", {}).items():
-            times = f", {count} times" if count > 1 else ""
-            say(f"{row['id']}: a connection to {_one_line(target)} was refused{times}")
+            entry = row.get("missing_network_entries", {}).get(target)
+            fix = f'; to allow it, add "{_one_line(entry)}" to permissions.network' if entry else ""
+            times = plural(count, "connection")
+            say(f"{row['id']}: {times} to {_one_line(target)} refused{fix}")
     host = status["host"]
     ending_text = ", ending" if host["ending"] else ""
     say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending_text}")

@@ -15,6 +15,7 @@ from exthost.host.control.as_data import as_data
 from exthost.host.control.lock_state import describe_quarantine, lock_state
 from exthost.host.control.served_host import ServedHost
 from exthost.launch.limits import resolve_limits
+from exthost.launch.network_grant import find_overridden_variables, override_warning
 from exthost.model.names import prefixed_description
 from exthost.model.offer import RegisteredTool
 from exthost.model.rules import CallRule, find_rule
@@ -31,7 +32,7 @@ def describe_extension(
     they are None, this function computes them, which reads every file of the package.
     """
     # The offer is the tools, hooks and capabilities that the extension announced.
-    offer, environment = extension.offer, extension.environment
+    offer, environment, spec = extension.offer, extension.environment, extension.spec
     return {
         "id": extension.id,
         "dialect": extension.dialect.name,
@@ -50,7 +51,7 @@ def describe_extension(
         ],
         "hooks": list(offer.hooks),
         "extra": dict(offer.extra),
-        "warnings": [*offer.warnings, *schema_warnings(extension)],
+        "warnings": [*offer.warnings, *schema_warnings(extension), *_override_warnings(spec)],
         "lock": lock_state(extension),
         "quarantined": describe_quarantine(extension),
         "timings_ms": dict(extension.stats.timings_ms),
@@ -64,6 +65,11 @@ def describe_extension(
         "argv": list(extension.argv),
         "noise": dict(extension.stats.dropped),  # output that could not be used, by reason
     }
+
+
+def _override_warnings(spec: Spec) -> list[str]:
+    names = find_overridden_variables(spec)
+    return [override_warning(names)] if names else []
 
 
 def schema_warnings(extension: Extension) -> list[str]:

@@ -110,6 +110,7 @@ class StatusReport:
             "quarantined": list(extension.quarantined),
             "last_error": self._last_error(extension),
             "stats": stats_as_data(stats),
+            "missing_network_entries": dict(extension.internals.missing_network_entries),
             "start_method": extension.internals.describe_start_method(),
         }
 
