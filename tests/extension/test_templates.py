@@ -143,6 +143,21 @@ COMMANDS = {
 }
 
 
+async def test_signals_that_only_the_template_ignores_have_their_usual_handlers() -> None:
+    numbers = (signal.SIGINT, signal.SIGUSR2)
+    async with started(sys.executable, str(LOOKS)) as extension:
+        expected = (await extension.call("look"))["signals"]
+        before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+        try:
+            await restart_from_full_template(extension)  # makes the template
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+        await extension.restart()
+        assert start_method(extension)["last"] == "template"
+        assert (await extension.call("look"))["signals"] == expected
+
+
 @pytest.mark.parametrize("permissions", [None, {}], ids=["namespace", "sandbox"])
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_a_program_sees_the_same_in_both_ways_to_start(
