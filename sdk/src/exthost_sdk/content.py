@@ -22,7 +22,7 @@ class Content:
         raise NotImplementedError
 
 
-class Media(Content):
+class BinaryContent(Content):
     """An image or sound."""
 
     __slots__ = ("data", "media_type")
@@ -51,7 +51,7 @@ class Media(Content):
         return f"[{size}: only a content block of MCP can hold an {self.kind}]"
 
 
-class Image(Media):
+class Image(BinaryContent):
     """An image as a result: its bytes, and their media type, such as `image/png`."""
 
     __slots__ = ()
@@ -61,7 +61,7 @@ class Image(Media):
         super().__init__(data, media_type)
 
 
-class Audio(Media):
+class Audio(BinaryContent):
     """Sound as a result: its bytes, and their media type, such as `audio/wav`."""
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from exthost_sdk.answers import PromptMessage
-from exthost_sdk.content import Content, Media, has_content
+from exthost_sdk.content import BinaryContent, Content, has_content
 from exthost_sdk.registry import Resource
 from exthost_sdk.types.function import Function
 from exthost_sdk.types.json_text import encode, encode_text, to_text
@@ -142,7 +142,7 @@ def encode_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
     """Return the result of `resources/read`."""
     contents: dict[str, Any] = {"uri": uri}
     media_type = source.mime_type
-    if isinstance(value, Media):
+    if isinstance(value, BinaryContent):
         value, media_type = value.data, media_type or value.media_type
     if media_type:
         contents["mimeType"] = media_type
