@@ -47,6 +47,8 @@ for line in sys.stdin:
         if params["name"] == "tell":
             send({"method": "notifications/tools/list_changed"})
         result = {"content": [{"type": "text", "text": f"ran {params['name']}"}]}
+    elif method == "prompts/get":
+        result = {"messages": []}
     else:
         send({"id": asked["id"], "error": {"code": -32601, "message": "unknown"}})
         continue

@@ -518,6 +518,18 @@ async def test_a_quarantined_tool_is_not_called_by_a_raw_method_either(tmp_path:
         assert (await host["demo"].call("tools/call", params))["content"]
 
 
+async def test_a_prompt_with_the_name_of_a_quarantined_tool_is_not_refused(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    await project.write_lock()
+    project.offer(tool("get", "Changed."), tool("prompts/list"))
+    async with host_of(project) as host:
+        extension = host["demo"]
+        assert await extension.call("prompts/get", {"name": "get"}) == {"messages": []}
+        for method in ("tools/run", "prompts/list"):  # an unknown method, and a tool of this name
+            error = await error_of(extension.call(method, {"name": "get"}))
+            assert error.code == "X1822", method
+
+
 async def test_in_a_dialect_whose_tools_are_methods_the_method_is_refused(tmp_path: Path) -> None:
     project = Project(tmp_path, "morphir")
     project.offer({"name": "get", "description": "Gets."}, {"name": "tell", "description": "T."})

@@ -122,6 +122,8 @@ class Dialect:
         methods         methods whose calls take more than one request, or change their params
         has_fixed_methods
                         whether extensions have only the methods in `methods`: other calls fail
+        methods_without_tools
+                        the standard methods that call no tool, whatever their params name
         cancel_message  returns the message that cancels a call, given its request and the reason
         result_reader   reads tool results
         error_result    returns an error as a tool result of this dialect, for `ext.tools.call`
@@ -157,6 +159,7 @@ class Dialect:
     operations: Mapping[str, Operation] = field(default_factory=empty_mapping)
     methods: Mapping[str, Operation] = field(default_factory=empty_mapping)
     has_fixed_methods: bool = False
+    methods_without_tools: frozenset[str] = frozenset()
     cancel_message: Callable[[Request, str], Outgoing | None] | None = None
     result_reader: ResultReader = VALUE_RESULT
     error_result: Callable[[ExthostError], Any] | None = None

@@ -131,7 +131,8 @@ class CallFactory:
 
     def refuse_quarantined(self, method: str, params: Any) -> None:
         """Raise Refused if a method of the dialect would call a tool in quarantine: if the tool is
-        the method, or a part of its name, or a value of its parameters."""
+        the method, or a part of its name, or a value of its parameters. The standard methods that
+        call no tool are allowed: a prompt can have the name of a tool."""
         if (refused := self._find_refusal(method, params)) is not None:
             raise refused
 
@@ -142,6 +143,9 @@ class CallFactory:
     def _find_refusal(self, method: str, params: Any) -> Refused | None:
         quarantined = self.find_quarantined()
         if not quarantined:
+            return None
+        is_other_method = method in self._dialect.methods_without_tools
+        if is_other_method and method not in quarantined and not isinstance(params, ToolCall):
             return None
         names = {method, *re.split(r"[./:]", method)}
         # A tool can have these characters in its name.

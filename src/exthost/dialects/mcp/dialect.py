@@ -95,6 +95,13 @@ DIALECT = Dialect(
         "logging/setLevel": calls.set_level,
         "resources/subscribe": calls.subscribe,
     },
+    methods_without_tools=frozenset(
+        {
+            *("prompts/get", "prompts/list", "resources/list", "resources/read"),
+            *("resources/subscribe", "resources/templates/list", "resources/unsubscribe"),
+            *("completion/complete", "logging/setLevel"),
+        }
+    ),
     notifications={
         "notifications/message": _read_log_message,
         "notifications/progress": _read_progress,

@@ -210,6 +210,12 @@ DIALECT = SynapsDialect(
         "call_tool": OneRequestOrMore(_make_tool_request, None),
         "hook": RUN_HOOK,
     },
+    methods_without_tools=frozenset(
+        {
+            *("command.invoke", "provider.complete", "provider.stream", "hook.handle", "info.get"),
+            *("settings.editor.open", "settings.editor.key", "settings.editor.commit"),
+        }
+    ),
     result_reader=SYNAPS_RESULT,
     streams=_STREAMS,
     notifications={
