@@ -46,7 +46,7 @@ def command(user: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], di
         name: value for name, value in os.environ.items() if name.startswith("EXTHOST_TEST")
     }
     if user == "root" or os.geteuid() != 0:
-        paths = os.pathsep.join((str(PROJECT), str(PROJECT / "src")))
+        paths = os.pathsep.join((str(PROJECT), str(PROJECT / "src"), str(PROJECT / "sdk/src")))
         yield [sys.executable, *arguments], {**os.environ, "PYTHONPATH": paths}
         return
     with tempfile.TemporaryDirectory(prefix="exthost-user-") as folder:
@@ -67,7 +67,7 @@ def command(user: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], di
             "TMPDIR": str(home),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": os.pathsep.join(
-                (str(rooms / "project"), str(rooms / "project/src"), str(rooms / "site"))
+                str(rooms / path) for path in ("project", "project/src", "project/sdk/src", "site")
             ),
             "PYTHONDONTWRITEBYTECODE": "1",
             # Otherwise the loader would load the Python library of the system.
