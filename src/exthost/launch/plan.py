@@ -267,7 +267,7 @@ def prepare(
         enforced=enforced,
         weaker=tuple(describe_weaknesses(spec, enforced["pids"], enforced["filesystem"] != "open")),
     )
-    # The program must not be told of a state folder that its sandbox does not show.
+    # The program must not learn of a state folder that its sandbox does not show.
     return launch if view is None or view.state else _without_state_folder(launch)
 
 

@@ -69,7 +69,7 @@ def _no_person_error(reason: str) -> Refused:
 
 
 def _first_line(confirmation: Confirmation) -> str:
-    # If a rule of the config asks, and not a hook, there is no extension to name.
+    # If a rule of the config asks instead of a hook, there is no extension to name.
     asker = f"[{confirmation.extension}] asks: " if confirmation.extension else ""
     return f"{asker}{confirmation.message}"
 

@@ -43,7 +43,7 @@ def _make_params(confirmation: Confirmation) -> dict[str, Any]:
     if missing > 0:
         shown = arguments[:_MAX_ARGUMENT_CHARS]
         arguments = f"{shown} … and {missing:,} more characters that are not shown"
-    # If a rule of the config asks, and not a hook, there is no extension to name.
+    # If a rule of the config asks instead of a hook, there is no extension to name.
     asker = f"[{confirmation.extension}] asks: " if confirmation.extension else ""
     lines = (
         f"{asker}{confirmation.message}",
