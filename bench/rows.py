@@ -16,6 +16,7 @@ from bench.measures import (
     discovery,
     floods,
     growth,
+    locked_start,
     memory,
     neighbours,
     start,
@@ -196,6 +197,20 @@ ROWS: tuple[Row, ...] = (
         measure=start.sandboxed,
         must=1.8,
         stretch=1.5,
+    ),
+    Row(
+        key="start-locked",
+        name="restart to first result of a Python server, locked / not",
+        measure=locked_start.restarting("hand_written.py"),
+        must=1.05,
+        limit_s=300,
+    ),
+    Row(
+        key="start-locked-fastmcp",
+        name="restart to first result of a FastMCP server, locked / not",
+        measure=locked_start.of_fastmcp(),
+        must=1.05,
+        limit_s=300,
     ),
     Row(
         key="template-fastmcp",

@@ -102,6 +102,12 @@ def host(*entries: dict[str, Any], **sections: Any) -> AbstractAsyncContextManag
     return opened
 
 
+def host_of(config: Path) -> AbstractAsyncContextManager[Host]:
+    """Return a host with the extensions of a config file."""
+    opened: AbstractAsyncContextManager[Host] = public("Host").from_config(config)
+    return opened
+
+
 def make_certificates(folder: Path) -> None:
     """Make the certificates of a cluster in a new folder."""
     importlib.import_module("exthost.cluster.certificates").make_certificates(folder)

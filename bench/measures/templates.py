@@ -50,7 +50,7 @@ async def _learn(extension: Any) -> None:
             await extension.restart()
 
 
-async def _restart(extension: Any) -> float:
+async def restart(extension: Any) -> float:
     """Return the time from a restart to the first result. The end of the old process is not
     measured, and does not slow down the next measurement."""
     began_at = time.perf_counter()
@@ -80,7 +80,7 @@ def first_result(setting: Setting) -> Reading:
         async with _server("execute") as cold, _server("template") as warm:
             await _learn(warm)
             took = await take_turns_async(
-                {"cold": lambda: _restart(cold), "warm": lambda: _restart(warm)}, ROUNDS
+                {"cold": lambda: restart(cold), "warm": lambda: restart(warm)}, ROUNDS
             )
         absolute = (("cold", duration(took["cold"])), ("warm", duration(took["warm"])))
         return read_values(ratios(took["cold"], took["warm"]), absolute)
@@ -97,7 +97,7 @@ def pool(setting: Setting) -> Reading:
             await _learn(warm)
             await subject.processes(warm, POOL_SIZE)
             took = await take_turns_async(
-                {"cold": lambda: _restart(cold), "pool": lambda: _restart_pool(warm)}, ROUNDS
+                {"cold": lambda: restart(cold), "pool": lambda: _restart_pool(warm)}, ROUNDS
             )
         absolute = (
             (f"pool of {POOL_SIZE}", duration(took["pool"])),

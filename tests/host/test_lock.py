@@ -21,9 +21,11 @@ from exthost.errors import ExthostError, Refused
 from exthost.events import LockMismatch, Quarantined, Spawned
 from exthost.extension.lifecycle import State
 from exthost.host.lock_survey import merge_record
+from exthost.launch import locked_code, tree_snapshot
 from exthost.launch.locked_code import platform_name, read_start_state
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import LockRecord, Severity, compare_start
+from exthost.model.spec import Spec
 from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.locked_project import Project, tool
 
@@ -84,6 +86,32 @@ async def test_a_package_that_changes_before_a_restart_is_not_run(tmp_path: Path
     assert [(item.extension, item.key, item.is_enforced) for item in mismatches] == [
         ("demo", "package", True)
     ]
+
+
+async def test_the_few_files_of_an_unchanged_package_are_compared_without_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_snapshot, "_SETTLED_NS", 0)  # else it takes two seconds to be settled
+    project = Project(tmp_path)
+    await project.write_lock()
+
+    threads: list[str] = []
+    check_start = locked_code.check_start
+
+    def check_in_thread(spec: Spec, *arguments: Any) -> locked_code.StartCheck:
+        threads.append(spec.id)
+        return check_start(spec, *arguments)
+
+    async with host_of(project) as host:
+        monkeypatch.setattr(locked_code, "check_start", check_in_thread)
+        await host["demo"].restart()
+        assert (await host.call_tool("demo:get")).text == "ran get" and not threads
+        # What has changed is compared in a thread, where its files are read.
+        pid = pid_of(host["demo"])
+        project.program.write_text("raise SystemExit('changed')")
+        error = await error_of(host["demo"].restart())
+        assert error.code == "X1820" and pid_of(host["demo"]) == pid
+        assert threads == ["demo"]
 
 
 async def test_a_package_that_changes_while_a_secret_is_read_is_not_run(tmp_path: Path) -> None:

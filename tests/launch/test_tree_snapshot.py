@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from exthost.launch import portable_tree, tree_snapshot
-from exthost.launch.portable_tree import read_portable
-from exthost.launch.tree_snapshot import TreeSnapshot
+from exthost.launch.portable_tree import read_portable, read_small_snapshot
+from exthost.launch.tree_snapshot import NotSmall, TreeSnapshot
 
 
 class Reader:
@@ -33,6 +33,10 @@ class Reader:
         self.count = 0
         code = read_portable(str(self.root), marks, cache=str(self.cache))
         return code, self.count
+
+    def read_small(self) -> portable_tree.PortableCode:
+        """Return the code from its snapshot. Raises NotSmall."""
+        return read_small_snapshot(str(self.root), cache=str(self.cache))
 
 
 @pytest.fixture
@@ -98,7 +102,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_each_change_is_noticed(reader: Reader, change: str) -> None:
     first, _ = reader.read()
     assert reader.read()[1] == 0
+    assert reader.read_small() == first
     CHANGES[change](reader.root)
+    with pytest.raises(NotSmall):
+        reader.read_small()
     assert reader.read()[0] != first
 
 
@@ -126,6 +133,45 @@ def test_a_folder_that_changed_a_moment_ago_is_read_again(
 def test_other_marks_need_another_snapshot(reader: Reader) -> None:
     reader.read()
     assert reader.read(("/home/somebody", "~"))[1] == 3
+
+
+def test_a_small_folder_is_compared_without_reading_its_files(reader: Reader) -> None:
+    first, _ = reader.read()
+    reader.count = 0
+    again = reader.read_small()
+    assert again == first and again.caches == first.caches and reader.count == 0
+
+
+def test_a_folder_without_a_snapshot_is_not_small(reader: Reader) -> None:
+    with pytest.raises(NotSmall):
+        reader.read_small()
+
+
+# The folder of `reader` has seven entries: itself, two folders, two files and two symlinks.
+@pytest.mark.parametrize(("folder_count", "is_small"), [(249, True), (250, False)])
+def test_a_folder_with_more_than_256_entries_is_not_small(
+    reader: Reader, folder_count: int, is_small: bool
+) -> None:
+    for number in range(folder_count):
+        (reader.root / f"folder-{number}").mkdir()
+    first, _ = reader.read()
+    if is_small:
+        assert reader.read_small() == first
+    else:
+        with pytest.raises(NotSmall):
+            reader.read_small()
+
+
+def test_a_folder_with_long_names_is_not_small(reader: Reader) -> None:
+    folder = reader.root
+    for depth in range(10):
+        folder = folder / (str(depth) * 200)
+        folder.mkdir()
+    for number in range(30):
+        (folder / f"{number}".rjust(200, "x")).mkdir()
+    reader.read()
+    with pytest.raises(NotSmall):
+        reader.read_small()
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"key": 1}', "null"])

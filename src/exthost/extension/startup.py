@@ -371,6 +371,12 @@ class ProcessStarter:
 _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
+def is_spawn_turn_free(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether no other extension of this loop is about to spawn a process."""
+    lock = _locks.get(loop)
+    return lock is None or not lock.locked()
+
+
 @asynccontextmanager
 async def spawn_turn(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
     """Wait for the turn to spawn a process in this loop, and keep it for the length of the block.
@@ -577,12 +583,21 @@ class Start:
 
     async def _compare_with_lock(self) -> LaunchPlan:
         """Compare what would be started with the lock. Return its plan. Raises Refused."""
-        from exthost.launch.locked_code import check_start
+        from exthost.launch.locked_code import check_small_start, check_start
+        from exthost.launch.tree_snapshot import NotSmall
 
         starter = self._starter
         plan = starter.prepared().plan
+        arguments = starter.spec, plan, starter.environ()
         try:
-            checked = await asyncio.to_thread(check_start, starter.spec, plan, starter.environ())
+            try:
+                # A thread costs more than the comparison of few files. But many extensions that
+                # start at the same time must not block the loop.
+                if not is_spawn_turn_free(starter.queue.loop):
+                    raise NotSmall
+                checked = check_small_start(*arguments)
+            except NotSmall:
+                checked = await asyncio.to_thread(check_start, *arguments)
         except Refused as refused:
             starter.report_mismatch(refused, "package")
         else:

@@ -17,7 +17,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import NamedTuple
@@ -27,7 +27,8 @@ from exthost.launch.bridge import is_remote
 from exthost.launch.command_code import PROGRAM_FOLDERS, CodeKind, ProgramCode, find_code
 from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
-from exthost.launch.portable_tree import PortableCode, read_portable
+from exthost.launch.portable_tree import PortableCode, read_portable, read_small_snapshot
+from exthost.launch.tree_snapshot import NotSmall
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode, LockChange, LockRecord, SpecLock, compare_start
 from exthost.model.spec import Permissions, Spec
@@ -70,10 +71,24 @@ def check_start(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> Sta
     return StartCheck(changes, state.bytecode)
 
 
+def check_small_start(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> StartCheck:
+    """The same as `check_start`, for an extension with few files which are all unchanged since they
+    were compared before. Takes about a millisecond, so it can be called in the thread of an event
+    loop. Raises NotSmall for any other extension, and for one that differs from its lock."""
+    assert spec.lock is not None
+    code = _read_code(spec, plan, environ, read_small_snapshot)
+    if code.code.kind is CodeKind.PACKAGE:
+        raise NotSmall  # the files of its installation are read for the record
+    record = _make_record(spec, plan, code, environ)
+    if compare_start(spec.lock.record, record, platform_name()):
+        raise NotSmall  # the files are read, to name the one that differs
+    return StartCheck([], StartState(record, code, _cache_folder(environ)).bytecode)
+
+
 def read_start_state(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> "StartState":
     """Return an extension as it would be started now. Reads all files of the package: call it in a
     thread. Raises Refused if a file cannot be read."""
-    code = _read_code(spec, plan, environ)
+    code = _read_code(spec, plan, environ, read_portable)
     return StartState(_make_record(spec, plan, code, environ), code, _cache_folder(environ))
 
 
@@ -145,15 +160,21 @@ class _Code:
         return [tree for tree in (self.program, self.package) if tree is not None]
 
 
-def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Code:
-    """Find and read the code of an extension. Raises Refused if a file cannot be read."""
+def _read_code(
+    spec: Spec,
+    plan: LaunchPlan,
+    environ: Mapping[str, str],
+    read: Callable[..., PortableCode],
+) -> _Code:
+    """Find and read the code of an extension. `read` is `read_portable` or `read_small_snapshot`.
+    Raises Refused if a file cannot be read, and what `read` raises."""
     result = _Code(find_code(plan.argv, plan.cwd, plan.env))
     marks = _folders(spec, environ)
     cache = _cache_folder(environ)
     code = result.code
     try:
         if spec.manifest_file:
-            result.manifest = _mark(read_portable(spec.manifest_file, marks, cache=cache).digest)
+            result.manifest = _mark(read(spec.manifest_file, marks, cache=cache).digest)
         if spec.pool.engine is not None and spec.pool.files != "sent":
             result.unknown = "it runs on other machines"
             return result
@@ -162,11 +183,11 @@ def _read_code(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> _Cod
             return result
         folder = result.folder = _find_folder(spec, code)
         if folder:
-            result.package = read_portable(folder, marks, _writable_folders(spec), cache)
+            result.package = read(folder, marks, _writable_folders(spec), cache)
         real = os.path.realpath(code.path) if code.path else ""
         is_covered = folder and (real == folder or real.startswith(f"{folder}/"))
         if code.path and not result.unknown and not is_covered:
-            result.program = read_portable(code.path, marks, cache=cache)
+            result.program = read(code.path, marks, cache=cache)
     except UnusableTree as unusable:
         raise Refused(
             "X1821",

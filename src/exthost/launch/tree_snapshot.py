@@ -34,7 +34,16 @@ _SETTLED_NS = 2_000_000_000
 # The largest snapshot that is read. That of the largest allowed package is smaller.
 _MAX_BYTES = 32 * 1024 * 1024
 
+# The largest snapshot of a small folder, and how many files and folders it may have. It is compared
+# in less than a millisecond, so an event loop can do it without a thread.
+_SMALL_BYTES = 64 * 1024
+_SMALL_PATHS = 256
+
 _read_identity = attrgetter("st_dev", "st_ino", "st_size", "st_mode", "st_mtime_ns", "st_ctime_ns")
+
+
+class NotSmall(Exception):
+    """The files of an extension cannot be compared in less than a millisecond."""
 
 
 class TreeSnapshot:
@@ -47,10 +56,25 @@ class TreeSnapshot:
 
     def load(self) -> Any:
         """Return the value that was stored, or None if anything has changed since."""
+        return self._load(_MAX_BYTES, None)
+
+    def load_small(self) -> Any:
+        """Return the value that was stored for a small folder. Raises NotSmall if the folder is
+        larger, if anything has changed since, or if nothing was stored."""
+        value = self._load(_SMALL_BYTES, _SMALL_PATHS)
+        if value is None:
+            raise NotSmall
+        return value
+
+    def _load(self, max_bytes: int, max_paths: int | None) -> Any:
+        """Return the stored value; None if it cannot be used, or exceeds one of the limits."""
         try:
-            stored = json.loads(read_start(self._file, _MAX_BYTES))
+            # A larger file is cut, so it is not valid JSON.
+            stored = json.loads(read_start(self._file, max_bytes))
             if stored["key"] == self._key:
                 paths, links = _split(stored["paths"]), _split(stored["links"])
+                if max_paths is not None and len(paths) > max_paths:
+                    return None
                 if stored["identities"] == _digest(_identities(paths, links)):
                     return stored["value"]
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
