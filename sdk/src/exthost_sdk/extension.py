@@ -85,8 +85,10 @@ class Extension:
         self._capabilities = _check_capabilities(capabilities)
         # Stdin and stdout are claimed as early as possible, so that what the program prints does
         # not get between the messages; but only in the program itself, and not if a test
-        # imports the module that creates the extension.
-        self._module = str(sys._getframe(1).f_globals.get("__name__"))
+        # imports the module that creates the extension. If it is not certain that a host started
+        # the program, `claim_early` can be undone.
+        calling_frame = sys._getframe(1)
+        self._module = str(calling_frame.f_globals.get("__name__"))
         if self._module == _MAIN:
             if _is_started_by_host():
                 claim()
@@ -497,5 +499,6 @@ def _end_with_parent() -> None:
 
 
 def _end_stuck() -> None:
+    """End the extension, although calls that were cancelled at its end have not ended."""
     print("exthost.sdk: calls that were cancelled do not end", file=sys.stderr, flush=True)
     os._exit(1)

@@ -113,13 +113,15 @@ class Calls:
         self.result_reader = limit_reader(dialect.result_reader, limits.result)
         self._status = status
         self._supervisor = supervisor
-        self._thread = get_ident()  # of the loop
+        self._thread = get_ident()  # the thread of the loop: an extension is made there
         self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
         self.factory.hide_secrets = lambda text: status.hide_secrets(text)
         if spec.lock is not None:
+            # A tool that differs from the lock (the record of what was approved) is in quarantine:
+            # it must not be called. A call that waits for a process is checked again before it is
+            # sent, because the tools of the new process may differ.
             self.factory.find_quarantined = lambda: status.quarantined
-            # A call waits for a process whose tools may differ from those it was made for.
             queue.find_refusal = self.factory.find_refusal
 
     async def call(
@@ -170,7 +172,10 @@ class Calls:
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
         result is returned. With `hooks` False no hook is called, which the audit records. `confirm`
         asks a person if a hook requests that, instead of the host's own. The other parameters are
-        the same as in `call`. Only `call_directly` sets `is_judged`.
+        the same as in `call`.
+
+        `is_judged`: the interceptor, which runs the hooks, has allowed this call already. Only
+        `call_directly` sets it, through which the interceptor makes the call.
         """
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
@@ -180,7 +185,8 @@ class Calls:
         except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
             prepared = None
         interceptor = self.interceptor
-        if not is_judged and not (
+        # With `hooks` False the interceptor runs no hook, but records the call in the audit.
+        skips_interceptor = is_judged or (
             hooks
             and (
                 interceptor.is_idle
@@ -189,7 +195,8 @@ class Calls:
                     and interceptor.allows(self._spec.id, prepared[0], arguments, context)
                 )
             )
-        ):
+        )
+        if not skips_interceptor:
             options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
             return await interceptor.run(self, name, arguments, options)
         if not wait:

@@ -15,7 +15,8 @@ from exthost.session.session import Session
 
 
 class SingleUseSession(Session):
-    """A session that takes one call. `on_used` is called when it was sent."""
+    """A session (the host's end of one process) that takes one call. `on_used` is called when the
+    call was sent."""
 
     __slots__ = ("on_used",)
 
@@ -36,8 +37,10 @@ def is_isolated(spec: Spec) -> bool:
 
 
 def check_isolation(spec: Spec) -> None:
-    """Raise Refused if an extension with a process for each call cannot be started from a template,
-    which makes starts fast. Do not if the config accepts slow starts (`start_method = "execute"`).
+    """Raise Refused if an extension with a process for each call cannot be started from a template.
+
+    A template is a process that has imported the program's modules; forking it makes a start fast.
+    A config that accepts slow starts (`start_method = "execute"`) is not refused.
     """
     if not is_isolated(spec) or spec.start_method == "execute":
         return

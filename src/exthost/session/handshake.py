@@ -85,6 +85,8 @@ async def run_initial_steps(session: Session, steps: Exchanges) -> None:
 
 
 def _help_for_exit(session: Session, error: ExtensionGone) -> str:
+    """Return the help for a handshake during which the process ended: the likely cause, by its exit
+    status and what it wrote to stderr."""
     evidence = session.diagnostics.evidence()
     if error.code == "X1002":  # it closed a pipe, and was ended because of that
         return (
@@ -215,7 +217,8 @@ def _is_meant_as_reply(session: Session) -> bool:
     """Return whether the output is a faulty reply, not text that a program prints while it
     starts. In a framing with lengths, text does not form a frame, so any frame is a reply."""
     output = session.first_output.replace(b"\0", b"")  # it may be UTF-16
-    # A framing has a suffix, such as a newline, or lengths. The size limit is any number.
+    # A framing either ends each message with a suffix, such as a newline, or writes its length
+    # before it. The argument is a size limit, which does not matter here.
     has_lengths = session.dialect.framing(1024).suffix is None
     return has_lengths or b'"id"' in output or b"'id'" in output
 

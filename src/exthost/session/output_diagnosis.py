@@ -1,7 +1,9 @@
 """Explains why the output of a child is not what its dialect expects, for a failed handshake.
 
-Checks the first bytes of the output against the rules of the dialect, as `exthost check` does. It
-is used only after a failure, so the modules that it needs are imported lazily.
+For example, a child wrote `{"id": 1, "resutl": {}}`, which is not a reply, so the host waited for
+the reply in vain; the error then says what is wrong with that line. Checks the first bytes of the
+output against the rules of the dialect, as `exthost check` does. It is used only after a failure,
+so the modules that it needs are imported lazily.
 """
 
 from collections.abc import Collection
@@ -76,8 +78,7 @@ def diagnose_output(
     if broken is not None and not problems and len(output) < FIRST_BYTES:
         problems.append(Problem("frame", _describe_unfinished(broken, framing.suffix), broken.head))
     for problem in problems:
-        is_missing, is_harmless = problem.rule in _MISSING_RESULT, problem.rule in _HARMLESS
-        is_fault = is_missing if was_read else not is_harmless
+        is_fault = problem.rule in _MISSING_RESULT if was_read else problem.rule not in _HARMLESS
         if is_fault:
             rule = find_rule(problem.rule, conformance)
             # The text of a rule ends with a full stop, a message does not.

@@ -1,7 +1,12 @@
 """The extension's side of the roder dialect: JSON-RPC 2.0, one object per line.
 
-A roder extension has a manifest file. The reply to the handshake contains the services of the
-manifest and a checksum of its bytes, so the endpoint needs the file's content.
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+     "params": {"toolName": "shout", "arguments": {"text": "hi"}}}
+    {"jsonrpc": "2.0", "id": 1, "result": {"content": "HI", "isError": false, "data": null}}
+
+A roder extension has a manifest file, `roder-extension.toml`. The reply to the handshake contains
+the services of the manifest (its tables `[[provides]]`) and a checksum of its bytes, so the
+endpoint needs the file's content.
 
 The dialect has its own words for what handlers do. A stream (a handler that yields items) is a tool
 and also a task executor. A provider (a handler that continues a conversation with a model) is an
@@ -27,14 +32,15 @@ from exthost_sdk.types.json_text import to_text
 
 PROTOCOL_VERSION = "0.2.0"
 
-_FNV_OFFSET, _FNV_PRIME, _U64 = 0xCBF29CE484222325, 0x100000001B3, 2**64
+# The constants of the hash FNV-1a for 64 bits.
+_FNV_OFFSET, _FNV_PRIME, _FNV_MODULUS = 0xCBF29CE484222325, 0x100000001B3, 2**64
 
 
 def checksum(manifest: bytes) -> str:
     """Return the 64-bit FNV-1a hash of a manifest in hexadecimal, which the handshake requires."""
     value = _FNV_OFFSET
     for byte in manifest:
-        value = (value ^ byte) * _FNV_PRIME % _U64
+        value = (value ^ byte) * _FNV_PRIME % _FNV_MODULUS
     return f"{value:016x}"
 
 
@@ -44,7 +50,9 @@ class RoderEndpoint(JsonRpcEndpoint):
     `result` and `error` return the frame of a response, or None if `id` is None: a notification
     has no response. `encode_result` always returns a frame, as the encoders of handlers must.
     `run` calls a handler whose result is the response. `server.start` starts a handler whose result
-    is sent later, as a notification.
+    is sent later, as a notification. Its first argument is the key of the call, such as
+    `("task", execution_id)`, with which the call can be cancelled; the encoders of its results get
+    the same key.
     """
 
     name = "roder"

@@ -116,6 +116,7 @@ class _Reader:
             self._is_watched = False
 
     def _read_file(self) -> None:
+        """Read a regular file to its end, on a thread of its own."""
         data = b" "  # not b"", which is the end of input
         while data and not self._finished.done():
             data = os.read(self._fd, _READ_BYTES)
@@ -131,7 +132,7 @@ class _Reader:
         server = self._server
         try:
             frames = self._framing.feed(data) if data else []
-            if not data and (rest := self._framing.rest()):
+            if not data and (rest := self._framing.rest()):  # the end, with bytes left over
                 frames = [rest]  # the last line of a file may lack its line break
             for frame in frames:
                 reply = self._receive(frame)

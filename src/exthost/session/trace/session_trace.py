@@ -1,4 +1,4 @@
-"""Makes records of the messages of one session.
+"""Makes records of the messages of one session (the host's end of one process), for a trace.
 
 A frame that the host sends is decoded again, with the codec of the extension's role. So the record
 shows the message that the extension receives, including the fields that the host's codec adds.
@@ -91,7 +91,7 @@ class SessionTrace:
             case Reply(id, result):
                 method = self._find_method(direction, id, call)
                 self._add("reply", direction, size, id, call, method, result)
-            case (id, result):  # a codec returns most replies as plain tuples
+            case (id, result):  # a codec returns most replies as plain tuples, which is faster
                 method = self._find_method(direction, id, call)
                 self._add("reply", direction, size, id, call, method, result)
 
@@ -113,6 +113,7 @@ class SessionTrace:
         data: Any = None,
         text: str = "",
     ) -> None:
+        """Publish a record. A call gets its number with its first record."""
         number = None
         if call is not None:
             number = call.trace_number
