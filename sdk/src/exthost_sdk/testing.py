@@ -77,6 +77,8 @@ async def connect(
 def _prepare(
     extension: Extension, dialect: str, folder: Path, settings: dict[str, Any]
 ) -> tuple[Spec, Identity]:
+    """Return how the host sees the extension, and what the extension sends about itself. `folder`
+    is for the manifest."""
     command = [sys.executable, extension.name]
     source = {"type": "process", "command": command[0], "args": command[1:]}
     entry = {"name": extension.name, "dialect": dialect, "source": source, **settings}
@@ -94,7 +96,7 @@ def _prepare(
 
 class _Threaded(Child):
     """A thread that serves an extension, in the place of a process. The end of the thread is its
-    exit."""
+    exit. The attributes and methods are those that the host uses of a child process."""
 
     __slots__ = ("_exit", "_exit_pipe", "_extension_sockets", "_thread")
 

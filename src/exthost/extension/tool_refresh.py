@@ -54,11 +54,11 @@ class ToolRefresh:
         self._session = session
         self._check = check
         self._on_listed = on_listed
-        self._is_allowed = False
+        self._is_allowed = False  # whether the handshake is done
         self._is_in_flight = False
-        self._is_requested = False
-        self._listed_at = -math.inf
-        self._pause = 0.0
+        self._is_requested = False  # whether the tools have changed since the last request
+        self._listed_at = -math.inf  # loop time of the last reply
+        self._pause = 0.0  # the seconds from that reply to the next request
         self._pause_timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:

@@ -1,8 +1,8 @@
 """Why a session ended (`EndCause`), and the errors for broken rules of the protocol or of streams.
 
-An `EndCause` is a value. Its `error` method makes an error for each call that was in flight. It is
-called later than the end, when the exit status and the last lines of stderr may be known. Each
-error names its own call.
+A session is the host's end of one process, the child. An `EndCause` is a value. Its `error` method
+makes an error for each call that was in flight. It is called later than the end, when the exit
+status and the last lines of stderr may be known. Each error names its own call.
 """
 
 from dataclasses import replace
@@ -24,7 +24,8 @@ SHOWN_BYTES = 200
 
 _SEE_STDERR = "see its stderr for the cause"
 
-# An exit that names one of these was caused by that limit, which a run by hand does not have.
+# An exit whose description contains one of these, such as "killed by SIGKILL (max_memory)", was
+# caused by that limit, which a run by hand does not have.
 _LIMIT_KEYS = ("limits.", "max_memory")
 
 

@@ -265,6 +265,29 @@ def _detect_other_dialect(session: Session) -> Sniffed | None:
     return sniffed
 
 
+def _explain_timeout(session: Session, seconds: float) -> tuple[str, str]:
+    """Return the message and the help of the error for a handshake that took too long."""
+    message = f"it did not complete the handshake within {seconds:g} s"
+    help = (
+        f"does it speak {session.dialect.name}? and does it flush its output? if it is slow to "
+        "start, as a program that is compiled first, raise limits.handshake or --timeout"
+    )
+    if not session.first_output:
+        return f"{message}, and wrote nothing to stdout at all", help
+    if (diagnosis := _diagnose(session)) is not None:
+        return f"{message}: {diagnosis.message}", diagnosis.help
+    steps = session.diagnostics.handshake
+    if steps and steps.answered and steps.awaited:
+        is_repeated = steps.answered == steps.awaited  # such as for the next page of a list
+        missing = f"the next {steps.awaited}" if is_repeated else steps.awaited
+        message += f": it answered {steps.answered}, but not {missing}"
+        help = (
+            f"check its code for {steps.awaited}: see its stderr; if it is only "
+            "slow, raise limits.handshake or --timeout"
+        )
+    return message, help
+
+
 def _handshake_error(
     session: Session, error: ExthostError, seconds: float | None = None
 ) -> HandshakeFailed:
@@ -273,24 +296,8 @@ def _handshake_error(
     dialect, output = session.dialect, session.first_output
     if isinstance(error, CallTimeout):
         limit = session.limits.handshake if seconds is None else seconds
-        code, message = "X0504", f"it did not complete the handshake within {limit:g} s"
-        help = (
-            f"does it speak {dialect.name}? and does it flush its output? if it is slow to "
-            "start, as a program that is compiled first, raise limits.handshake or --timeout"
-        )
-        if not output:
-            message += ", and wrote nothing to stdout at all"
-        elif (diagnosis := _diagnose(session)) is not None:
-            message += f": {diagnosis.message}"
-            help = diagnosis.help
-        elif (steps := session.diagnostics.handshake) and steps.answered and steps.awaited:
-            is_repeated = steps.answered == steps.awaited  # such as for the next page of a list
-            missing = f"the next {steps.awaited}" if is_repeated else steps.awaited
-            message += f": it answered {steps.answered}, but not {missing}"
-            help = (
-                f"check its code for {steps.awaited}: see its stderr; if it is only "
-                "slow, raise limits.handshake or --timeout"
-            )
+        assert limit is not None
+        code, (message, help) = "X0504", _explain_timeout(session, limit)
     elif isinstance(error, ExtensionGone):
         code, message = "X0501", f"the handshake failed: {error.message}"
         help = _help_for_exit(session, error)

@@ -1,5 +1,9 @@
 """The extension's side of the nexo dialect: JSON-RPC 2.0, one object per line, tools and hooks.
 
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+     "params": {"name": "shout", "arguments": {"text": "hi"}}}
+    {"jsonrpc": "2.0", "id": 1, "result": "HI"}
+
 nexo has two contracts, which are versions of the protocol with different methods. This module
 speaks both; the params of `initialize` show which one the host speaks. In the second contract,
 tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin with the id
@@ -218,6 +222,7 @@ def _encode_hook_answer(answer: Any) -> Any:
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    """Return whether the first message of a host belongs to this dialect."""
     # nexo and mcp both begin with initialize; only that of mcp has a protocolVersion.
     if message is None or "jsonrpc" not in message or message.get("method") != "initialize":
         return False

@@ -4,7 +4,12 @@ The dialect has tools, hooks, commands and providers. A stream is both a tool an
 as a command, it sends its items one by one. Progress of a command is sent as a task (`task.start`,
 `task.update`, `task.done`). In requests to the host about its memory (`memory.append` and others)
 this module fills in the namespace, which is the extension's id. The host calls only those hooks
-that the extension's manifest lists.
+that the extension's manifest lists. A sidecar is a further program that the host starts for the
+extension. A call of a tool, and its reply (each after the header `Content-Length: N`):
+
+    {"jsonrpc": "2.0", "id": 1, "method": "tool.call",
+     "params": {"name": "shout", "input": {"text": "hi"}}}
+    {"jsonrpc": "2.0", "id": 1, "result": "HI"}
 """
 
 import json
@@ -165,7 +170,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
     def progress(
         self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
-        if call.token is None:
+        if call.token is None:  # a tool, not a command: the dialect has no progress of tools
             return None
         task, name = _task_id(call.key), call.function.name
         start = b""
@@ -313,6 +318,7 @@ def _encode_hook_answer(answer: Any) -> Any:
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool | None:
+    """Return whether the first bytes of a host belong to this dialect; None if more are needed."""
     # The only dialect whose frames have headers.
     header = first.lstrip()[: len(_HEADER)].lower()
     if header == _HEADER:

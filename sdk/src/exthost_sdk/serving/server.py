@@ -1,4 +1,5 @@
-"""Starts, cancels and waits for the calls of one connection.
+"""Starts, cancels and waits for the calls of one connection. A call runs one handler, a function
+that the author of the extension has registered.
 
 Everything in this module runs on the thread that reads the input, except `_run_in_thread` and what
 it calls: those may run on a worker thread. The writer is thread-safe.
@@ -240,8 +241,9 @@ class Server:
 
 
 def _drain(call: HandlerCall, items: Any) -> Any:
-    """Send the items of a generator as they come. Return the value that the generator returned, if
-    there is one, else the list of the items; None if the call does not collect them."""
+    """Send the items that a handler's generator yields, as they come. Return the value that the
+    generator returned, if there is one, else the list of the items; None if the call does not
+    collect them."""
     collected: list[Any] = []
     try:
         while True:

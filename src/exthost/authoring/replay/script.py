@@ -1,6 +1,8 @@
 """Selects the messages of one process from a recording, and converts records to messages.
 
-Does no I/O.
+A recording is a trace: a file of records, each of which is a message between a host and an
+extension, a line of stderr or an event. `exthost replay` replays the messages of one process, its
+`Script`. Does no I/O.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,9 @@
-"""Checks vectors, without a process and with one. A vector that fails raises AssertionError."""
+"""Checks the test vectors of a dialect, without a process and with one.
+
+A vector is a test case in a TOML file; the docstring of this package describes its tables. The
+tests of a dialect call `run_vectors`, or `check_vector` for each vector. A vector that fails raises
+AssertionError.
+"""
 
 import asyncio
 import importlib
@@ -109,7 +114,7 @@ def _check_read(vector: Vector) -> None:
         _assert_read(reading, [data[:at], data[at:]], f"cut at {at}")
     if not vector.fields.get("alone") and "end" not in vector.fields:
         _assert_read(reading, [data + data], "two in one read", times=2)
-    for chunks in ([data], [data[:7], data[7:]]):
+    for chunks in ([data], [data[:7], data[7:]]):  # 7: inside a frame, whatever the dialect
         received, end = reading.read(chunks)
         reason, expected = "" if end is None else end.reason, vector.fields.get("end", "")
         assert expected in reason and bool(expected) == bool(reason), f"the end: {reason}"
@@ -185,6 +190,7 @@ def assert_offer(vector: Vector, offer: Any) -> None:
     fields = vector.json("offer")
     extra = fields.pop("extra", None)
     tools = tuple(Tool(**tool) for tool in fields.pop("tools", ()))
+    # JSON has lists where an Offer has tuples.
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     expected = Offer(**{**fields, **lists, "tools": tools})
     assert offer == expected, f"it offers {offer}, and should offer {expected}"

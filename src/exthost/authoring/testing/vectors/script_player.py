@@ -1,4 +1,4 @@
-"""Plays the script of a vector without a process: both ends of one conversation in memory.
+"""Plays the script of a test vector without a process: both ends of one conversation in memory.
 
 The host's end runs a handshake or an operation of the dialect; the extension's end follows the
 script. A line of a script is `> message` (host to extension), `< message` (extension to host) or
@@ -99,7 +99,8 @@ class ScriptPlayer:
         return outcome[0]
 
     def receive(self, data: bytes, *, is_reply: bool) -> None:
-        """Pass bytes of the extension to the host."""
+        """Pass bytes of the extension to the host. `is_reply` (whether they are a reply of the
+        script) is for subclasses, such as a test that delivers replies in pieces."""
         self._perform(self.conversation.receive_bytes(data))
 
     def _read(self, text: str) -> None:
