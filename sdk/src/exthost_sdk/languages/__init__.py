@@ -89,7 +89,7 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
         "needs": "od, dd, awk and fold" if (language, dialect) == ("sh", "cigen") else traits.needs,
         "call": _GENERATE if dialect == "cigen" else _CALL,
         "test": _GENERATE_TEST if dialect == "cigen" else _CALL_TEST,
-        "target": ".",  # what the workflow checks: the new folder
+        "target": ".",  # the path that `exthost check` gets in the README and in test.sh
         "command": command[0],
         "args": ", ".join(f'"{argument}"' for argument in command[1:]),
         # A line for each command: `set -e` ignores the failure of a command before `&&`.
