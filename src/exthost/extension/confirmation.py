@@ -1,5 +1,10 @@
 """A question that a person must answer before a call is made, and the function that asks it.
 
+    async def confirm(question: Confirmation) -> bool:
+        return await ask_in_window(question.message)
+
+    Host(…, confirm=confirm)
+
 The function belongs to the side that can ask a person: the program whose host it is
 (`Host(confirm=…)`), or the caller of one tool, which passes it with the call
 (`call_tool(confirm=…)`). The control socket passes one that asks the client at the other end.

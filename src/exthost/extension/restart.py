@@ -19,12 +19,11 @@ used when the process is started, not when `decide` grants it.
 **Two budgets.** A budget is a number of retries. A *first start* is a start of an extension that
 has not been ready since it was loaded or since a restart was requested. A failed first start is
 repeated at most `start_retries` times, because one clear error is better than a loop. Once the
-extension has been ready,
-`max_retries` limits all further starts, after crashes and after failed restarts. It counts the
-retries within the sliding `window` or, without a window, since the last reset. `max_retries` None
-means no limit. Permanent causes are never retried. With the strategy "on-demand" nothing is retried
-automatically: the next call causes the next start, and `max_retries`, if set, limits these starts,
-first ones included.
+extension has been ready, `max_retries` limits all further starts, after crashes and after failed
+restarts. It counts the retries within the sliding `window` or, without a window, since the last
+reset. `max_retries` None means no limit. Permanent causes are never retried. With the strategy
+"on-demand" nothing is retried automatically: the next call causes the next start, and
+`max_retries`, if set, limits these starts, first ones included.
 
 **Reset.** `forgiven_by` says when the used retries are forgotten. "uptime": when a process ends
 that was ready for 60 s. "call": when a process ends that answered a call. If it is not set: with a

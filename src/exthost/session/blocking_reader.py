@@ -1,4 +1,4 @@
-"""Lets a blocking caller read the reply to its own call.
+"""Lets a caller of the blocking API (`SyncHost`) read the reply to its own call.
 
 Usually the thread of the event loop reads all replies. For a caller that blocks its own thread,
 that means two switches between threads in each call, which take longer than everything else. So

@@ -1,5 +1,8 @@
 """Subscriptions: requests that stay open for the whole session. Sends them again when they end.
 
+An example is `subscriptions/listen` of MCP: while it is open, the server reports when its tools
+have changed. A session is the host's end of one process, the child.
+
 The child ends a subscription by a reply. If the reply is not an error, the request is sent again
 after a pause. `pauses` of the subscription has the length of each pause; when all are used, the
 subscription is given up. A subscription that lasted longer than the longest pause begins with the

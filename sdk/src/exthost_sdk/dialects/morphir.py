@@ -5,11 +5,10 @@ Each message is one JSON object on a line of its own; an error is a plain string
     {"id": 1, "method": "greet", "params": {"name": "Ada"}}
     {"id": 1, "result": "Hello, Ada!"}
 
-Every registered
-tool, stream and command is a method under its own name, and the host sees all of them as tools. The
-items of a stream are sent as notifications with the method `item`. Progress is sent as a log line,
-since the dialect has no message for it. The dialect has neither requests to the host nor a message
-that cancels a call.
+Every registered tool, stream and command is a method under its own name, and the host sees all of
+them as tools. The items of a stream are sent as notifications with the method `item`. Progress is
+sent as a log line, since the dialect has no message for it. The dialect has neither requests to the
+host nor a message that cancels a call.
 """
 
 import sys

@@ -47,12 +47,12 @@ def checksum(manifest: bytes) -> str:
 class RoderEndpoint(JsonRpcEndpoint):
     """The extension's side of a roder connection.
 
-    `result` and `error` return the frame of a response, or None if `id` is None: a notification
-    has no response. `encode_result` always returns a frame, as the encoders of handlers must.
-    `run` calls a handler whose result is the response. `server.start` starts a handler whose result
-    is sent later, as a notification. Its first argument is the key of the call, such as
-    `("task", execution_id)`, with which the call can be cancelled; the encoders of its results get
-    the same key.
+    `result` and `error` return the frame of a response, or None if `id` is None: a notification has
+    no response. `encode_result` always returns a frame, as the encoders of handlers must. `run`
+    calls a handler whose result is the response. `server.start` starts a handler whose result is
+    sent later, as a notification. Its first argument is the key of the call, such as `("task",
+    execution_id)`, with which the call can be cancelled; the encoders of its results get the same
+    key.
     """
 
     name = "roder"

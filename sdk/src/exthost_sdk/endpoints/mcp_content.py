@@ -2,8 +2,8 @@
 
 A tool whose return type is annotated, and is not text, has an output schema and structured content.
 In the handshake era (the versions of MCP until 2025-11-25) structured content must be an object, so
-any other value is wrapped in `{"result": …}`, as other servers do. A tool that returns the list
-[1, 2], and is annotated so, has this result:
+any other value is wrapped in `{"result": …}`, as other servers do. A tool that returns the list [1,
+2], and is annotated so, has this result:
 
     {"content": [{"type": "text", "text": "[1,2]"}], "structuredContent": {"result": [1, 2]}}
 """

@@ -2,8 +2,10 @@
 
 A provider is a handler that continues a conversation with a model. It yields pieces of the answer's
 text, and objects of the classes `Thinking`, `ToolUse` and `Usage` of `exthost_sdk.answers`. The
-piece "Hello" becomes {"type": "text", "delta": "Hello"} in synaps, and
-{"MessageDelta": {"text": "Hello"}} in roder.
+piece "Hello" becomes
+
+    {"type": "text", "delta": "Hello"}      in synaps
+    {"MessageDelta": {"text": "Hello"}}     in roder
 """
 
 from typing import Any

@@ -122,11 +122,11 @@ class HandlerCall:
         collects: bool = True,
     ) -> None:
         """`key` identifies the call when it is cancelled; in most dialects it is the id of the
-        request. `arguments` are bound: names of
-        parameters → values; a context is added if the handler has a parameter for it. `reply`,
-        `failure` and `on_item` encode its messages. `meta` is what the host sent with the call.
-        `token` is what the endpoint needs to report its progress. With `collects`, the items of a
-        generator are collected, and its result is the list of them."""
+        request. `arguments` are bound: names of parameters → values; a context is added if the
+        handler has a parameter for it. `reply`, `failure` and `on_item` encode its messages. `meta`
+        is what the host sent with the call. `token` is what the endpoint needs to report its
+        progress. With `collects`, the items of a generator are collected, and its result is the
+        list of them."""
         self.server = server
         self.key = key
         self.function = function

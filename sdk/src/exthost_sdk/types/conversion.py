@@ -1,10 +1,19 @@
 """Converts JSON values to values of Python types, with an error message for each mismatch.
 
-A converter is a function that takes a JSON value and its path (such as `items[2].name`). It returns
-the converted value, or raises `Mismatch` with the path and what was expected. It accepts exactly
-the values that the JSON schema of the same type accepts, so that an extension behaves alike with
-hosts that check arguments against the schema and hosts that do not. Formats of text (dates, UUIDs,
-base64) are checked here as well, although hosts may ignore `format` in a schema.
+A handler declares the types of its arguments; the host sends JSON. A converter is a function that
+takes a JSON value and its path (such as `items[2].name`). It returns the converted value, or raises
+`Mismatch` with the path and what was expected:
+
+    >>> convert = build_converter(list[datetime.date])
+    >>> convert(["2026-01-31"], "days")
+    [datetime.date(2026, 1, 31)]
+    >>> convert(["soon"], "days")
+    Mismatch: days[0]: expected a date (YYYY-MM-DD), got 'soon'
+
+It accepts exactly the values that the JSON schema of the same type accepts, so that an extension
+behaves alike with hosts that check arguments against the schema and hosts that do not. Formats of
+text (dates, UUIDs, base64) are checked here as well, although hosts may ignore `format` in a
+schema.
 """
 
 import base64
@@ -188,6 +197,8 @@ class _Builder:
         if not dataclasses.is_dataclass(cls) and not schemas.is_typed_dict(cls):
             raise UnsupportedType(f"{cls.__qualname__} has no JSON schema")
         if cls not in self._classes:
+            # The converter is stored before its members are built, because a member may be of the
+            # same class.
             members: dict[str, Converter] = {}
             self._classes[cls] = _object_converter(
                 cls, members, frozenset(schemas.required_members(cls))

@@ -83,8 +83,10 @@ class Function:
             self.input_schema = self._read_parameters(context_type, docstring.parameters)
         self.returns = type_hints(handler).get("return", _EMPTY)
         self._required_names = frozenset(self._required)
-        self._is_plain = self._rest is None and len(self._plain) == len(self._converters)
-        self._is_plain = self._is_plain and not payload
+        # Whether no argument needs a conversion, so that `call` can take its fast path.
+        self._is_plain = (
+            not payload and self._rest is None and len(self._plain) == len(self._converters)
+        )
         self.execution = self._choose_execution(thread)
 
     def _choose_execution(self, thread: bool | None) -> Execution:
@@ -222,7 +224,7 @@ class Function:
         for name, value in arguments.items():
             convert = self._converters.get(name, self._rest)
             if convert is None or name == self.context_name:
-                if name != "_meta":  # data about the call that hosts add to the arguments
+                if name != "_meta":  # data about the call, which hosts may add to the arguments
                     problems.append(
                         f"{name}: {conversion.describe_unknown_name(name, self._converters)}"
                     )

@@ -29,7 +29,7 @@ class LoopWriter:
         self._fd = fd
         self._loop = loop
         self._thread = get_ident()
-        self._kept = bytearray()
+        self._kept = bytearray()  # what did not fit into the pipe yet
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._room = threading.Event()  # set unless senders in other threads should wait

@@ -1,5 +1,7 @@
-"""Runs every check of one extension within a time limit, and returns the report: what
-`exthost check` does."""
+"""Runs every check of one extension within a time limit, and returns the report.
+
+The command `exthost check` and the pytest plugin call `run_checks`.
+"""
 
 import asyncio
 import re

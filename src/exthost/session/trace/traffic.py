@@ -1,5 +1,7 @@
 """Distributes the traffic of extensions (messages, stderr and life-cycle events) to listeners.
 
+    stop = traffic.subscribe(print, "text")        # prints each record of the extension `text`
+
 `Traffic` knows every session of each extension, so a listener gets the messages of running sessions
 and of later ones. Messages are recorded only while their extension has a listener. The same holds
 for stderr and life-cycle events, which come from the event bus.

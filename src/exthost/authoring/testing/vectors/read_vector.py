@@ -8,9 +8,8 @@ A vector is a test case in a TOML file of a dialect. In this one the host reads 
     means = 'Reply {"id": 0, "result": null}'
 
 `payload` is one message, to which the framing of the dialect (a newline, for example) is added;
-`bytes` has the framing already. With the suffix `_hex` either is written in hexadecimal.
-`reader = "guest"` makes the extension the reader. `exthost.authoring.testing.vectors.check` runs
-the vectors.
+`bytes` has the framing already. With the suffix `_hex` either is written in hexadecimal. `reader =
+"guest"` makes the extension the reader. `exthost.authoring.testing.vectors.check` runs the vectors.
 """
 
 from collections.abc import Iterable, Sequence
@@ -58,8 +57,8 @@ class ReadVector:
 
     def _parse_earlier(self, line: str) -> tuple[Role, MessagePattern]:
         """Return the sender and the message of a line of the field `after`. The line begins with
-        `> ` if the host sent the message, and with `< ` if the extension (the guest) sent it.
-        Without either, the reader of the vector sent it."""
+        ">" if the host sent the message, and with "<" if the extension (the guest) sent it. Without
+        either, the reader of the vector sent it."""
         sender = {"> ": Role.HOST, "< ": Role.GUEST}.get(line[:2])
         if sender is None:
             return self.role, parse_message_pattern(line)
