@@ -49,7 +49,8 @@ _OTHER_NAME = "exthost.sdk"
 # The options of `run` that take a value.
 _OPTIONS = ("--dialect", "--manifest")
 
-# How nexo's second contract asks a program for its manifest.
+# With this option a host of nexo's second contract (the second version of its protocol) requests
+# the manifest of a program.
 _PRINT_MANIFEST = "--print-manifest"
 
 # How long the program's own handler of SIGTERM may take after the parent process has ended.

@@ -50,7 +50,8 @@ class CallOutcomes:
     unsuccessful     the numbers of calls that ended without a result, by outcome
     error_replies    the number of calls whose reply was an error, or a result that is marked as an
                      error; `unsuccessful["error"]` includes them
-    on_result        called for each result; not None only while the breaker is half-open
+    on_result        called for each result; not None only while the circuit breaker is half-open,
+                     that is while it lets single calls through to find out if they succeed
     on_error_result  called for each result that is marked as an error; not None only if the breaker
                      counts error replies as failures
     """

@@ -78,6 +78,7 @@ def make_queue(
         max_in_flight=1 if is_isolated(spec) else limits.max_in_flight,
         retry_once=(spec.retry or dialect.traits.retry) == "once",
         is_shared=is_shared,
+        # In a positional dialect replies carry no id, and match requests by their order.
         is_serial=dialect.traits.positional or is_isolated(spec),
         is_pool=effective_pool_size(spec).max > 1,
         bus=bus,

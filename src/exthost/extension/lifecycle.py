@@ -115,7 +115,7 @@ TABLE: Final = (
     Move(State.STARTING, Event.GAVE_UP, State.FAILED),
     Move(State.STARTING, Event.BREAKER_OPENED, State.OPEN),
     Move(State.STARTING, Event.STOP, State.DRAINING),
-    # A running process lists tools that are not the pinned ones.
+    # A running process lists other tools than the pinned ones (the config has their digest).
     Move(State.READY, Event.REFUSE, State.REFUSED),
     Move(State.READY, Event.WILL_RETRY, State.BACKOFF),
     Move(State.READY, Event.REST, State.ADMITTED),

@@ -111,7 +111,8 @@ class ProcessStarter:
     secret_values    the variables whose values were read from a file, a command or the keyring for
                      the last start
     on_tools_listed  called with the tools of a running process whenever they have changed
-    on_new_process   functions of facets; each returns the steps that run after a handshake
+    on_new_process   functions of facets (attributes that only extensions of one dialect have); each
+                     returns the steps that run after a handshake
     """
 
     __slots__ = (

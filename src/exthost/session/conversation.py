@@ -5,7 +5,7 @@ process. It is the only place where a reply meets its request. Its drivers read 
 and perform the effects: the session (`session.py`), `exthost check`, replays and test vectors. A
 driver with several threads holds its own lock around each method, except `receive_result`.
 
-    open, move      change the phase: handshake, open, draining, ended
+    open, move      change the phase: handshake, open, draining, closed
     send            numbers the request of a call, keeps the call and returns the frame
     begin           starts a call that is more than a single request
     subscribe       sends a request that stays open
@@ -22,9 +22,10 @@ Two more serve the reader of the child's output, which slows down a child that w
 call waits for: `take_unawaited_units` (the cost of such messages) and `may_serve_call`. The rest
 are queries and `observe`.
 
-A conversation has one of two roles. With the role HOST, the other end is the child. With the role
-GUEST, this end is the child: its calls are requests to the host, and a `ServeRequest` is a request
-of the host. Streams and the meanings of notifications exist only in the role HOST.
+A conversation has one of two roles. With the role HOST, the other end is the child (the process of
+the extension, which is also called the guest). With the role GUEST, this end is the child: its
+calls are requests to the host, and a `ServeRequest` is a request of the host. Streams and the
+meanings of notifications exist only in the role HOST.
 
 The rules of this module:
 - a reply with an old id is late and one with a future id is unknown; both are counted and dropped;

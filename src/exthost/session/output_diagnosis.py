@@ -63,7 +63,7 @@ def diagnose_output(
         if isinstance(item, Skipped | Broken):
             problems.append(audit.check_item(item))
             continue
-        if dialect.traits.positional:  # a reply cannot be decoded without its request
+        if dialect.traits.positional:  # its replies have no id: decoding one needs its request
             continue
         try:
             incoming = codec.decode(item)

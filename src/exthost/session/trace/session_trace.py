@@ -50,6 +50,7 @@ class SessionTrace:
         # The host may send messages that are larger than those it accepts from the extension.
         self._framing = dialect.framing(max(max_message, 2**31 - 1))
         self._codec = dialect.codec(Role.GUEST)
+        # In a positional dialect a frame does not name its method, so the codec must know it first.
         # Checked once, because `isinstance` with a Protocol takes as long as the rest of a record.
         self._positional = self._codec if isinstance(self._codec, Positional) else None
         self._methods: dict[Any, str] = {}  # the methods of open requests, by direction and id
