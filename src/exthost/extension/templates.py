@@ -64,6 +64,7 @@ from exthost.process.template import (
     MAX_NAMES,
     Template,
     TemplateInputs,
+    TemplateReport,
     WarmStart,
     find_file,
     pack,
@@ -669,18 +670,11 @@ class TemplateStarter:
                 if report is None:
                     self._templates.retire(entry.template)
                     return
-                known_count = len(learned.refused) + len(learned.reads)
-                if (
-                    len({**learned.refused, **report.faults}) > MAX_NAMES
-                    or len({**learned.reads, **report.reads}) > MAX_NAMES
-                ):  # each template reports new names, so make no more
+                if _has_too_many_names(learned, report):  # each template reports new names
                     self._templates.retire(entry.template)
-                    self._change_count = _MAX_CHANGES + 1
+                    self._change_count = _MAX_CHANGES + 1  # so that no more templates are made
                     return
-                learned.refused |= dict(report.faults)
-                for name, module in report.reads.items():
-                    learned.reads.setdefault(name, module)
-                if len(learned.refused) + len(learned.reads) != known_count:
+                if _add_report(learned, report):
                     self._save_learned()
                 _, needed_inputs = self._plan_template(plan, command)
                 if needed_inputs == inputs:  # the report has changed nothing
@@ -724,6 +718,22 @@ class TemplateStarter:
         self.end_next()
         self._templates.release(self._extension)
         await self._templates.wait_ended()
+
+
+def _has_too_many_names(learned: Learned, report: TemplateReport) -> bool:
+    """Return whether more would be known of a program with this report than may be kept."""
+    refused, reads = {**learned.refused, **report.faults}, {**learned.reads, **report.reads}
+    return len(refused) > MAX_NAMES or len(reads) > MAX_NAMES
+
+
+def _add_report(learned: Learned, report: TemplateReport) -> bool:
+    """Add what a template has reported to what is known of its program. Return whether a name is
+    new."""
+    known_count = len(learned.refused) + len(learned.reads)
+    learned.refused |= dict(report.faults)
+    for name, module in report.reads.items():
+        learned.reads.setdefault(name, module)
+    return len(learned.refused) + len(learned.reads) != known_count
 
 
 def _valid_modules(names: Iterable[Any]) -> tuple[str, ...]:

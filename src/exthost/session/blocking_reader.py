@@ -60,12 +60,12 @@ class BlockingReader:
     """Lends the stdout of one session to blocking callers."""
 
     __slots__ = (
+        "_calls_per_loan",
+        "_calls_until_loan",
         "_conversation",
         "_is_lent",
         "_is_requested",
         "_loop",
-        "_calls_until_loan",
-        "_calls_per_loan",
         "_owner",
         "_reader",
     )
@@ -94,7 +94,7 @@ class BlockingReader:
             try:
                 if not loan.wait(seconds):
                     return NO_REPLY
-                with loan.busy:  # the event loop waits for this lock before it takes the pipe back
+                with loan.busy:  # the event loop waits a moment for this lock to take the pipe back
                     data = loan.read()
                     value = NO_REPLY if data is None else self._end_call(call, data)
                     if value is not NO_REPLY:

@@ -61,6 +61,7 @@ class RequestTable:
     def send(self, call: Call) -> Frame:
         """Number the request of a call, keep the call, and return the frame. Raises UsageError if
         the request cannot be encoded."""
+        # Every call runs through this method, so it calls as few functions as possible.
         handler, id, encode = call.reply_handler, self.next_id, self._encode_request
         method, params = call.method, call.params
         if handler.makes_request:

@@ -107,7 +107,7 @@ class _Reader:
         try:
             self._loop.add_reader(self._fd, self._on_readable)
             self._is_watched = True
-        except PermissionError:
+        except PermissionError:  # a regular file
             threading.Thread(target=self._read_file, name="exthost-reader", daemon=True).start()
 
     def stop(self) -> None:
