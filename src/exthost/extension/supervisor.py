@@ -216,7 +216,7 @@ class Supervisor:
                 self._wakeup.clear()
                 if commands.stop:
                     await self._stop_processes()
-                    if commands.stop:
+                    if commands.stop:  # no restart was requested meanwhile
                         break
                 self.reconcile()
                 if self._is_settled():

@@ -58,7 +58,7 @@ class EventStream(StreamQueue):
         self._event_waiter: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
-        if self.kind.ends == "reply":
+        if self.kind.ends == "reply":  # no acknowledgement comes that could be awaited
             self._open(self)
             return self
         self._open_waiter = asyncio.get_running_loop().create_future()

@@ -199,7 +199,11 @@ class NexoEndpoint(JsonRpcEndpoint):
 
 def _decode_event(name: str, raw: dict[str, Any]) -> answers.HookEvent:
     return answers.HookEvent(
-        name, raw.get("tool_name"), raw.get("arguments"), raw.get("message"), raw
+        hook=name,
+        tool=raw.get("tool_name"),
+        arguments=raw.get("arguments"),
+        message=raw.get("message"),
+        raw=raw,
     )
 
 

@@ -106,6 +106,13 @@ class RoderEndpoint(JsonRpcEndpoint):
         self.server.stop()
         return self.result(id, {})
 
+    def _send_response(self, id: Any, result: Any) -> None:
+        """Send the response to a request that starts a handler, before the handler is started:
+        `server.start` runs a plain function to its end, and that sends events."""
+        response = self.result(id, result)
+        if response is not None:
+            self.server.writer.send(response)
+
     # -- tools -------------------------------------------------------------------------------
 
     def _call_tool(self, id: Any, params: Any) -> bytes | None:
@@ -165,10 +172,7 @@ class RoderEndpoint(JsonRpcEndpoint):
             arguments = function.bind(params.get("input"))
         except InvalidArguments as error:
             return self.encode_error_reply(id, function, error)
-        # The response goes first: `start` runs a plain function to its end, and that sends events.
-        acknowledged = self.result(id, {"executionId": execution_id})
-        if acknowledged is not None:
-            self.server.writer.send(acknowledged)
+        self._send_response(id, {"executionId": execution_id})
         self.server.start(
             ("task", execution_id),
             function,
@@ -223,11 +227,13 @@ class RoderEndpoint(JsonRpcEndpoint):
         subagent = self.registry.subagents.get(agent_type)
         if subagent is None:
             return self.error(id, INVALID_PARAMS, f"unknown subagent: {agent_type}")
-        prompt, description = request.get("prompt"), request.get("description")
-        assignment = Assignment(agent_type, str(prompt or ""), str(description or ""), request)
-        acknowledged = self.result(id, {"dispatchId": dispatch_id})
-        if acknowledged is not None:
-            self.server.writer.send(acknowledged)
+        assignment = Assignment(
+            agent_type=agent_type,
+            prompt=str(request.get("prompt") or ""),
+            description=str(request.get("description") or ""),
+            raw=request,
+        )
+        self._send_response(id, {"dispatchId": dispatch_id})
         self.server.start(
             ("dispatch", dispatch_id),
             subagent.function,
@@ -293,16 +299,14 @@ class RoderEndpoint(JsonRpcEndpoint):
         stream_id, request = get_field(params, "streamId", str), get_field(params, "request", dict)
         model, instructions = request.get("model"), request.get("instructions")
         turn = Turn(
-            provider.id,
-            str(model.get("model", "")) if isinstance(model, dict) else "",
-            list(request.get("transcript") or ()),
-            instructions.get("system") if isinstance(instructions, dict) else None,
-            list(request.get("tools") or ()),
-            request,
+            provider=provider.id,
+            model=str(model.get("model", "")) if isinstance(model, dict) else "",
+            messages=list(request.get("transcript") or ()),
+            system=instructions.get("system") if isinstance(instructions, dict) else None,
+            tools=list(request.get("tools") or ()),
+            raw=request,
         )
-        acknowledged = self.result(id, {"streamId": stream_id})
-        if acknowledged is not None:
-            self.server.writer.send(acknowledged)
+        self._send_response(id, {"streamId": stream_id})
         self.server.start(
             ("turn", stream_id),
             provider.function,

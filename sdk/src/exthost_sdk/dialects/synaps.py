@@ -202,8 +202,13 @@ class SynapsEndpoint(JsonRpcEndpoint):
         if function is None:
             return self.result(id, {"action": "continue"})
         tool = params.get("tool_runtime_name") or params.get("tool_name")
-        message = params.get("message")
-        event = answers.HookEvent(kind, tool, params.get("tool_input"), message, params)
+        event = answers.HookEvent(
+            hook=kind,
+            tool=tool,
+            arguments=params.get("tool_input"),
+            message=params.get("message"),
+            raw=params,
+        )
         return self.run(id, function, event, self._encode_hook_reply, self.encode_error_reply)
 
     def _encode_hook_reply(self, id: Any, function: Function, answer: Any) -> bytes:
@@ -271,12 +276,12 @@ class SynapsEndpoint(JsonRpcEndpoint):
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown provider: {name}")
         turn = answers.Turn(
-            name,
-            get_field(params, "model_id", str),
-            get_field(params, "messages", list),
-            get_field(params, "system_prompt", str, None),
-            get_field(params, "tools", list, None) or [],
-            params,
+            provider=name,
+            model=get_field(params, "model_id", str),
+            messages=get_field(params, "messages", list),
+            system=get_field(params, "system_prompt", str, None),
+            tools=get_field(params, "tools", list, None) or [],
+            raw=params,
         )
         on_item = self._encode_provider_event if streams else None
         return self.run(

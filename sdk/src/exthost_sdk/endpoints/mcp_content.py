@@ -76,6 +76,8 @@ def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> byte
     """Return the response with the result of a tool. `fields` are further fields of the result as
     JSON text, each with a comma after it; "" for none. The response is put together as text, since
     that is faster than encoding nested objects."""
+    # The result is {"jsonrpc":"2.0","id":1,"result":{"content":[…],"structuredContent":…}}. In the
+    # f-strings below, each brace of the JSON text is written twice.
     id_text = id if type(id) is int else encode_text(id)
     head = f'{{"jsonrpc":"2.0","id":{id_text},"result":{{{fields}"content":['
     if type(value) is str and format.output_schema is None:

@@ -40,7 +40,8 @@ def read_docstring(text: str | None) -> Docstring:
     lines = inspect.cleandoc(text or "").splitlines()
     description: list[str] = []
     parameters: dict[str, list[str]] = {}
-    section, entry, is_underlined = "", "", False
+    section, entry = "", ""  # the section and the parameter that the line belongs to; "" for none
+    is_underlined = False  # whether that section has NumPy's style
     for position, line in enumerate(lines):
         following = lines[position + 1] if position + 1 < len(lines) else ""
         if not line.startswith(" ") and _SECTION.match(line) and _is_heading(line, following):
@@ -49,11 +50,12 @@ def read_docstring(text: str | None) -> Docstring:
         elif match := _SPHINX.match(line.strip()):
             section, entry = "sphinx", match[1]
             parameters[entry] = [match[2]]
-        elif line.startswith(":"):
+        elif line.startswith(":"):  # another field of Sphinx, such as `:returns:`
             section, entry = "sphinx", ""
         elif not section:
             description.append(line)
         elif section in _PARAMETER_SECTIONS and not _is_underline(line):
+            # A new entry, or a line that continues the last one.
             pattern = _NUMPY_ENTRY if is_underlined else _ENTRY
             depth = len(line) - len(line.lstrip())
             # The entries of NumPy's style are not indented. Deeper lines continue an entry.

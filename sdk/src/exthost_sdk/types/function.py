@@ -206,7 +206,7 @@ class Function:
             for name, value in arguments.items():
                 if plain.get(name) is not type(value):
                     break
-            else:
+            else:  # every argument is known and needs no conversion
                 if len(arguments) == len(plain) or self._required_names <= arguments.keys():
                     return self.handler(**arguments)
         return self.handler(**self.bind(arguments))
