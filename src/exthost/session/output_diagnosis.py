@@ -1,9 +1,10 @@
 """Explains why the output of a child is not what its dialect expects, for a failed handshake.
 
-For example, a child wrote `{"id": 1, "resutl": {}}`, which is not a reply, so the host waited for
-the reply in vain; the error then says what is wrong with that line. Checks the first bytes of the
-output against the rules of the dialect, as `exthost check` does. It is used only after a failure,
-so the modules that it needs are imported lazily.
+For example, a child (the extension's process) wrote `{"ID": 1, "result": {}}`. That is not a reply,
+because its id is missing, so the host waited for the reply in vain. The error then says what is
+wrong with that line. Checks the first bytes of the output against the rules of the dialect, as
+`exthost check` does. It is used only after a failure, so the modules that it needs are imported
+lazily.
 """
 
 from collections.abc import Collection
