@@ -18,7 +18,7 @@ class Content:
         raise NotImplementedError
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         raise NotImplementedError
 
 
@@ -46,7 +46,7 @@ class BinaryContent(Content):
         return {"type": self.kind, "data": data, "mimeType": self.media_type}
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         size = f"{self.media_type}, {len(self.data)} bytes"
         return f"[{size}: only a content block of MCP can hold an {self.kind}]"
 
@@ -95,7 +95,7 @@ class ResourceLink(Content):
         return block | {key: text for key, text in optional.items() if text}
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         return f"{self.name}: {self.uri}" if self.name != self.uri else self.uri
 
 
@@ -124,7 +124,7 @@ class EmbeddedResource(Content):
         return {"type": "resource", "resource": resource}
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         if isinstance(self.content, str):
             return self.content
         size = f"{self.uri}, {len(self.content)} bytes"

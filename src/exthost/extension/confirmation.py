@@ -29,7 +29,7 @@ class Confirmation(NamedTuple):
 
 Confirm: TypeAlias = Callable[[Confirmation], bool | Awaitable[bool]]
 """A function that asks a person, and returns the answer. Any value but True means no. An async
-function runs on the event loop. A plain one runs on a thread of its own, and may block."""
+function runs on the event loop. A plain one runs on a separate thread, and may block."""
 
 
 def check_confirm(confirm: Any) -> Confirm | None:

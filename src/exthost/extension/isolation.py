@@ -1,4 +1,4 @@
-"""`isolation = "call"`: each call has a process of its own, which never saw another call.
+"""`isolation = "call"`: each call has a separate process, which has never seen another call.
 
 A `SingleUseSession` reports when a call is sent. The supervisor then dismisses its process, which
 ends after the reply, and starts another one for the next call. The handshake, and what the dialect
@@ -32,7 +32,7 @@ class SingleUseSession(Session):
 
 
 def is_isolated(spec: Spec) -> bool:
-    """Return whether each call of an extension has a process of its own."""
+    """Return whether each call of an extension has a separate process."""
     return spec.isolation == "call"
 
 

@@ -155,7 +155,7 @@ class StateFacts(NamedTuple):
 
 
 # While the breaker is open the tools stay listed: without them no call could be made that becomes
-# the probe, and the breaker would stay open for ever. In backoff they stay listed, too, because
+# the probe, and the breaker would stay open forever. In backoff they stay listed, too, because
 # calls wait then, and because every client would request the list again after each crash.
 FACTS: Final = {
     State.DISCOVERED: StateFacts(False, False, Health.UNKNOWN, Health.UNKNOWN),

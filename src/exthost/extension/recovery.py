@@ -350,7 +350,7 @@ class Recovery:
         """Give the extension up if a process that ended by itself has used the last restart, and
         return whether it did so. Otherwise the process of the next probe is the restart.
 
-        Without this, a program that crashes at every call would be probed for ever: the breaker
+        Without this, a program that crashes at every call would be probed forever: the breaker
         opens before the restarts are used. With the strategy "never" the breaker alone decides."""
         if not self.restarts.is_automatic:
             return False

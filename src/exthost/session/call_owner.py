@@ -44,7 +44,7 @@ class CallOwner(Protocol):
     def may_complete_on_thread(self, value: Any) -> bool:
         """Return whether a call may end with this value on its caller's thread, by
         `complete_on_thread`. Otherwise only `complete` may end it, on the loop's thread. Callers of
-        the blocking API have threads of their own."""
+        the blocking API are on other threads."""
 
     def complete_on_thread(self, call: Call) -> None:
         """Count the result of this call, whose caller has it already."""

@@ -240,8 +240,8 @@ class Conversation:
         """Take the frames of one read; return the effects, in order.
 
         A plain tuple is a decoded reply without an error: `(id, result)`. Codecs return it in place
-        of a `Reply`, because most messages are such replies. Every other message is an object of a
-        class of its own. The loop handles plain replies to simple calls itself: every call runs
+        of a `Reply`, because most messages are such replies. Every other message is an object of
+        its own class. The loop handles plain replies to simple calls itself: every call runs
         through it, and a function for each reply would take longer.
         """
         self._read_up_to = self.requests.next_id

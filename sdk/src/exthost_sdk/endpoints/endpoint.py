@@ -79,7 +79,7 @@ class Endpoint:
         """Call a handler with the arguments that the host sent. Return the frame of the reply; None
         if the server sends it later.
 
-        key      identifies the call when it is cancelled; the id of the request as a rule
+        key      identifies the call when it is cancelled; usually the id of the request
         reply    encodes the result; `failure` encodes an exception
         meta     what the host sent with the call, for the handler's context
         token    what the dialect needs to report the progress of this call; None for nothing

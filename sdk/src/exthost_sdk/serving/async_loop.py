@@ -1,6 +1,6 @@
 """Serves a host on an event loop, for an extension with asynchronous handlers.
 
-The event loop runs on the thread that calls `Extension.run`. As a rule that is the main thread, so
+The event loop runs on the thread that calls `Extension.run`. Usually that is the main thread, so
 signals and child processes work as asyncio documents them. A synchronous handler without
 `thread=True` blocks the event loop while it runs.
 """
@@ -116,7 +116,7 @@ class _Reader:
             self._is_watched = False
 
     def _read_file(self) -> None:
-        """Read a regular file to its end, on a thread of its own."""
+        """Read a regular file to its end, on a separate thread."""
         data = b" "  # not b"", which is the end of input
         while data and not self._finished.done():
             data = os.read(self._fd, _READ_BYTES)

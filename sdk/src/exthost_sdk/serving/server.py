@@ -216,13 +216,13 @@ class Server:
             call.cancel()
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until no call is running; return whether that is so in time."""
+        """Wait at most this long until no call is running. Return whether none is running then."""
         deadline = time.monotonic() + seconds
         with self._ended:
             return self._ended.wait_for(lambda: self.is_idle, max(0, deadline - time.monotonic()))
 
     async def wait_until_idle_async(self, seconds: float) -> bool:
-        """The same as `wait_until_idle`, for an event loop."""
+        """Do the same as `wait_until_idle`, on an event loop."""
         import asyncio
 
         tasks = [call.task for call in self._calls.values() if call.task is not None]
@@ -261,7 +261,7 @@ def _drain(call: HandlerCall, items: Any) -> Any:
 
 
 async def _drain_async(call: HandlerCall, items: Any) -> Any:
-    """The same as `_drain`, for an asynchronous generator, which cannot return a value."""
+    """Do the same as `_drain` for an asynchronous generator, which cannot return a value."""
     collected: list[Any] = []
     try:
         async for item in items:

@@ -315,7 +315,7 @@ def _object_converter(
 
 def describe_unknown_name(name: str, declared: Iterable[str]) -> str:
     """Return the error message for a member or an argument that is not declared."""
-    import difflib  # imported lazily: it is seldom needed
+    import difflib  # imported lazily: it is rarely needed
 
     matches = difflib.get_close_matches(name, declared, 1)
     return f"is not known; did you mean {matches[0]}?" if matches else "is not known"

@@ -17,7 +17,7 @@ _POLL_SECONDS = 1.0
 
 
 def watch_parent(on_end: Callable[[], None]) -> None:
-    """Call a function, in a thread of its own, when the parent process has ended."""
+    """Call a function, in a separate thread, when the parent process has ended."""
     parent = os.getppid()
     if parent <= 1:  # it is outside of the PID namespace (0), or has ended already (1)
         return

@@ -408,10 +408,10 @@ class ConversationChecks:
     async def _check_large_message_first(
         self, ended: CheckedProcess, padded: Request, seconds: float, subject: str
     ) -> None:
-        """Send the large message to a new process as its first request, because a process ended
-        by itself at this message. A reader of lines that has a limit takes a longer line for the
-        end of its input, and so the program exits with 0, as it does at the end. Raises
-        _EndedItself if the message was not the cause."""
+        """Send the large message to a new process as its first request, because a process ended by
+        itself at this message. A reader of lines with a size limit takes a longer line for the end
+        of its input, and so the program exits with 0, as it does at the end. Raises _EndedItself if
+        the message was not the cause."""
         await self._drop(ended)
         process = await self._live_process()
         if process is None:

@@ -122,7 +122,7 @@ async def _check(
     """Run the checks. Return the reason why the remaining rules were not checked."""
     began = time.perf_counter()
     # A tool that is called may leave processes, which can be found by this mark. So the process
-    # whose tools are called is started by a starter of its own, `first`.
+    # whose tools are called is started by a separate starter, `first`.
     mark = survivors.make_mark() if settings.calls and survivors.can_look() else ""
     first = starter.make_plain(survivors.MARK_NAME, mark) if mark else starter
     try:

@@ -1,8 +1,8 @@
 """Finds and ends the processes that are left after a process under check has exited.
 
-The program is started with a variable of its own, the mark, which its descendants inherit. A
-process with the mark, or in the session of the program, belongs to it. A descendant that removes
-the variable and also leaves the session is not found. Nothing else is signalled.
+The program is started with a special variable, the mark, which its descendants inherit. A process
+with the mark, or in the session of the program, belongs to it. A descendant that removes the
+variable and also leaves the session is not found. No other process is signalled.
 """
 
 import asyncio

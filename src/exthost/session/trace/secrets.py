@@ -139,7 +139,7 @@ class SecretFilter:
 
 def _find_forms(value: str) -> Iterator[str]:
     """Yield the forms in which a secret appears in output: as it is, line by line (each line of
-    stderr has a record of its own), inside a JSON string, and encoded."""
+    stderr has a separate record), inside a JSON string, and encoded."""
     yield value
     for line in value.splitlines():
         yield line.strip()
