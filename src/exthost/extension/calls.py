@@ -186,7 +186,8 @@ class Calls:
         except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
             prepared = None
         interceptor = self.interceptor
-        # With `hooks` False the interceptor runs no hook, but records the call in the audit.
+        # With `hooks` False the interceptor runs no hook, but records the call in the audit. The
+        # first field of a PreparedTool is the tool.
         skips_interceptor = is_judged or (
             hooks
             and (
@@ -204,14 +205,7 @@ class Calls:
             self.require_session(name)
         wait_began_at = None
         if prepared is None:
-            check_name(name)
-            prepared = self.prepare_announced_tool(name)
-        if prepared is None:
-            if self.may_offer_more:
-                # Only a start makes the offer known. The call would cause a start anyway.
-                wait_began_at = queue.now()
-                await self._wait_for_start(name, timeout)
-            prepared = self.factory.prepare(self.tool(name))
+            prepared, wait_began_at = await self._prepare_first_call(name, timeout)
         method, params, handler, limit = self.factory.for_tool(
             prepared, arguments, timeout, context
         )
@@ -232,6 +226,23 @@ class Calls:
         if check and call.has_error_result:
             raise self.tool_error(result, name, call)
         return result
+
+    async def _prepare_first_call(
+        self, name: str, timeout: float | None
+    ) -> tuple[PreparedTool, float | None]:
+        """Return a tool that was not called before, ready to be called. If the extension had to be
+        started to find out whether it has the tool, also return when that wait began, else None.
+        Raises the error that keeps the tool from being called."""
+        check_name(name)
+        prepared = self.prepare_announced_tool(name)
+        if prepared is not None:
+            return prepared, None
+        wait_began_at = None
+        if self.may_offer_more:
+            # Only a start makes the offer known. The call would cause a start anyway.
+            wait_began_at = self._queue.now()
+            await self._wait_for_start(name, timeout)
+        return self.factory.prepare(self.tool(name)), wait_began_at
 
     @property
     def extension(self) -> str:
