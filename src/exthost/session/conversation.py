@@ -263,7 +263,7 @@ class Conversation:
         try:
             for item in messages:
                 message = item
-                if type(item) is not tuple:
+                if type(item) is not tuple:  # `decode_replies` has not decoded it
                     if type(item) is Broken:
                         self._report(item, item, None)
                         raise failures.unreadable_output_error(item, self.dialect.name)
@@ -277,6 +277,7 @@ class Conversation:
                 if observer is not None:
                     observer.received(message, item, call)
                 if call is None or not call.reply_handler.is_simple:
+                    # No call waits for it, or the reply does more than end its call.
                     completed = []
                     before = len(effects)
                     self._handle_reply(call, Reply(id, result), effects)

@@ -109,7 +109,7 @@ class Function:
         for name, parameter in inspect.signature(self.handler).parameters.items():
             annotation = hints.get(name, _EMPTY)
             self._check_kind(parameter)
-            self._check_receiver(name, is_first=not properties)
+            self._check_receiver(name, is_first=not properties)  # `self` of a method
             if _is_context(annotation, context_type):
                 self._set_context_name(name)
                 continue
@@ -117,7 +117,7 @@ class Function:
                 member, convert = builder.build(annotation), conversion.build_converter(annotation)
             except UnsupportedType as error:
                 raise UnsupportedType(f"{self.name}: the parameter {name}: {error}") from None
-            if parameter.kind is parameter.VAR_KEYWORD:
+            if parameter.kind is parameter.VAR_KEYWORD:  # **kwargs: any further arguments
                 additional, self._rest = member or True, convert
                 continue
             if name in descriptions and "description" not in member:
@@ -131,7 +131,7 @@ class Function:
                 self._required.append(name)
         if self._required:
             schema["required"] = self._required
-        if additional is not True:
+        if additional is not True:  # True is the default of JSON Schema
             schema["additionalProperties"] = additional
         return builder.complete(schema)
 
