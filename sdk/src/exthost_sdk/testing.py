@@ -124,6 +124,7 @@ class _Threaded(Child):
         self._thread.start()
 
     def _serve(self, identity: Identity, dialect: str, wire: Wire, max_threads: int) -> None:
+        """Serve the extension, in the thread, and set the exit status that the host sees."""
         try:
             serve(identity, dialect, wire, max_threads=max_threads, on_stuck=_ignore)
             self._exit = ExitStatus(0, None)

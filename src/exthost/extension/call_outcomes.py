@@ -199,6 +199,7 @@ class CallOutcomes:
             return error
 
     def _publish_results(self, completions: Completions) -> None:
+        """Publish an event for each call that has ended with a result."""
         now = self._now()
         listeners = self._listeners.get(CallEnded, ())
         extension = self._extension

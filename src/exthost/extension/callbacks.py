@@ -31,6 +31,7 @@ def _is_async(function: Any) -> bool:
 
 
 async def _call_in_thread(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Return the result of the function, which runs on a new thread, or raise what it raises."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Any] = loop.create_future()
 

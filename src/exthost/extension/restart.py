@@ -224,6 +224,7 @@ def decide(
 def _decide(
     policy: Restart, history: RestartHistory, jitter: float, is_permanent: bool, start_retries: int
 ) -> Decision:
+    """Return the decision without the bookkeeping of `decide`."""
     strategy = _check_strategy(policy)
     used = history.used if policy.window is None else len(history.attempts)
     is_exhausted = policy.max_retries is not None and used >= policy.max_retries

@@ -148,6 +148,8 @@ class BlockingReader:
     # -- on the thread of the event loop -----------------------------------------------------
 
     def _lend(self, undecided: LockType) -> None:
+        """Lend the pipe if no call is in flight, and tell the caller that waits for the
+        decision."""
         conversation, reader = self._conversation, self._reader
         loan = None
         if conversation.phase is Phase.OPEN and conversation.is_idle:

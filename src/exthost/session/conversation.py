@@ -376,6 +376,7 @@ class Conversation:
     def _handle_reply(
         self, call: Call | None, reply: Reply | Failure, effects: list[Effect]
     ) -> None:
+        """Handle a reply that may do more than end a simple call."""
         if call is None:
             self._handle_unmatched(reply, effects)
             return
@@ -417,6 +418,7 @@ class Conversation:
             effects.append(count)
 
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
+        """Handle bytes that are not a message. They may have been meant as the reply to a call."""
         if self._is_positional:
             raise failures.not_a_message_error(noise)
         effects.append(Stray(noise.data, noise.reason))
@@ -456,6 +458,7 @@ class Conversation:
     def _handle_notification(
         self, notification: Notification, item: Item, size: int, effects: list[Effect]
     ) -> None:
+        """Handle a notification: an event of a stream, progress of a call, or anything else."""
         method, params = notification
         read_meaning = self._meanings.get(method)
         meaning = read_meaning(params) if read_meaning is not None else None

@@ -178,6 +178,7 @@ def _describe_broken(broken: Broken | None) -> str:
 def _gone_error(
     facts: ChildFacts, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:
+    """Return the error of a call whose process has ended."""
     evidence = facts.evidence(broken.head if broken is not None else b"")
     # The general help is replaced by a more specific one, where one is known.
     if help is _SEE_STDERR and facts.is_lost:

@@ -194,6 +194,7 @@ class _SilenceCheck:
         self.timer = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._check)
 
     def _check(self) -> None:
+        """Look for a faulty reply, if the output has not changed since the last check."""
         session = self._session
         output = session.first_output
         is_quiet = bool(output) and output == self._last_output

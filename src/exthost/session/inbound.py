@@ -104,6 +104,7 @@ class InboundRequests:
         on_answer(answer)
 
     async def _serve(self, handler: Handler, request: Request) -> None:
+        """Run the handler of a request, and send the answer."""
         try:
             answer = await _run_handler(handler, request)
         except BaseException:
@@ -146,6 +147,7 @@ class InboundRequests:
 
 
 async def _run_handler(handler: Handler, request: Request) -> Reply | Failure:
+    """Return the answer to a request: the result of its handler, or an error."""
     try:
         return Reply(request.id, await handler(request.params))
     except CallFailed as error:

@@ -408,6 +408,7 @@ class Session:
         await asyncio.shield(self._close_task)
 
     async def _close(self) -> None:
+        """Run the shutdown steps of the dialect, and end the conversation."""
         self._owner.stop_sending(self)
         if self.conversation.phase is Phase.CLOSED:
             await self.lifetime.shut_down((), self.internal.send)

@@ -121,6 +121,8 @@ class McpEndpoint(JsonRpcEndpoint):
         return self.result(id, result | self._instructions())
 
     def _discover(self, id: Any, params: Any) -> bytes | None:
+        """Answer the request with which a client of the stateless era begins. Clients of the
+        handshake era do not know it."""
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is not dict or VERSION not in meta:
             return self.error(id, METHOD_NOT_FOUND, "method not found: server/discover")
@@ -177,6 +179,7 @@ class McpEndpoint(JsonRpcEndpoint):
         return self._encode_list(id, params, "tools", tools)
 
     def _call_tool(self, id: Any, params: Any) -> bytes | None:
+        """Call a tool. The form of the reply is that of the request's era."""
         name = get_field(params, "name", str)
         function = self._functions.get(name)
         if function is None:
@@ -219,6 +222,7 @@ class McpEndpoint(JsonRpcEndpoint):
         return self.encode_result(id, {"content": blocks, "isError": True})
 
     def _encode_stateless_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+        """Return the result for an exception; for InputRequired, the question to the client."""
         if isinstance(error, InputRequired):
             question = {"method": error.method, "params": error.params}
             result = {

@@ -48,6 +48,7 @@ class MorphirEndpoint(Endpoint):
         }
 
     def receive(self, frame: bytes) -> bytes | None:
+        """Handle a request: call the handler or the built-in method that it names."""
         try:
             message = decode(frame)
             id, method = message["id"], message["method"]

@@ -72,6 +72,7 @@ class NexoEndpoint(JsonRpcEndpoint):
         }
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
+        """Answer the handshake of the first contract, or pass it on to that of the second."""
         fields = params if type(params) is dict else {}
         if "nexo_version" in fields and "agent_version" not in fields:
             return self._initialize_second(id)
@@ -208,6 +209,7 @@ def _decode_event(name: str, raw: dict[str, Any]) -> answers.HookEvent:
 
 
 def _encode_hook_answer(answer: Any) -> Any:
+    """Return the answer of a hook as a result of the dialect; None lets the event happen."""
     match answer:
         case None:
             return None

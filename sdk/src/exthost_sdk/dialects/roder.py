@@ -164,6 +164,7 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.result(id, {"spec": spec})
 
     def _execute(self, id: Any, params: Any) -> bytes | None:
+        """Start a task: answer the request at once, and send its output and result as events."""
         function = self._find_executor(params)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown executor: {params['executorId']}")
@@ -268,6 +269,8 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.result(id, {})
 
     def _handle_event(self, id: Any, params: Any) -> bytes | None:
+        """Pass an event of the host to each sink that is registered for its kind. An event is a
+        notification."""
         envelope = get_field(params, "envelope", dict)
         kind = str(envelope.get("kind", ""))
         for sink in self.registry.sinks.values():

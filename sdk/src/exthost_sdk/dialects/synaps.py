@@ -141,6 +141,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         )
 
     def _invoke(self, id: Any, params: Any) -> bytes | None:
+        """Run a command that a person has typed. Its response is sent when the handler ends."""
         name = get_field(params, "command", str)
         function = self._commands.get(name)
         if function is None:
@@ -170,6 +171,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
     def progress(
         self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
+        """Report the progress of a command as that of a task, which the first report starts."""
         if call.token is None:  # a tool, not a command: the dialect has no progress of tools
             return None
         task, name = _task_id(call.key), call.function.name
@@ -306,6 +308,7 @@ def _task_id(id: Any) -> str:
 
 
 def _encode_hook_answer(answer: Any) -> Any:
+    """Return the answer of a hook as a result of the dialect."""
     match answer:
         case None:
             return {"action": "continue"}

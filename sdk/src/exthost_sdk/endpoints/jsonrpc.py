@@ -77,6 +77,8 @@ class JsonRpcEndpoint(Endpoint):
         return b"".join(reply for reply in replies if reply is not None) or None
 
     def _receive_message(self, message: dict[str, Any]) -> bytes | None:
+        """Return the reply to a request; None for a notification or for a response, which has
+        none."""
         id = message.get("id")
         method = message.get("method")
         if method is None:  # a response to a request of ours

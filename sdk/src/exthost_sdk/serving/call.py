@@ -198,6 +198,7 @@ class HandlerCall:
         return Sent(self.server.writer)
 
     def call_host(self, method: str, params: Any, timeout: float | None) -> Any:
+        """Send a request to the host, and block this thread until the answer arrives."""
         if threading.get_ident() == self.server.thread:
             raise RuntimeError(
                 "the answer could not be read while this handler runs: "
@@ -214,6 +215,7 @@ class HandlerCall:
             self._request = None
 
     async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
+        """Send a request to the host, and wait for the answer in a task."""
         answer = self.server.endpoint.ask_host(self, method, params)
         if not isinstance(answer, HostReply):
             return answer

@@ -158,6 +158,7 @@ class Server:
             self._end(call, frame)
 
     async def _run_async(self, call: HandlerCall) -> None:
+        """Run the handler of a call in a task of the event loop."""
         import asyncio  # lazily imported, since that takes longer than importing the SDK
 
         frame: bytes | None = None

@@ -169,6 +169,7 @@ class _Builder:
         raise UnsupportedType(f"{annotation!r} has no JSON schema")
 
     def _tuple(self, arguments: tuple[Any, ...], make: Callable[[Any], Any]) -> Converter:
+        """Return the converter for a tuple with items of these types. `make` makes it of a list."""
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return _array_converter(self.build(arguments[0]), make)
         converters = [self.build(argument) for argument in arguments]
@@ -183,6 +184,7 @@ class _Builder:
         return convert
 
     def _class(self, cls: Any) -> Converter:
+        """Return the converter for a class."""
         if issubclass(cls, enum.Enum):
             return _choice_converter(schemas.enum_values(cls).items())
         if schemas.is_pydantic_model(cls):
@@ -213,6 +215,7 @@ def _unwrap_enum(value: Any) -> Any:
 
 
 def _bounded_converter(convert: Converter, bounds: Param) -> Converter:
+    """Return a converter that also checks the bounds of a value, if there are any."""
     if not bounds:
         return convert
 
@@ -322,6 +325,8 @@ def describe_unknown_name(name: str, declared: Iterable[str]) -> str:
 
 
 def _pydantic_converter(cls: Any) -> Converter:
+    """Return a converter by which pydantic checks the value. Its first error is reported."""
+
     def convert(value: Any, path: str) -> Any:
         try:
             return cls.model_validate(value)

@@ -105,6 +105,7 @@ class SchemaBuilder:
         return {"type": "array", **({"prefixItems": items} if items else {}), **size}
 
     def _mapping(self, annotation: Any, arguments: tuple[Any, ...]) -> Schema:
+        """Return the schema of a mapping. JSON allows only text as keys."""
         names = self.build(arguments[0])
         schema: Schema = {"type": "object"}
         if any(type(value) is not str for value in names.get("enum", ())):
@@ -139,6 +140,8 @@ class SchemaBuilder:
         )
 
     def _object(self, cls: Any) -> Schema:
+        """Return the schema of a dataclass or a TypedDict; a reference if the class contains
+        itself."""
         if cls in self._open:
             self._recursive.add(cls)
             return {"$ref": f"#/$defs/{self._open[cls]}"}

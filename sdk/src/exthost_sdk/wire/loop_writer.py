@@ -58,6 +58,7 @@ class LoopWriter:
             self.is_broken = True
 
     def _send(self, data: bytes) -> None:
+        """Write what fits into the pipe, and keep the rest. Only on the thread of the loop."""
         if self.is_broken:
             return
         was_empty = not self._kept

@@ -28,6 +28,7 @@ def watch_parent(on_end: Callable[[], None]) -> None:
 
 
 def _wait_for_end(parent: int, on_end: Callable[[], None]) -> None:
+    """Wait until this process has another parent, and call `on_end`."""
     try:
         fd = os.pidfd_open(parent)
     except (AttributeError, OSError):

@@ -233,6 +233,7 @@ class ConversationChecks:
         self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, process: CheckedProcess) -> None:
+        """Send a request with an unknown method, which must be answered with an error."""
         if self.process is None or process.dialect.has_fixed_methods:
             self._ledger.skip("unknown-method", "the dialect has no way to name a method")
             return
@@ -296,6 +297,7 @@ class ConversationChecks:
         self._ledger.mark_checked(rule, time.perf_counter() - began)
 
     async def _check_results(self, process: CheckedProcess) -> None:
+        """Call the tools that the option --call names, and check their results."""
         if not self._settings.calls:
             self._ledger.skip("tool-failure", "no tool was called: --call NAME calls one")
             if self._conformance.trial_call is None:
@@ -378,6 +380,7 @@ class ConversationChecks:
                 self._ledger.add_finding("result", f"{name}: {problem}", process)
 
     async def _check_large_message(self, process: CheckedProcess) -> None:
+        """Send a request of 1 MiB, which must be answered, even if only with an error."""
         # An unknown method has no effect, whatever its params. But it is of no use here if the
         # extension has already failed to answer it.
         request = self._ping if self._ledger.has("unknown-method") else _UNKNOWN
@@ -426,6 +429,8 @@ class ConversationChecks:
         raise _EndedItself
 
     async def _check_cancel(self, process: CheckedProcess) -> None:
+        """Send a request and its cancellation, then that of an unknown call. Another request must
+        be answered."""
         make_message = process.dialect.cancel_message
         if make_message is None or self._ping is None:
             reason = (

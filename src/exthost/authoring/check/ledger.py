@@ -52,6 +52,8 @@ class Ledger:
         exchange: tuple[str, ...],
         fix: str = "",
     ) -> None:
+        """Record a finding, unless it only repeats an earlier one. `exchange` are the bytes that it
+        shows."""
         findings = self._findings.setdefault(name, {})
         if name in _ONE_CAUSE and findings and message not in findings:
             self._repeats.setdefault(name, set()).add(message)

@@ -109,6 +109,7 @@ class LifeChecks:
             )
 
     async def _check_orphans_of_start(self) -> None:
+        """End a process whose tools were not called, and look for processes that it has left."""
         if not survivors.can_look():
             self._ledger.skip(
                 "orphans", "it cannot be seen on this system which processes are left"

@@ -139,6 +139,7 @@ class Starter:
         return process, await self._run_handshake(process)
 
     async def _run_handshake(self, process: CheckedProcess) -> Offer:
+        """Run the handshake, and record how long the start took."""
         fallback = self.dialect.fallback if self._uses_fallback else None
         steps = (fallback or self.dialect.handshake)(process.launch.context)
         began = time.perf_counter()

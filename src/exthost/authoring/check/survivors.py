@@ -71,6 +71,7 @@ def kill_survivors(leader: int, mark: str) -> None:
 
 
 def _belongs(pid: int, leader: int, mark: str) -> bool:
+    """Return whether a process that runs belongs to the program."""
     try:
         # The second field is a name in brackets, which may contain spaces and brackets.
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()

@@ -135,6 +135,7 @@ class MessageComparer:
     def _compare_mappings(
         self, recorded: Mapping[str, Any], actual: Mapping[str, Any], path: str
     ) -> ValueDifference | None:
+        """Return the first difference between two JSON objects."""
         for key in (*recorded, *(key for key in actual if key not in recorded)):
             field_path = f"{path}.{key}" if path else str(key)
             in_both = key in recorded and key in actual
@@ -162,6 +163,7 @@ class MessageComparer:
     def _compare_lists(
         self, recorded: Sequence[Any], actual: Sequence[Any], path: str
     ) -> ValueDifference | None:
+        """Return the first difference between two lists."""
         for index, (recorded_item, actual_item) in enumerate(zip(recorded, actual, strict=False)):
             place = self.compare_values(recorded_item, actual_item, f"{path}[{index}]")
             if place is not None:

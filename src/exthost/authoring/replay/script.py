@@ -63,6 +63,7 @@ def find_script(recording: Recording, extension: str = "", pid: int = 0) -> Scri
 
 
 def _find_extension(recording: Recording, extension: str) -> str:
+    """Return the id of the extension to replay. Raises UsageError if it is not clear which."""
     dialects = [name for name in recording.dialects if name]
     if extension:
         if extension not in dialects:

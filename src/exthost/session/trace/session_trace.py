@@ -72,6 +72,7 @@ class SessionTrace:
             self._record("received", message, size, call)
 
     def _record(self, direction: Any, message: Incoming, size: int, call: Call | None) -> None:
+        """Publish the record of a message."""
         match message:
             case Request(method, params, id):
                 if len(self._methods) >= _MAX_OPEN_REQUESTS:

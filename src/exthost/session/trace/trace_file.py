@@ -89,6 +89,7 @@ class TraceFile:
             os.close(self._fd)
 
     def _write_all(self) -> None:
+        """Write the records of the queue until the file is closed. Runs in the separate thread."""
         while True:
             with self._changed:
                 while not self._waiting and not self._closed:

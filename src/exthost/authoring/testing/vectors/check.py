@@ -80,6 +80,7 @@ async def check_with_process(vector: Vector, folder: Path, clock: Any = None) ->
 
 
 async def _operation_with_process(vector: Vector, folder: Path, clock: Any) -> None:
+    """Check an operation with a process, after the first handshake of the vector's file."""
     first = vector.first_handshake
     assert first is not None, f"the file of {vector} has no handshake for it to follow"
     fields = {key: first[key] for key in _INHERITED_FIELDS & first.keys()} | vector.fields
@@ -139,6 +140,7 @@ def _check_handshake(vector: Vector) -> None:
 
 
 def _check_refusal(vector: Vector) -> None:
+    """Check that the handshake fails with the expected error."""
     if any(line.startswith("!") for line in vector.fields["script"]):
         return  # only a process can perform such a step
     try:

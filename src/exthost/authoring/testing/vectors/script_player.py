@@ -104,12 +104,14 @@ class ScriptPlayer:
         self._perform(self.conversation.receive_bytes(data))
 
     def _read(self, text: str) -> None:
+        """Check that the next message of the host is the expected one."""
         expected = parse_message_pattern(text)
         self._guest.expect(expected)
         message = self._guest.next_message()
         assert expected.matches(message), f"expected {expected}, and it sends {message}"
 
     def _perform_action(self, text: str) -> None:
+        """Perform a `!` step of the script, given without its `!`."""
         verb, _, rest = text.partition(" ")
         call = self._call
         assert call is not None
@@ -128,6 +130,7 @@ class ScriptPlayer:
                 self._outcomes.append(NoReply())
 
     def _perform(self, effects: list[Effect]) -> None:
+        """Perform the effects of the conversation, and keep how the call ended."""
         for effect in effects:
             match effect:
                 case list():
