@@ -136,8 +136,8 @@ class _Threaded(Child):
             self._exit = ExitStatus(1, None)
             raise
         finally:
-            for end in self._extension_sockets:
-                end.close()
+            for extension_socket in self._extension_sockets:
+                extension_socket.close()
             os.close(self._exit_pipe[1])
 
     @property
@@ -155,9 +155,9 @@ class _Threaded(Child):
         self.kill()
 
     def kill(self) -> None:
-        for end in self._extension_sockets:
+        for extension_socket in self._extension_sockets:
             try:
-                end.shutdown(socket.SHUT_RDWR)
+                extension_socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # the thread has ended and closed its sockets
 

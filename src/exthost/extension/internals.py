@@ -149,6 +149,6 @@ class ExtensionInternals:
         or if it has not read more than 32 KiB of what was sent before."""
         return self.calls.try_notify(method, params)
 
-    def not_running_error(self, what: str) -> ExthostError:
-        """Return the error that says why `what` (a method or tool) cannot be called now."""
-        return self._supervisor.not_running_error(what)
+    def not_running_error(self, name: str) -> ExthostError:
+        """Return the error that says why `name` (a method or tool) cannot be called now."""
+        return self._supervisor.not_running_error(name)

@@ -170,13 +170,13 @@ class Processes:
         other nodes."""
         if not self._has_draining:
             return []
-        found = [
+        workers = [
             worker
             for session, worker in self.workers.items()
             if session.lifetime.child.is_node_draining
         ]
-        self._has_draining = bool(found)
-        return found
+        self._has_draining = bool(workers)
+        return workers
 
     def find_replaced(self, start: Start) -> list[Worker]:
         """Return the workers that the process of a successful start replaces."""

@@ -179,7 +179,7 @@ class _Builder:
             if len(items) != len(converters):
                 raise Mismatch(path, f"expected {len(converters)} items, got {len(items)}")
             pairs = enumerate(zip(converters, items, strict=True))
-            return make([converter(item, f"{path}[{n}]") for n, (converter, item) in pairs])
+            return make([converter(item, f"{path}[{index}]") for index, (converter, item) in pairs])
 
         return convert
 
@@ -263,7 +263,7 @@ def _union_converter(converters: list[Converter]) -> Converter:
 def _array_converter(convert_item: Converter, make: Callable[[Any], Any]) -> Converter:
     def convert(value: Any, path: str) -> Any:
         items = _LIST(value, path)
-        return make([convert_item(item, f"{path}[{n}]") for n, item in enumerate(items)])
+        return make([convert_item(item, f"{path}[{index}]") for index, item in enumerate(items)])
 
     return convert
 
@@ -272,7 +272,9 @@ def _set_converter(convert_item: Converter, set_type: Any) -> Converter:
     make = frozenset if set_type is frozenset else set
 
     def convert(value: Any, path: str) -> Any:
-        items = [convert_item(item, f"{path}[{n}]") for n, item in enumerate(_LIST(value, path))]
+        items = [
+            convert_item(item, f"{path}[{index}]") for index, item in enumerate(_LIST(value, path))
+        ]
         try:
             unique = make(items)
         except TypeError:

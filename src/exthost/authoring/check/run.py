@@ -258,14 +258,14 @@ def _find_exception(stderr: Sequence[str]) -> str:
     """Return the exception of the last Python traceback; "" if there is none. In an exception group
     this is the last of its exceptions that has a traceback."""
     lines = [_GROUP_MARGIN.sub("", line) for line in stderr]
-    found = ""
+    exception = ""
     is_inside = False
     for line in lines:
         if line.endswith("Traceback (most recent call last):"):
             is_inside = True
         elif is_inside and line and not line[0].isspace():
-            found, is_inside = line, False
-    return found
+            exception, is_inside = line, False
+    return exception
 
 
 def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:

@@ -110,9 +110,9 @@ def _check_read(vector: Vector) -> None:
     reading = ReadVector(vector)
     data = reading.data
     _assert_read(reading, [data], "whole")
-    _assert_read(reading, [data[at : at + 1] for at in range(len(data))], "byte by byte")
-    for at in range(len(data) + 1):
-        _assert_read(reading, [data[:at], data[at:]], f"cut at {at}")
+    _assert_read(reading, [bytes([byte]) for byte in data], "byte by byte")
+    for cut in range(len(data) + 1):
+        _assert_read(reading, [data[:cut], data[cut:]], f"cut at {cut}")
     if not vector.fields.get("alone") and "end" not in vector.fields:
         _assert_read(reading, [data + data], "two in one read", times=2)
     for chunks in ([data], [data[:7], data[7:]]):  # 7: inside a frame, whatever the dialect
@@ -130,9 +130,11 @@ def _check_read(vector: Vector) -> None:
         _assert_equal(data if request is None else request, data)
 
 
-def _assert_read(reading: ReadVector, chunks: list[bytes], how: str, times: int = 1) -> None:
+def _assert_read(
+    reading: ReadVector, chunks: list[bytes], description: str, times: int = 1
+) -> None:
     received, _ = reading.read(chunks, times)
-    assert matches_all(reading.expected * times, received), f"{how}: {received}"
+    assert matches_all(reading.expected * times, received), f"{description}: {received}"
 
 
 def _check_handshake(vector: Vector) -> None:
