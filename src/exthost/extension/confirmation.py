@@ -3,7 +3,7 @@
     async def confirm(question: Confirmation) -> bool:
         return await ask_in_window(question.message)
 
-    Host(…, confirm=confirm)
+    host = Host(config, confirm=confirm)
 
 The function belongs to the side that can ask a person: the program whose host it is
 (`Host(confirm=…)`), or the caller of one tool, which passes it with the call

@@ -1,5 +1,9 @@
 """The public object of one extension. It hides which process handles a call.
 
+    async with exthost.Host.from_config("exthost.toml") as host:
+        ext = host["text"]
+        result = await ext.call_tool("shout", {"text": "hi"})
+
 Any task may call it or close it, in any order. `Calls` makes the calls and submits them to the call
 queue. The `Supervisor` starts, restarts and ends processes; calls do not pass through it. `Status`
 has the state. An extension speaks one dialect (protocol); its facets (the attributes that only
