@@ -1,5 +1,9 @@
 """Results of a tool that are not text: images, audio, and resources.
 
+    @ext.tool
+    def draw() -> Image:
+        return Image(png_bytes, "image/png")
+
 A handler returns one of them, or a list of them and of text. In MCP each becomes a content block.
 In other dialects, and inside another value, each becomes a text that describes it.
 """
