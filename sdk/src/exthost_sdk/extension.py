@@ -87,7 +87,7 @@ class Extension:
         # Stdin and stdout are claimed as early as possible, so that what the program prints does
         # not get between the messages; but only in the program itself, and not if a test
         # imports the module that creates the extension. If it is not certain that a host started
-        # the program, `claim_early` can be undone.
+        # the program, `claim_early` claims them only if they are pipes or sockets.
         calling_frame = sys._getframe(1)
         self._module = str(calling_frame.f_globals.get("__name__"))
         if self._module == _MAIN:

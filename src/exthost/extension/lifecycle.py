@@ -30,7 +30,7 @@ class State(StrEnum):
 
     DISCOVERED = "discovered"  # loaded, and not checked yet
     REFUSED = "refused"  # a check has failed, such as a missing program or a wrong digest
-    ADMITTED = "admitted"  # the checks have passed; the first call starts it
+    ADMITTED = "admitted"  # the checks have passed; no process runs, and a call starts one
     STARTING = "starting"  # a process is spawned, or runs its handshake
     READY = "ready"  # at least one process takes calls
     DRAINING = "draining"  # it is being stopped, and calls in flight may end
@@ -63,7 +63,7 @@ class Event(Enum):
 
     ADMIT = "admit"  # the checks before the first start have passed
     REFUSE = "refuse"  # a check has failed
-    START = "start"  # a call needs a process
+    START = "start"  # a caller needs a process
     HANDSHAKE_DONE = "handshake done"
     WILL_RETRY = "will retry"  # decided: a new process after a delay
     RETRY_DUE = "retry due"  # that delay is over

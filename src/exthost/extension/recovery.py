@@ -248,7 +248,7 @@ class Recovery:
             self._places_missed += 1
         if not self._places_missed:
             return Again(0.0)
-        # Ten doublings exceed the maximum, and more of them would overflow a float.
+        # Ten doublings exceed the maximum. A thousand would overflow a float.
         doubled = _FIRST_PLACE_DELAY_S * 2.0 ** min(self._places_missed - 1, 10)
         return Again(min(doubled, _MAX_PLACE_DELAY_S))
 

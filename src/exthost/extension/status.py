@@ -5,8 +5,8 @@ The offer is the tools, hooks and capabilities that the extension announced. The
 (`lifecycle.py`) and publishes the change. This module knows no process, no queue and no policy.
 
 **The lock** is a record of the tools that were approved. A tool that differs from it is in
-quarantine: it is neither listed nor called. If the mode of the lock is only a warning, it is
-reported and stays callable.
+quarantine: it is neither listed nor called. If the mode of the lock is "warn", the difference is
+only reported.
 
 **A reload.** A host that reloads an extension makes a second `Status`, which publishes no changes
 while its processes start. `take_over` then silences the replaced `Status` and publishes only the

@@ -1,7 +1,7 @@
 """The interface of the code that a host runs around every tool call of its extensions.
 
-The interceptor of a host (`host/guarded_calls.py`) runs hooks (functions of extensions that can
-refuse or change a call) and applies the rules of the config; to do so is to *judge* a call.
+The interceptor of a host (`host/guarded_calls.py`) *judges* a call: it applies the rules of the
+config, and runs hooks, which are functions of extensions that can refuse or change a call.
 
 `Calls.call_tool` is the one way to call a tool: the host, its blocking form, the control socket,
 the command line, the web page and the gateway all enter there. It passes the call to the

@@ -1,7 +1,7 @@
 """One call of an extension: its request, its deadline, and the object that handles its reply.
 
 A `Call` exists from the moment the host accepts the call until it ends. It may wait in the call
-queue, is sent to a process through a session, and can be sent again if that process dies.
+queue, is sent to a process through a session, and may be sent once more if that process dies.
 
 A call ends exactly once. The code that sets `ended` then calls `deliver` with the value or `reject`
 with the error, unless the caller itself has read the value; subclasses pass the value or error on

@@ -24,8 +24,8 @@ SHOWN_BYTES = 200
 
 _SEE_STDERR = "see its stderr for the cause"
 
-# An exit whose description contains one of these, such as "killed by SIGKILL (max_memory)", was
-# caused by that limit, which a run by hand does not have.
+# An exit whose description contains one of these, such as "it used up its processor time (limits.cpu
+# is 10 s)", was caused by that limit, which a run by hand does not have.
 _LIMIT_KEYS = ("limits.", "max_memory")
 
 

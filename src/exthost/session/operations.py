@@ -4,9 +4,8 @@ A generator yields steps (`dialects/steps.py`), such as a request to send, and r
 Its return value ends the call:
 
     def list_tools(params):
-        page = yield Request("tools/list", {})
-        while (cursor := page.get("nextCursor")):
-            …
+        reply = yield Request("tools/list", {})
+        return reply.result["tools"]
 
 Between its steps, other messages of the child are handled as usual. An exception in the dialect's
 code fails only that call.

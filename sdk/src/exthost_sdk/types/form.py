@@ -1,7 +1,7 @@
 """The form of a question to a person, made from a type: its schema, and the check of the answer.
 
-A handler asks with `ctx.ask("Really delete it?", bool)`; MCP calls this an elicitation. The client
-shows a form with the fields of the schema, which for `bool` is an object with one field `value`:
+A handler asks with `ctx.elicit("Really delete it?", bool)`. The client shows a form with the fields
+of the schema, which for `bool` is an object with one field `value`:
 
     {"type": "object", "properties": {"value": {"type": "boolean"}}, "required": ["value"]}
 """

@@ -19,7 +19,9 @@ _POLL_SECONDS = 1.0
 def watch_parent(on_end: Callable[[], None]) -> None:
     """Call a function, in a separate thread, when the parent process has ended."""
     parent = os.getppid()
-    if parent <= 1:  # it is outside of the PID namespace (0), or has ended already (1)
+    # 0: the parent is outside of the PID namespace. 1: it is init, which also adopts processes whose
+    # parent has ended.
+    if parent <= 1:
         return
     thread = threading.Thread(
         target=_wait_for_end, args=(parent, on_end), name="exthost-parent", daemon=True
