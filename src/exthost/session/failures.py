@@ -24,8 +24,8 @@ SHOWN_BYTES = 200
 
 _SEE_STDERR = "see its stderr for the cause"
 
-# An exit whose description contains one of these, such as "it used up its processor time (limits.cpu
-# is 10 s)", was caused by that limit, which a run by hand does not have.
+# An exit whose description contains one of these was caused by that limit, which a run by hand does
+# not have. An example is "it used up its processor time (limits.cpu is 10 s)".
 _LIMIT_KEYS = ("limits.", "max_memory")
 
 

@@ -19,8 +19,8 @@ _POLL_SECONDS = 1.0
 def watch_parent(on_end: Callable[[], None]) -> None:
     """Call a function, in a separate thread, when the parent process has ended."""
     parent = os.getppid()
-    # 0: the parent is outside of the PID namespace. 1: it is init, which also adopts processes whose
-    # parent has ended.
+    # 0: the parent is outside of the PID namespace. 1: the parent is init, which also adopts the
+    # processes whose parent has ended.
     if parent <= 1:
         return
     thread = threading.Thread(
