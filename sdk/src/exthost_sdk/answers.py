@@ -1,5 +1,9 @@
 """The types that handlers of hooks, providers and generators take and return, the same in every
-dialect.
+dialect:
+
+    @ext.hook("before_tool_call")
+    def guard(event: HookEvent) -> Block | None:
+        return Block("not here") if event.tool == "delete" else None
 
 They are named tuples, because a dozen dataclasses would take a fifth of the time in which the SDK
 is imported.

@@ -1,5 +1,5 @@
-"""Runs one connection to a host: detects its dialect, and serves it in a blocking loop or on an
-event loop, depending on the handlers."""
+"""Runs one connection to a host: detects its dialect (protocol), and serves it in a blocking loop,
+or on an event loop if a handler is an `async def`. `Extension.run` calls this module."""
 
 import os
 import sys

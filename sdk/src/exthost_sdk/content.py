@@ -1,5 +1,9 @@
 """Results of a tool that are not text: images, audio, and resources.
 
+    @ext.tool
+    def draw() -> Image:
+        return Image(png_bytes, "image/png")
+
 A handler returns one of them, or a list of them and of text. In MCP each becomes a content block.
 In other dialects, and inside another value, each becomes a text that describes it.
 """
@@ -18,7 +22,7 @@ class Content:
         raise NotImplementedError
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         raise NotImplementedError
 
 
@@ -46,7 +50,7 @@ class BinaryContent(Content):
         return {"type": self.kind, "data": data, "mimeType": self.media_type}
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         size = f"{self.media_type}, {len(self.data)} bytes"
         return f"[{size}: only a content block of MCP can hold an {self.kind}]"
 
@@ -95,7 +99,7 @@ class ResourceLink(Content):
         return block | {key: text for key, text in optional.items() if text}
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         return f"{self.name}: {self.uri}" if self.name != self.uri else self.uri
 
 
@@ -124,7 +128,7 @@ class EmbeddedResource(Content):
         return {"type": "resource", "resource": resource}
 
     def as_text(self) -> str:
-        """Return the text that stands for it where a content block is not possible."""
+        """Return the text that is used where a content block is not possible."""
         if isinstance(self.content, str):
             return self.content
         size = f"{self.uri}, {len(self.content)} bytes"

@@ -1,5 +1,11 @@
 """The context of a call: progress, log, items of a stream, cancellation, and calls to the host.
 
+    @ext.tool
+    def count(to: int, ctx: Context) -> int:
+        for number in range(to):
+            ctx.progress(number, to)
+        return to
+
 A handler gets a context if it has a parameter that is annotated with `Context`. The same handler
 works in every dialect: if the dialect has no message for progress or items, these are dropped; if
 it has none for log lines, they are written to stderr. Calls to the host raise HostError if the
@@ -28,7 +34,7 @@ class Delivery(Protocol):
 
 
 class ContextPort(Protocol):
-    """The methods of a running call that its context uses."""
+    """The methods of a running call (`HandlerCall`) that its context uses."""
 
     @property
     def dialect(self) -> str: ...

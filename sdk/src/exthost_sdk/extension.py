@@ -49,7 +49,8 @@ _OTHER_NAME = "exthost.sdk"
 # The options of `run` that take a value.
 _OPTIONS = ("--dialect", "--manifest")
 
-# How nexo's second contract asks a program for its manifest.
+# With this option a host of nexo's second contract (the second version of its protocol) requests
+# the manifest of a program.
 _PRINT_MANIFEST = "--print-manifest"
 
 # How long the program's own handler of SIGTERM may take after the parent process has ended.
@@ -85,8 +86,10 @@ class Extension:
         self._capabilities = _check_capabilities(capabilities)
         # Stdin and stdout are claimed as early as possible, so that what the program prints does
         # not get between the messages; but only in the program itself, and not if a test
-        # imports the module that creates the extension.
-        self._module = str(sys._getframe(1).f_globals.get("__name__"))
+        # imports the module that creates the extension. If it is not certain that a host started
+        # the program, `claim_early` claims them only if they are pipes or sockets.
+        calling_frame = sys._getframe(1)
+        self._module = str(calling_frame.f_globals.get("__name__"))
         if self._module == _MAIN:
             if _is_started_by_host():
                 claim()
@@ -323,51 +326,62 @@ class Extension:
         """
         arguments = sys.argv[1:] if argv is None else list(argv)
         try:
-            if "--help" in arguments or "-h" in arguments:
-                os.write(claim().writer, self._help().encode())
-                return
-            if _PRINT_MANIFEST in arguments:
-                command = ["python3", os.path.basename(sys.argv[0])]  # noqa: PTH119
-                from exthost_sdk.dialects.nexo import second_nexo_manifest
-
-                text = second_nexo_manifest(self.identity("nexo"), command)
-                os.write(claim().writer, text.encode())
-                return
-            _check_options(arguments)
-            manifest_dialect = _get_option(arguments, "--manifest")
-            if manifest_dialect is not None:
-                script = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib imports slowly
-                command = ["python3", script, "--dialect", manifest_dialect]
-                text = self.manifest_text(manifest_dialect, command)
+            text = self._find_requested_text(arguments)
+            if text is not None:
                 os.write(claim().writer, text.encode())
                 return
             dialect = dialect or _get_option(arguments, "--dialect")
-            dialect = dialect or os.environ.get(DIALECT_VARIABLE)
-            first = b""
-            if not dialect and os.isatty(0):
-                raise SdkUsageError(
-                    "this is an extension: a host starts it. To try it: exthost inspect -- "
-                    f"python3 {os.path.basename(sys.argv[0])}"  # noqa: PTH119
-                )
-            wire = claim()
-            watch_parent(_end_with_parent)
-            if not dialect:
-                dialect, first = read_dialect(wire)
-                if not dialect and not first:
-                    return  # the host closed the connection without a message
-                if not dialect:
-                    raise SdkUsageError(
-                        f"the host begins like none of {', '.join(dialect_names())}: "
-                        f"{first[:80]!r}; use --dialect"
-                    )
-            identity = self.identity(dialect)
-            threads = self.max_threads
-            serve(identity, dialect, wire, max_threads=threads, on_stuck=_end_stuck, first=first)
+            self._serve(dialect or os.environ.get(DIALECT_VARIABLE))
         except SdkUsageError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         except KeyboardInterrupt:
             sys.exit(130)
+
+    def _find_requested_text(self, arguments: Sequence[str]) -> str | None:
+        """Return the text that an option requests instead of serving: the help or a manifest. None
+        if there is no such option. Raises SdkUsageError."""
+        if "--help" in arguments or "-h" in arguments:
+            return self._help()
+        script = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib imports slowly
+        if _PRINT_MANIFEST in arguments:
+            from exthost_sdk.dialects.nexo import second_nexo_manifest
+
+            return second_nexo_manifest(self.identity("nexo"), ["python3", script])
+        _check_options(arguments)
+        dialect = _get_option(arguments, "--manifest")
+        if dialect is None:
+            return None
+        return self.manifest_text(dialect, ["python3", script, "--dialect", dialect])
+
+    def _serve(self, dialect: str | None) -> None:
+        """Serve the host until it ends the connection. Without a dialect, detect it from the first
+        message. Raises SdkUsageError."""
+        first = b""  # the bytes that were read to detect the dialect
+        if not dialect and os.isatty(0):
+            raise SdkUsageError(
+                "this is an extension: a host starts it. To try it: exthost inspect -- "
+                f"python3 {os.path.basename(sys.argv[0])}"  # noqa: PTH119
+            )
+        wire = claim()
+        watch_parent(_end_with_parent)
+        if not dialect:
+            dialect, first = read_dialect(wire)
+            if not dialect and not first:
+                return  # the host closed the connection without a message
+            if not dialect:
+                raise SdkUsageError(
+                    f"the host begins like none of {', '.join(dialect_names())}: "
+                    f"{first[:80]!r}; use --dialect"
+                )
+        serve(
+            self.identity(dialect),
+            dialect,
+            wire,
+            max_threads=self.max_threads,
+            on_stuck=_end_stuck,
+            first=first,
+        )
 
     def _help(self) -> str:
         program = os.path.basename(sys.argv[0])  # noqa: PTH119
@@ -497,5 +511,6 @@ def _end_with_parent() -> None:
 
 
 def _end_stuck() -> None:
+    """End the extension, although calls that were cancelled at its end have not ended."""
     print("exthost.sdk: calls that were cancelled do not end", file=sys.stderr, flush=True)
     os._exit(1)

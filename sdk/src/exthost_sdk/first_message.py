@@ -1,7 +1,9 @@
 """Detects which dialect a host speaks, from the first bytes that it sends.
 
-In every dialect the host sends the first message, and no first message is valid in two built-in
-dialects. Each dialect recognises its own (`SdkDialect.recognises`).
+An extension that is started without `--dialect` speaks the dialect of its host. In every dialect
+the host sends the first message, and no first message is valid in two built-in dialects: one that
+begins with `Content-Length:` is synaps, for example. Each dialect recognises its own
+(`SdkDialect.recognises`).
 """
 
 from typing import Any

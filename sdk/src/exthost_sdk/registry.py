@@ -1,5 +1,9 @@
-"""The handlers that an author has registered, as data. Each endpoint translates them into the
-messages of its dialect."""
+"""The handlers that the author of an extension has registered, as data.
+
+The decorators of `Extension` fill in a `HandlerRegistry`: `@ext.tool` adds to `tools`, and so on.
+Each endpoint, the extension's side of one dialect (protocol), translates the handlers into the
+messages of its dialect.
+"""
 
 import re
 from collections.abc import Mapping, Sequence

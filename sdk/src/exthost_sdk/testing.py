@@ -77,6 +77,8 @@ async def connect(
 def _prepare(
     extension: Extension, dialect: str, folder: Path, settings: dict[str, Any]
 ) -> tuple[Spec, Identity]:
+    """Return how the host sees the extension, and what the extension sends about itself. `folder`
+    is for the manifest."""
     command = [sys.executable, extension.name]
     source = {"type": "process", "command": command[0], "args": command[1:]}
     entry = {"name": extension.name, "dialect": dialect, "source": source, **settings}
@@ -94,7 +96,7 @@ def _prepare(
 
 class _Threaded(Child):
     """A thread that serves an extension, in the place of a process. The end of the thread is its
-    exit."""
+    exit. The attributes and methods are those that the host uses of a child process."""
 
     __slots__ = ("_exit", "_exit_pipe", "_extension_sockets", "_thread")
 
@@ -122,6 +124,7 @@ class _Threaded(Child):
         self._thread.start()
 
     def _serve(self, identity: Identity, dialect: str, wire: Wire, max_threads: int) -> None:
+        """Serve the extension, in the thread, and set the exit status that the host sees."""
         try:
             serve(identity, dialect, wire, max_threads=max_threads, on_stuck=_ignore)
             self._exit = ExitStatus(0, None)
@@ -133,8 +136,8 @@ class _Threaded(Child):
             self._exit = ExitStatus(1, None)
             raise
         finally:
-            for end in self._extension_sockets:
-                end.close()
+            for extension_socket in self._extension_sockets:
+                extension_socket.close()
             os.close(self._exit_pipe[1])
 
     @property
@@ -152,9 +155,9 @@ class _Threaded(Child):
         self.kill()
 
     def kill(self) -> None:
-        for end in self._extension_sockets:
+        for extension_socket in self._extension_sockets:
             try:
-                end.shutdown(socket.SHUT_RDWR)
+                extension_socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # the thread has ended and closed its sockets
 

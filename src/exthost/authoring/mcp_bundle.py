@@ -1,5 +1,5 @@
-"""The files by which an MCP server is published: a bundle, and its entry in a registry. Does no I/O
-except reading the folder of the project.
+"""The files by which an MCP server is published: a bundle, and its entry in a registry. `exthost
+pack` writes them. Does no I/O except reading the folder of the project.
 
 A bundle (`.mcpb`) is a zip with a manifest, which clients install by a click. `server.json`
 describes a server to a registry. A bundle has only the files that a program needs, by an allowlist:

@@ -6,16 +6,19 @@ processes, calls or dialects. The settings are a `spec.Breaker`. Each method of 
 one event and returns the next `Circuit`. `QueueBreaker` keeps the current one and stops the call
 queue while it is open; the supervisor starts the process that a probe is sent to.
 
-    circuit = circuit.after_failure(settings, now) a timeout, the end of a process with calls, …
-    circuit = circuit.after_success(settings)      a call got a reply
-    circuit = circuit.after_open_time()            the open time is over: try a new process
-    circuit = Circuit()                            a restart was requested
+    circuit = circuit.after_failure(settings, now)  # a timeout, the end of a process with calls, …
+    circuit = circuit.after_success(settings)       # a call got a reply
+    circuit = circuit.after_open_time()             # the open time is over: try a new process
+    circuit = Circuit()                             # a restart was requested
 
-Words in italics are keys of the settings. **Closed**: calls are sent; *failures* failures in a row
-open the breaker. **Open**: calls fail at once, for *open* seconds; calls of the old process that
-end meanwhile change nothing. **Half-open**: one call at a time is sent as a probe; *successes*
-successful probes close the breaker, and one failure opens it for twice as long as the last time, at
-most *max_open* seconds. Closing resets the doubling.
+The phases, in which a word in backticks is a key of the settings:
+
+closed     Calls are sent. `failures` failures in a row open the breaker.
+open       Calls fail at once, for `open` seconds. Calls of the old process that end meanwhile
+           change nothing.
+half-open  One call at a time is sent as a probe. `successes` successful probes close the breaker;
+           one failure opens it for twice as long as the last time, at most `max_open` seconds.
+           Closing the breaker resets the doubling.
 
 `is_breaker_failure` decides which outcomes are failures. A move that is not in the table is a bug
 in exthost and raises KeyError.
@@ -28,7 +31,7 @@ from typing import Final, NamedTuple
 from exthost.errors import CallFailed, CallTimeout, ExthostError, ProtocolViolation
 from exthost.model.spec import Breaker
 
-# The values of the keys that are not set, if some key is set.
+# The values of the keys that are not set. An extension has a breaker if at least one key is set.
 DEFAULTS: Final = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
 
 

@@ -1,9 +1,13 @@
 """Makes the parts of a `Call` from the name of a method, operation or tool and its arguments.
 
-Translates the name and the arguments to a request of the dialect (the protocol that the extension
-speaks), checks the arguments of tools against their schemas, and applies the time limits. The
-result, `CallParts`, is the first four arguments of a `Call`: the method, the params, the handler of
-the reply, and the timeout. Sends nothing.
+A call names one of three things: a *method* of the dialect (the protocol that the extension
+speaks), as `ext.call("tools/list")` does; an *operation*, which has the same name in every dialect,
+such as `call_tool`; or a *tool*.
+
+Translates the name and the arguments to a request of the dialect, checks the arguments of tools
+against their schemas, and applies the time limits. The result, `CallParts`, is the first four
+arguments of a `Call`: the method, the params, the handler of the reply, and the timeout. Sends
+nothing.
 """
 
 import logging
@@ -81,6 +85,9 @@ class CallFactory:
         self._methods = dialect.methods
         self._has_fixed_methods = dialect.has_fixed_methods
         self._call_tool = dialect.operations.get("call_tool")
+        # What `for_tool` would find out anew for each call: the handler that all calls of tools
+        # share; the function that makes the request of such a call, if that is a single request;
+        # and whether the name of the tool is the method of that request.
         self._tool_handler = _make_shared_handler(self._call_tool)
         self._tool_request = (
             self._call_tool.request if isinstance(self._call_tool, OneRequest) else None
@@ -144,20 +151,25 @@ class CallFactory:
         quarantined = self.find_quarantined()
         if not quarantined:
             return None
-        is_other_method = method in self._dialect.methods_without_tools
-        if is_other_method and method not in quarantined and not isinstance(params, ToolCall):
-            return None
-        names = {method, *re.split(r"[./:]", method)}
-        # A tool can have these characters in its name.
-        names |= {method[found.end() :] for found in re.finditer(r"[./:]", method)}
-        if isinstance(params, ToolCall):  # the handler of the reply makes the request from it
-            names = {params.name}
-        elif isinstance(params, Mapping) and not self._tool_is_method:
-            # Synaps announces names with spaces around them, and is called by these.
-            names |= {value.strip() for value in params.values() if isinstance(value, str)}
-        for name in names & quarantined.keys():
+        for name in self._find_possible_tools(method, params) & quarantined.keys():
             return quarantine_error(self._spec.id, quarantined[name])
         return None
+
+    def _find_possible_tools(self, method: str, params: Any) -> set[str]:
+        """Return every name that may be the tool that a request calls. Only the extension knows
+        which it is, so in doubt a name is among them."""
+        if isinstance(params, ToolCall):  # the handler of the reply makes the request from it
+            return {params.name}
+        if method in self._dialect.methods_without_tools:
+            return {method}  # there may be a tool of this name all the same
+        # In "plugin/shout" the tool may be "plugin", "shout" or the whole.
+        names = {method, *re.split(r"[./:]", method)}
+        # A tool can have these characters in its name: "b.c" in "a/b.c".
+        names |= {method[found.end() :] for found in re.finditer(r"[./:]", method)}
+        if isinstance(params, Mapping) and not self._tool_is_method:
+            # Synaps announces names with spaces around them, and is called by these.
+            names |= {value.strip() for value in params.values() if isinstance(value, str)}
+        return names
 
     def for_operation(
         self, name: str, params: Any, timeout: float | None, display_name: str = ""

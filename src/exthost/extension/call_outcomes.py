@@ -3,6 +3,9 @@
 Each accepted call ends in exactly one outcome: result, error, timeout, cancelled or gone (its
 process ended). A result that its dialect marks as an error counts as an error, like an error reply.
 Calls that the host makes for itself (`internal`) are neither counted nor published.
+
+Every reply passes through `CallOutcomes.complete`, so it avoids objects and function calls, and
+does nothing for subscribers that do not exist.
 """
 
 import logging
@@ -25,10 +28,12 @@ UNSUCCESSFUL_OUTCOMES = ("error", "timeout", "cancelled", "gone")
 # Shared by all extensions whose calls all had results, to save memory. It stays empty.
 _NONE_UNSUCCESSFUL: Counter[str] = Counter()
 
-# Held by a thread that counts, and is not the loop's thread.
+# For counting on threads other than the loop's: callers of the blocking API read replies on their
+# own threads (`session/blocking_reader.py`).
 _THREAD_LOCK = threading.Lock()
 
-# Makes an event from a tuple of its fields, in half the time that calling its class takes.
+# Makes an event from a tuple of its fields. Events are named tuples, and this takes half the time
+# that calling the class of the event takes.
 _new_event: Callable[..., Any] = tuple.__new__
 
 # The outcomes of errors, by the name of the class; every other class is an "error".
@@ -45,7 +50,8 @@ class CallOutcomes:
     unsuccessful     the numbers of calls that ended without a result, by outcome
     error_replies    the number of calls whose reply was an error, or a result that is marked as an
                      error; `unsuccessful["error"]` includes them
-    on_result        called for each result; not None only while the breaker is half-open
+    on_result        called for each result; not None only while the circuit breaker is half-open,
+                     that is while it lets single calls through to find out if they succeed
     on_error_result  called for each result that is marked as an error; not None only if the breaker
                      counts error replies as failures
     """
@@ -69,6 +75,8 @@ class CallOutcomes:
     def __init__(
         self, extension: str, bus: Bus, now: Callable[[], float], wakes: WakeBatch
     ) -> None:
+        """`now` is the loop's clock. `wakes` wakes the tasks that await calls, all that ended in
+        one iteration of the loop together."""
         self._extension = extension
         self._bus = bus
         self._listeners = bus.listeners  # empty most of the time, so this is the cheapest test
@@ -111,6 +119,7 @@ class CallOutcomes:
 
     def complete(self, completions: Completions) -> None:
         """Count and deliver results."""
+        # The two lists are made only if they are needed, which is rare.
         ended_before: list[Call] | tuple[()] = ()
         results = 0
         is_error = self._is_error
@@ -146,14 +155,16 @@ class CallOutcomes:
                 completions = [pair for pair in completions if pair[0] not in ended_before]
             self._publish_results(completions)
         if self.on_result is not None:
+            # Results only: if the breaker counts error replies, `on_error_result` got the others.
             for _ in range(results):
                 # The callback sets `on_result` to None when it closes the breaker.
                 if self.on_result is not None:
                     self.on_result()
 
     def may_complete_on_thread(self, value: Any) -> bool:
-        """Return whether a call that ends with this value needs no work on the loop's thread: the
-        result is not marked as an error, it has no listeners, and the breaker is not half-open."""
+        """Return whether a call that ends with this value can be completed on the thread of its
+        caller: the result is not marked as an error, nothing subscribes to `CallEnded`, and the
+        breaker is not half-open. Anything else is work for the loop's thread."""
         if CallEnded in self._listeners or self.on_result is not None:
             return False
         return self._is_error is None or not self._is_error(value)
@@ -161,7 +172,8 @@ class CallOutcomes:
     def complete_on_thread(self, call: Call) -> None:
         """Count the result of a call on the thread of its caller, which has the result already."""
         with _THREAD_LOCK:
-            # No signal handler can run between these two lines, since neither of them calls.
+            # Both happen, or neither: Python runs signal handlers, which may raise
+            # KeyboardInterrupt, between function calls, and neither line calls a function.
             self._thread_results += 1
             call.ended = True
 
@@ -187,6 +199,7 @@ class CallOutcomes:
             return error
 
     def _publish_results(self, completions: Completions) -> None:
+        """Publish an event for each call that has ended with a result."""
         now = self._now()
         listeners = self._listeners.get(CallEnded, ())
         extension = self._extension

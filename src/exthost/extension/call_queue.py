@@ -79,7 +79,8 @@ class CallQueue:
         self._max_unless_held = max_in_flight  # the breaker lowers it to 1 for its probes
         self._holds = 0  # the number of sessions that hold calls back (`hold_calls`)
         self.sessions: list[Session] = []  # the sessions that accept calls
-        self._single: Session | None = None  # the session that gets all calls, without a pool
+        # Without a pool: the session that gets all calls.
+        self._single: Session | None = None
         self._choice: ProcessChoice | None = None
         self.read_ahead: ReadAheadTrial | None = None
         if is_pool:

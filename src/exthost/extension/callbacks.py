@@ -1,8 +1,9 @@
-"""Calls a function of the program that uses the host, which may be a plain or an async one.
+"""Calls a callback of the program that uses the host, which may be a plain or an async function.
 
-An async function runs on the event loop. A plain one may block, as `input` does, so it runs on a
-thread of its own: the event loop and other calls continue. The thread is a daemon, so that a
-person who does not answer does not keep the program from ending.
+An example is the function `confirm`, which asks a person whether a tool may be called. An async
+function runs on the event loop. A plain one may block, as `input` does, so it runs on a thread of
+its own: the event loop and other calls continue. The thread is a daemon, so that a person who does
+not answer does not keep the program from ending.
 """
 
 import asyncio
@@ -30,10 +31,11 @@ def _is_async(function: Any) -> bool:
 
 
 async def _call_in_thread(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Return the result of the function, which runs on a new thread, or raise what it raises."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, error: Exception | None) -> None:
+    def set_outcome(result: Any, error: Exception | None) -> None:
         if outcome.done():  # the caller was cancelled
             return
         if error is None:
@@ -53,7 +55,7 @@ async def _call_in_thread(function: Callable[[Any], Any], argument: Any) -> Any:
         if isinstance(error, StopIteration):  # a future cannot raise it
             error = RuntimeError(f"the function raised {error!r}")
         try:
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(set_outcome, result, error)
         except RuntimeError:  # the loop is closed: no task waits any more
             pass
 

@@ -1,7 +1,8 @@
 """Which client of the gateway makes the tool calls of the current task.
 
-A rule of the config may name a client. The gateway sets the name for the task of a call. It is the
-name that the client declares. It is not verified.
+The gateway offers all tools of a host as one MCP server, to clients such as editors. A rule of the
+config may name a client. The gateway sets the name for the task of a call. It is the name that the
+client declares. It is not verified.
 """
 
 from contextvars import ContextVar

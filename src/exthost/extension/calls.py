@@ -78,6 +78,7 @@ def make_queue(
         max_in_flight=1 if is_isolated(spec) else limits.max_in_flight,
         retry_once=(spec.retry or dialect.traits.retry) == "once",
         is_shared=is_shared,
+        # In a positional dialect replies carry no id, and match requests by their order.
         is_serial=dialect.traits.positional or is_isolated(spec),
         is_pool=effective_pool_size(spec).max > 1,
         bus=bus,
@@ -113,13 +114,15 @@ class Calls:
         self.result_reader = limit_reader(dialect.result_reader, limits.result)
         self._status = status
         self._supervisor = supervisor
-        self._thread = get_ident()  # of the loop
+        self._thread = get_ident()  # the thread of the loop: an extension is made there
         self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
         self.factory.hide_secrets = lambda text: status.hide_secrets(text)
         if spec.lock is not None:
+            # A tool that differs from the lock (the record of what was approved) is in quarantine:
+            # it must not be called. A call that waits for a process is checked again before it is
+            # sent, because the tools of the new process may differ.
             self.factory.find_quarantined = lambda: status.quarantined
-            # A call waits for a process whose tools may differ from those it was made for.
             queue.find_refusal = self.factory.find_refusal
 
     async def call(
@@ -170,7 +173,10 @@ class Calls:
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
         result is returned. With `hooks` False no hook is called, which the audit records. `confirm`
         asks a person if a hook requests that, instead of the host's own. The other parameters are
-        the same as in `call`. Only `call_directly` sets `is_judged`.
+        the same as in `call`.
+
+        `is_judged`: the interceptor, which runs the hooks, has allowed this call already. Only
+        `call_directly` sets it, through which the interceptor makes the call.
         """
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
@@ -180,7 +186,9 @@ class Calls:
         except TypeError:  # it has no hash, so it is not a string: `check_name` raises the error
             prepared = None
         interceptor = self.interceptor
-        if not is_judged and not (
+        # With `hooks` False the interceptor runs no hook, but records the call in the audit. The
+        # first field of a PreparedTool is the tool.
+        skips_interceptor = is_judged or (
             hooks
             and (
                 interceptor.is_idle
@@ -189,21 +197,15 @@ class Calls:
                     and interceptor.allows(self._spec.id, prepared[0], arguments, context)
                 )
             )
-        ):
+        )
+        if not skips_interceptor:
             options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
             return await interceptor.run(self, name, arguments, options)
         if not wait:
             self.require_session(name)
         wait_began_at = None
         if prepared is None:
-            check_name(name)
-            prepared = self.prepare_announced_tool(name)
-        if prepared is None:
-            if self.may_offer_more:
-                # Only a start makes the offer known. The call would cause a start anyway.
-                wait_began_at = queue.now()
-                await self._wait_for_start(name, timeout)
-            prepared = self.factory.prepare(self.tool(name))
+            prepared, wait_began_at = await self._prepare_first_call(name, timeout)
         method, params, handler, limit = self.factory.for_tool(
             prepared, arguments, timeout, context
         )
@@ -224,6 +226,23 @@ class Calls:
         if check and call.has_error_result:
             raise self.tool_error(result, name, call)
         return result
+
+    async def _prepare_first_call(
+        self, name: str, timeout: float | None
+    ) -> tuple[PreparedTool, float | None]:
+        """Return a tool that was not called before, ready to be called. If the extension had to be
+        started to find out whether it has the tool, also return when that wait began, else None.
+        Raises the error that keeps the tool from being called."""
+        check_name(name)
+        prepared = self.prepare_announced_tool(name)
+        if prepared is not None:
+            return prepared, None
+        wait_began_at = None
+        if self.may_offer_more:
+            # Only a start makes the offer known. The call would cause a start anyway.
+            wait_began_at = self._queue.now()
+            await self._wait_for_start(name, timeout)
+        return self.factory.prepare(self.tool(name)), wait_began_at
 
     @property
     def extension(self) -> str:

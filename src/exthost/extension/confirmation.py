@@ -1,5 +1,10 @@
 """A question that a person must answer before a call is made, and the function that asks it.
 
+    async def confirm(question: Confirmation) -> bool:
+        return await ask_in_window(question.message)
+
+    host = Host(config, confirm=confirm)
+
 The function belongs to the side that can ask a person: the program whose host it is
 (`Host(confirm=…)`), or the caller of one tool, which passes it with the call
 (`call_tool(confirm=…)`). The control socket passes one that asks the client at the other end.
@@ -24,7 +29,7 @@ class Confirmation(NamedTuple):
 
 Confirm: TypeAlias = Callable[[Confirmation], bool | Awaitable[bool]]
 """A function that asks a person, and returns the answer. Any value but True means no. An async
-function runs on the event loop. A plain one runs on a thread of its own, and may block."""
+function runs on the event loop. A plain one runs on a separate thread, and may block."""
 
 
 def check_confirm(confirm: Any) -> Confirm | None:

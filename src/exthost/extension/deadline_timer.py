@@ -15,9 +15,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+# Constants of Linux, from <time.h> and <sys/timerfd.h>. loop.time() reads the same clock.
 _CLOCK_MONOTONIC = 1
 _TFD_NONBLOCK_CLOEXEC = 0o2004000
 _TFD_TIMER_ABSTIME = 1
+
+# The earliest time to which a kernel timer is set: a time of zero would disarm it.
+_MIN_TIME = 1e-6
 
 
 class DeadlineTimer(Protocol):
@@ -95,8 +99,8 @@ class _KernelClock:
         self._loop = weakref.ref(loop)
         # Weak, because the timers belong to call queues, which refer to the loop.
         self._timers: weakref.WeakSet[_KernelTimer] = weakref.WeakSet()
-        self._fd = timerfd.create()
-        self._is_set_for = math.inf
+        self._fd = timerfd.create()  # -1 when it is closed
+        self._fires_at = math.inf  # loop time; infinity if the kernel timer is not set
         loop.add_reader(self._fd, self._on_time)
 
     def add(self, timer: _KernelTimer) -> None:
@@ -111,11 +115,12 @@ class _KernelClock:
     def _fire_by(self, when: float) -> None:
         """Fire at this time or earlier. The kernel timer is not moved when a timer is moved or
         cancelled: it then fires in vain, which costs less than a search at each change."""
-        if when < self._is_set_for:
-            self._is_set_for = when
+        if when < self._fires_at:
+            self._fires_at = when
             self._timerfd.set(self._fd, when)
 
     def _on_time(self) -> None:
+        """Fire the timers that are due, and set the kernel timer for the next one."""
         loop = self._loop()
         assert loop is not None, "the loop itself calls this"
         now = loop.time()
@@ -125,11 +130,11 @@ class _KernelClock:
         self._timers.difference_update(due_timers)
         # The descriptor stays readable until `_fire_by` sets the timer again, or `_close` closes
         # it.
-        self._is_set_for = math.inf
+        self._fires_at = math.inf
         for timer in due_timers:
             if timer.when <= now:  # the callback of an earlier timer may have moved this one
                 timer.on_time()
-        if self._fd < 0:
+        if self._fd < 0:  # a callback has cancelled the last timer
             return
         if self._timers:
             self._fire_by(min(timer.when for timer in self._timers))
@@ -170,14 +175,20 @@ def _find_timerfd() -> _Timerfd | None:
     """Return the functions for kernel timers, or None where the system has none."""
     if not _cached_timerfd:
         try:
-            is_linux = sys.platform == "linux" and sys.maxsize > 2**32
-            os_has_it = sys.version_info >= (3, 13) and hasattr(os, "timerfd_create")
-            timerfd = (_OsTimerfd() if os_has_it else _LibcTimerfd()) if is_linux else None
-            _cached_timerfd.append(timerfd)
-        except (OSError, AttributeError, ImportError):
+            _cached_timerfd.append(_load_timerfd())
+        except (OSError, AttributeError, ImportError):  # an old kernel or C library, or no ctypes
             _cached_timerfd.append(None)
     cached: _Timerfd | None = _cached_timerfd[0]
     return cached
+
+
+def _load_timerfd() -> _Timerfd | None:
+    # `_LibcTimerfd` passes a struct whose fields have 64 bits only on 64-bit systems.
+    if sys.platform != "linux" or sys.maxsize <= 2**32:
+        return None
+    if sys.version_info >= (3, 13) and hasattr(os, "timerfd_create"):
+        return _OsTimerfd()
+    return _LibcTimerfd()
 
 
 class _OsTimerfd:
@@ -198,7 +209,7 @@ class _OsTimerfd:
         os.timerfd_settime(  # type: ignore[attr-defined,unused-ignore]
             fd,
             flags=_TFD_TIMER_ABSTIME,
-            initial=max(when, 1e-6),  # zero would disarm the timer
+            initial=max(when, _MIN_TIME),
             interval=0,
         )
 
@@ -224,7 +235,7 @@ class _LibcTimerfd:
         return fd
 
     def set(self, fd: int, when: float) -> None:
-        seconds, fraction = divmod(max(when, 1e-6), 1.0)  # zero would disarm the timer
+        seconds, fraction = divmod(max(when, _MIN_TIME), 1.0)
         spec = self._spec(0, 0, int(seconds), int(fraction * 1e9))
         if self._settime(fd, _TFD_TIMER_ABSTIME, spec, None) < 0:
             raise OSError(self._errno(), "the timer could not be set")

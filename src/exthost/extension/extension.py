@@ -1,5 +1,9 @@
 """The public object of one extension. It hides which process handles a call.
 
+    async with exthost.Host.from_config("exthost.toml") as host:
+        ext = host["text"]
+        result = await ext.call_tool("shout", {"text": "hi"})
+
 Any task may call it or close it, in any order. `Calls` makes the calls and submits them to the call
 queue. The `Supervisor` starts, restarts and ends processes; calls do not pass through it. `Status`
 has the state. An extension speaks one dialect (protocol); its facets (the attributes that only
@@ -93,7 +97,8 @@ class Extension(FacetAttributes):
         session_handlers  returns further handlers for a new session; `handlers` take precedence
         spawn             executes a launch plan; tests pass a substitute for a process
         shared            whether calls come from several threads
-        replaces          whether it replaces another one, and is silent until it does
+        replaces          whether it will replace a running extension of the same id, as in a
+                          reload; until then it publishes no changes of its state
         traffic           the recorder of messages, shared by the extensions of a host
         interceptor       what the host runs around the tool calls
         """
@@ -103,7 +108,7 @@ class Extension(FacetAttributes):
         self.spec = spec
         self.dialect = dialect
         self._queue = make_queue(spec, dialect, limits, bus=bus, is_shared=shared, loop=loop)
-        self._stop_limit = limits.stop
+        self._stop_limit = limits.stop  # in seconds
         self._starter = ProcessStarter(
             spec,
             dialect,
@@ -198,8 +203,10 @@ class Extension(FacetAttributes):
             "list_tools", None, timeout, "list_tools"
         )
         lock = self.spec.lock
-        is_enforced = lock is not None and lock.mode == "enforce"
-        return judge_tools(lock.record, tools)[0] if lock is not None and is_enforced else tools
+        if lock is None or lock.mode != "enforce":
+            return tools
+        allowed, _quarantined = judge_tools(lock.record, tools)
+        return allowed
 
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None

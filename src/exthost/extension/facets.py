@@ -1,8 +1,12 @@
 """Facets: attributes that only extensions of one dialect (protocol) have, such as `ext.inference`.
 
-A facet is an attribute of the extension. Type checkers know the attributes of built-in dialects
-only; `ext.facet(TheClass)` returns a facet by its class, so that facets of third-party dialects
-are typed as well.
+A dialect names its facets and the functions that make them:
+
+    facets = {"inference": Inference}           in the dialect
+    await ext.inference.list_models()           in a program that uses the extension
+
+Type checkers know the attributes of built-in dialects only. `ext.facet(Inference)` returns a facet
+by its class, so that facets of third-party dialects are typed as well.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from exthost.extension.processes import Worker
 # limit too late.
 _CHECKS_PER_LIMIT = 4
 
-# One number for requests and other uses takes less memory than two. The weight is larger than the
-# number of requests, so that an ended process cannot hide a use.
+# Requests and other uses are compared as one number, which takes less memory than two. A use counts
+# this much, more than all requests together. The sum of the request ids becomes smaller when a
+# process ends; so it cannot cancel out a use.
 _USE_WEIGHT = 2**48
 
 
@@ -63,7 +64,9 @@ class IdleTimer:
         self._checked_at = self._idle_since = now
         if len(workers) == 1:
             self._last_activity = self._measure_activity(workers)
-        else:  # the others are not measured again for each of many starts
+        else:
+            # Only the new process is measured. If each start measured all processes, starting a
+            # large pool would take quadratic time.
             self._last_activity += newest.session.next_id
 
     def _measure_activity(self, workers: Collection[Worker]) -> int:
@@ -73,9 +76,9 @@ class IdleTimer:
 
     def next_check(self) -> float:
         """Return the loop time of the next check; infinity without a limit."""
-        return (
-            math.inf if self._limit is None else self._checked_at + self._limit / _CHECKS_PER_LIMIT
-        )
+        if self._limit is None:
+            return math.inf
+        return self._checked_at + self._limit / _CHECKS_PER_LIMIT
 
     def is_over(self, now: float, workers: Collection[Worker]) -> bool:
         """Return whether the extension was idle for its limit, and no `hold` is open."""

@@ -1,6 +1,7 @@
 """The parts of an extension that its host uses, and users do not: `ext.internals`.
 
-This is not public: names can change in any version. Users call the methods of `Extension`.
+This is not public: names can change in any version. Users call the methods of `Extension`. The
+offer of an extension is what it announces: its tools, hooks and capabilities.
 """
 
 from collections.abc import Mapping
@@ -46,8 +47,8 @@ class ExtensionInternals:
         self.totals = Totals(self._counts)
 
     def admit(self) -> None:
-        """Run the checks that come before a start (required programs, variables, pins), and refuse
-        the extension if one fails. Start nothing."""
+        """Run the checks that come before a start (required programs, variables, digests of files),
+        and refuse the extension if one fails. Start nothing."""
         self._supervisor.admit()
 
     def take_over(self, old: "ExtensionInternals | None") -> None:
@@ -149,6 +150,6 @@ class ExtensionInternals:
         or if it has not read more than 32 KiB of what was sent before."""
         return self.calls.try_notify(method, params)
 
-    def not_running_error(self, what: str) -> ExthostError:
-        """Return the error that says why `what` (a method or tool) cannot be called now."""
-        return self._supervisor.not_running_error(what)
+    def not_running_error(self, name: str) -> ExthostError:
+        """Return the error that says why `name` (a method or tool) cannot be called now."""
+        return self._supervisor.not_running_error(name)

@@ -1,4 +1,4 @@
-"""`isolation = "call"`: each call has a process of its own, which never saw another call.
+"""`isolation = "call"`: each call has a separate process, which has never seen another call.
 
 A `SingleUseSession` reports when a call is sent. The supervisor then dismisses its process, which
 ends after the reply, and starts another one for the next call. The handshake, and what the dialect
@@ -15,7 +15,8 @@ from exthost.session.session import Session
 
 
 class SingleUseSession(Session):
-    """A session that takes one call. `on_used` is called when it was sent."""
+    """A session (the host's end of one process) that takes one call. `on_used` is called when the
+    call was sent."""
 
     __slots__ = ("on_used",)
 
@@ -31,13 +32,15 @@ class SingleUseSession(Session):
 
 
 def is_isolated(spec: Spec) -> bool:
-    """Return whether each call of an extension has a process of its own."""
+    """Return whether each call of an extension has a separate process."""
     return spec.isolation == "call"
 
 
 def check_isolation(spec: Spec) -> None:
-    """Raise Refused if an extension with a process for each call cannot be started from a template,
-    which makes starts fast. Do not if the config accepts slow starts (`start_method = "execute"`).
+    """Raise Refused if an extension with a process for each call cannot be started from a template.
+
+    A template is a process that has imported the program's modules; forking it makes a start fast.
+    A config that accepts slow starts (`start_method = "execute"`) is not refused.
     """
     if not is_isolated(spec) or spec.start_method == "execute":
         return

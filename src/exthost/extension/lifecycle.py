@@ -28,20 +28,21 @@ from typing import Final, NamedTuple
 class State(StrEnum):
     """The state of an extension. Each is equal to its text: State.READY == "ready"."""
 
-    DISCOVERED = "discovered"
-    REFUSED = "refused"
-    ADMITTED = "admitted"
-    STARTING = "starting"
-    READY = "ready"
-    DRAINING = "draining"
-    BACKOFF = "backoff"
-    OPEN = "open"
-    STOPPED = "stopped"
-    FAILED = "failed"
+    DISCOVERED = "discovered"  # loaded, and not checked yet
+    REFUSED = "refused"  # a check has failed, such as a missing program or a wrong digest
+    ADMITTED = "admitted"  # the checks have passed; no process runs, and a call starts one
+    STARTING = "starting"  # a process is spawned, or runs its handshake
+    READY = "ready"  # at least one process takes calls
+    DRAINING = "draining"  # it is being stopped, and calls in flight may end
+    BACKOFF = "backoff"  # it has failed, and is started again after a delay
+    OPEN = "open"  # the circuit breaker is open: calls are refused for a while
+    STOPPED = "stopped"  # it was stopped by its host
+    FAILED = "failed"  # it was given up: only a requested restart starts it
 
 
 class Health(StrEnum):
-    """The health of an extension. Each is equal to its text: Health.IDLE == "idle"."""
+    """The health of an extension, which `ext.health` shows. It follows from the state (`FACTS`).
+    Each is equal to its text: Health.IDLE == "idle"."""
 
     UNKNOWN = "unknown"
     REFUSED = "refused"
@@ -60,19 +61,19 @@ class Health(StrEnum):
 class Event(Enum):
     """An event that changes the state of an extension; docs/lifecycle.md explains each."""
 
-    ADMIT = "admit"
-    REFUSE = "refuse"
-    START = "start"
+    ADMIT = "admit"  # the checks before the first start have passed
+    REFUSE = "refuse"  # a check has failed
+    START = "start"  # a caller needs a process
     HANDSHAKE_DONE = "handshake done"
-    WILL_RETRY = "will retry"
-    RETRY_DUE = "retry due"
-    REST = "rest"
-    GAVE_UP = "gave up"
+    WILL_RETRY = "will retry"  # decided: a new process after a delay
+    RETRY_DUE = "retry due"  # that delay is over
+    REST = "rest"  # decided: no process until the next call
+    GAVE_UP = "gave up"  # decided: no process until a restart is requested
     BREAKER_OPENED = "breaker opened"
-    PROBE = "probe"
-    ASKED_AGAIN = "asked again"
-    STOP = "stop"
-    ENDED = "ended"
+    PROBE = "probe"  # the breaker lets a single call through, which needs a process
+    ASKED_AGAIN = "asked again"  # a restart was requested
+    STOP = "stop"  # the host ends the extension
+    ENDED = "ended"  # the last process has ended after a stop
 
 
 class Move(NamedTuple):
@@ -114,7 +115,7 @@ TABLE: Final = (
     Move(State.STARTING, Event.GAVE_UP, State.FAILED),
     Move(State.STARTING, Event.BREAKER_OPENED, State.OPEN),
     Move(State.STARTING, Event.STOP, State.DRAINING),
-    # A running process lists tools that are not the pinned ones.
+    # A running process lists other tools than the pinned ones (the config has their digest).
     Move(State.READY, Event.REFUSE, State.REFUSED),
     Move(State.READY, Event.WILL_RETRY, State.BACKOFF),
     Move(State.READY, Event.REST, State.ADMITTED),
@@ -154,7 +155,7 @@ class StateFacts(NamedTuple):
 
 
 # While the breaker is open the tools stay listed: without them no call could be made that becomes
-# the probe, and the breaker would stay open for ever. In backoff they stay listed, too, because
+# the probe, and the breaker would stay open forever. In backoff they stay listed, too, because
 # calls wait then, and because every client would request the list again after each crash.
 FACTS: Final = {
     State.DISCOVERED: StateFacts(False, False, Health.UNKNOWN, Health.UNKNOWN),

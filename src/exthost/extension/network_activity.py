@@ -1,4 +1,8 @@
-"""Counts the connections of one extension through its proxy, and reports those that it refused."""
+"""Counts the connections of one extension through its proxy, and reports those that it refused.
+
+A sandboxed extension reaches the network only through a proxy of the host, which allows the targets
+in `permissions.network` of the config.
+"""
 
 import logging
 from collections import Counter

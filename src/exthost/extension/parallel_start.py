@@ -1,4 +1,5 @@
-"""Starts many extensions concurrently, a few per processor core at a time.
+"""Starts many extensions concurrently, a few per processor core at a time. A host uses it when it
+opens.
 
 A starting program mostly computes, so five hundred of them at once on two cores would all exceed
 their time limits. Therefore each start takes a slot. Some programs mostly wait (for a network or a

@@ -1,4 +1,4 @@
-"""The effective restart policy, pool size and breaker settings of one extension.
+"""The effective restart policy, pool size and circuit breaker settings of one extension.
 
 Each setting comes from the config of the extension. If it is not set there, it comes from the
 dialect (the protocol that the extension speaks), and otherwise from the defaults of exthost. Pure:

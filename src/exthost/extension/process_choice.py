@@ -1,4 +1,5 @@
-"""Chooses the process of a pool that gets the next call.
+"""Chooses the process of a pool that gets the next call. A pool is the processes of one extension,
+each of which can handle any call.
 
 An idle process is taken if there is one. Of the `_ROTATED` processes that were used last, it is the
 one that has been idle longest, so that every process of a usual pool gets calls. Otherwise the call
@@ -25,9 +26,9 @@ idle processes.
 A batch is bounded. The next batch goes to the process that became idle last, because a process that
 has slept answers later. While a process keeps up, its batch does not end. A process keeps up if the
 host took longer to send the calls whose replies came in one read than it then waited for that read;
-further processes would not help then. A pool of 64 on nodes then has 0.96 of the throughput of one
-process there. If every batch were bounded, it would have 0.88, and 0.8 if the batches went to all
-processes in turn.
+further processes would not help then. A pool of 64 on nodes (other machines) then has 0.96 of the
+throughput of one process there. If every batch were bounded, it would have 0.88, and 0.8 if the
+batches went to all processes in turn.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class ProcessChoice:
 
     def choose(self, method: str, max_in_flight: int) -> Session | None:
         """Return the process for a call of this method; None if the call has to wait."""
-        if self._batch_calls_left and method == self._batch_method:
+        if self._batch_calls_left and method == self._batch_method:  # continue the batch
             session = self._batch_session
             if (
                 session is not None
@@ -197,6 +198,7 @@ class ProcessChoice:
         """Return a busy process that may get a further call."""
         seconds = math.inf if times is None else times.seconds_per_reply
         if not self.reads_ahead and seconds * max_in_flight > _AHEAD_SECONDS:
+            # As many calls as the process is expected to answer in time.
             max_in_flight = min(max_in_flight, int(_AHEAD_SECONDS / seconds))
         sessions = self._sessions
         if not sessions or max_in_flight <= 1:  # with one call at a time, only an idle one has room
@@ -226,7 +228,9 @@ class ProcessChoice:
         the call `first`, and the latest to `last`."""
         session, method = first.session, first.method
         seconds = now - first.started_at
-        seconds_of_last = now - last.started_at
+        # The host sent `last` this long after `first`, and then waited for the read.
+        sending_seconds = last.started_at - first.started_at
+        waiting_seconds = now - last.started_at
         # The process has worked on `first` since it got the call, or since its previous reply.
         seconds_each = min(seconds, now - session.busy_since) / replies
         session.busy_since = now
@@ -244,7 +248,7 @@ class ProcessChoice:
         if method == self._batch_method:
             if times.replies_per_read < _FAST_REPLIES:
                 self._end_batch()
-            elif session is self._batch_session and 2 * seconds_of_last <= seconds:
+            elif session is self._batch_session and waiting_seconds <= sending_seconds:
                 self._batch_calls_left = _BATCH_CALLS  # the process keeps up
         self.record_end(session)
 

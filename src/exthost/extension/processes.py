@@ -2,8 +2,9 @@
 
     starting   the handshake is not done
     ready      the call queue sends calls to them; each is a `Worker`
-    exiting    ended by themselves and not reaped yet; no process is started in their place until
-               they are reaped, because they may still hold files or ports that it needs
+    exiting    ended by themselves and not reaped yet (their exit status was not read); no process
+               is started in their place until they are reaped, because they may still hold files
+               or ports that it needs
     dismissed  they get no more calls and end after their last reply; only a stop of the extension
                waits for them
 
@@ -170,13 +171,13 @@ class Processes:
         other nodes."""
         if not self._has_draining:
             return []
-        found = [
+        workers = [
             worker
             for session, worker in self.workers.items()
             if session.lifetime.child.is_node_draining
         ]
-        self._has_draining = bool(found)
-        return found
+        self._has_draining = bool(workers)
+        return workers
 
     def find_replaced(self, start: Start) -> list[Worker]:
         """Return the workers that the process of a successful start replaces."""

@@ -1,5 +1,9 @@
-"""The error for a call of a tool that is in quarantine. The tool differs from the lock of the
-config, or is not in it (see `model.lock_record`)."""
+"""The error for a call of a tool that is in quarantine.
+
+The lock (`exthost.lock`) records which tools of an extension were approved. A tool that differs
+from its record, or has none, is in quarantine: it is neither listed nor called (see
+`model.lock_record`).
+"""
 
 import shlex
 

@@ -1,4 +1,5 @@
-"""Applies the circuit breaker of one extension to its call queue.
+"""Applies the circuit breaker of one extension to its call queue. A breaker refuses calls for a
+while after too many failures in a row, and then lets single calls through as probes.
 
 Keeps the state machine (`breaker.Circuit`) and reports failures to it. When the breaker opens,
 `reject_calls` closes the extension's call queue. When the open time is over, the supervisor reopens

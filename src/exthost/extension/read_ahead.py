@@ -9,8 +9,8 @@ processes get as many calls as `max_in_flight` allows. Otherwise the process han
 next, and the other calls continue to wait for the first free process.
 
 While a process is starting, calls wait for it, and a trial begins only after `PATIENCE_SECONDS`.
-There is one trial at a time. On a system, or on a cluster node, where the host cannot see what is
-unread, a call counts as read.
+There is one trial at a time. A pipe tells the host how many bytes in it are unread. Where the host
+cannot see that (on some systems, and on another machine), a call counts as read.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Decides what happens when a process ends by itself or does not get ready.
 
-Applies the restart policy and the circuit breaker, and changes the status by the life-cycle table.
+Applies the restart policy (whether and when a process is started again) and the circuit breaker
+(whether calls are refused for a while), and changes the status by the life-cycle table.
 
 A process whose node was lost has not crashed, and a start that the cluster has no place for has not
 failed for a fault of the extension. Neither counts for the restart policy or the breaker: the
@@ -162,7 +163,9 @@ class Recovery:
         self._wake = wake
         # A tuple, because it is nearly always empty, and all empty tuples are one object.
         self._lost_while_starting: tuple[ExthostError, ...] = ()
-        self._places_missed = 0  # starts in a row that the cluster had no place for
+        self._places_missed = (
+            0  # starts in a row that the cluster (other machines) had no place for
+        )
         self.restart_at = math.inf
         self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
         name = dialect.traits.breaker_name.format(id=spec.id)
@@ -245,6 +248,7 @@ class Recovery:
             self._places_missed += 1
         if not self._places_missed:
             return Again(0.0)
+        # Ten doublings exceed the maximum. A thousand would overflow a float.
         doubled = _FIRST_PLACE_DELAY_S * 2.0 ** min(self._places_missed - 1, 10)
         return Again(min(doubled, _MAX_PLACE_DELAY_S))
 
@@ -346,7 +350,7 @@ class Recovery:
         """Give the extension up if a process that ended by itself has used the last restart, and
         return whether it did so. Otherwise the process of the next probe is the restart.
 
-        Without this, a program that crashes at every call would be probed for ever: the breaker
+        Without this, a program that crashes at every call would be probed forever: the breaker
         opens before the restarts are used. With the strategy "never" the breaker alone decides."""
         if not self.restarts.is_automatic:
             return False

@@ -16,14 +16,14 @@ When the end of a process opens the breaker, the process of the next probe is th
 breaker delays. A probe that replaces a process which still runs uses no retry. A retry counts as
 used when the process is started, not when `decide` grants it.
 
-**Two budgets.** A *first start* is a start of an extension that has not been ready since it was
-loaded or since a restart was requested. A failed first start is repeated at most `start_retries`
-times, because one clear error is better than a loop. Once the extension has been ready,
-`max_retries` limits all further starts, after crashes and after failed restarts. It counts the
-retries within the sliding `window` or, without a window, since the last reset. `max_retries` None
-means no limit. Permanent causes are never retried. With the strategy "on-demand" nothing is retried
-automatically: the next call causes the next start, and `max_retries`, if set, limits these starts,
-first ones included.
+**Two budgets.** A budget is a number of retries. A *first start* is a start of an extension that
+has not been ready since it was loaded or since a restart was requested. A failed first start is
+repeated at most `start_retries` times, because one clear error is better than a loop. Once the
+extension has been ready, `max_retries` limits all further starts, after crashes and after failed
+restarts. It counts the retries within the sliding `window` or, without a window, since the last
+reset. `max_retries` None means no limit. Permanent causes are never retried. With the strategy
+"on-demand" nothing is retried automatically: the next call causes the next start, and
+`max_retries`, if set, limits these starts, first ones included.
 
 **Reset.** `forgiven_by` says when the used retries are forgotten. "uptime": when a process ends
 that was ready for 60 s. "call": when a process ends that answered a call. If it is not set: with a
@@ -224,6 +224,7 @@ def decide(
 def _decide(
     policy: Restart, history: RestartHistory, jitter: float, is_permanent: bool, start_retries: int
 ) -> Decision:
+    """Return the decision without the bookkeeping of `decide`."""
     strategy = _check_strategy(policy)
     used = history.used if policy.window is None else len(history.attempts)
     is_exhausted = policy.max_retries is not None and used >= policy.max_retries

@@ -1,8 +1,8 @@
 """Keeps the restart history of one extension, and applies the restart policy to it.
 
-The policy itself (`restart.py`) is pure; this module supplies the clock and a random number. The
-supervisor and `Recovery` report every start, handshake and end here; `decide_next` then returns the
-decision.
+The policy decides whether and when a new process is started after one has ended. The policy itself
+(`restart.py`) is pure; this module supplies the clock and a random number. The supervisor and
+`Recovery` report every start, handshake and end here; `decide_next` then returns the decision.
 """
 
 from __future__ import annotations

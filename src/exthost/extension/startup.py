@@ -1,8 +1,11 @@
 """Starts one process: makes the launch plan, spawns it and runs the handshake.
 
 `ProcessStarter` has the settings and functions that all starts of an extension share; a `Start` is
-one start. The result of a start is an open session or an ExthostError. After an error no process is
-left. A start knows neither the restart policy nor other processes of the same extension.
+one start. The result of a start is an open session (the host's end of the process) or an
+ExthostError. After an error no process is left. A start knows neither the restart policy nor other
+processes of the same extension; the supervisor decides when to start one.
+
+The steps of a start are in `Start._spawn_and_run_handshake`.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from exthost.model.lock_record import LockChange
     from exthost.model.offer import Offer, Tool
     from exthost.model.spec import Limits, Spec
+    from exthost.process.template import WarmStart
     from exthost.session.inbound import Handler
 
 _log = logging.getLogger("exthost.extension")
@@ -107,7 +111,8 @@ class ProcessStarter:
     secret_values    the variables whose values were read from a file, a command or the keyring for
                      the last start
     on_tools_listed  called with the tools of a running process whenever they have changed
-    on_new_process   functions of facets; each returns the steps that run after a handshake
+    on_new_process   functions of facets (attributes that only extensions of one dialect have); each
+                     returns the steps that run after a handshake
     """
 
     __slots__ = (
@@ -452,7 +457,7 @@ class Start:
         except ExthostError:  # first, because CallTimeout is a TimeoutError
             raise
         except TimeoutError:
-            if self.session is not None:
+            if self.session is not None:  # the process was spawned
                 assert limit is not None
                 raise self._with_advice(start_timeout_error(self.session, limit)) from None
             raise HandshakeFailed(
@@ -545,17 +550,15 @@ class Start:
             return help
         return f"{_ASSUMED_DIALECT_HELP.format(starter.dialect.name)}; {help}"
 
-    async def _compile(
-        self, compilation: Compilation | BytecodeCompilation | SecretReading
-    ) -> None:
+    async def _run_in_thread(self, work: Compilation | BytecodeCompilation | SecretReading) -> None:
         """Compile a WebAssembly module, or the modules of a locked extension, or read its secrets.
         The time limit of the start begins afterwards."""
         self._timeout.reschedule(None)
-        running = asyncio.ensure_future(asyncio.to_thread(compilation.run))
+        running = asyncio.ensure_future(asyncio.to_thread(work.run))
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:
-            compilation.stop()
+            work.stop()
             await asyncio.wait([running])
             raise
         self._restart_time_limit()
@@ -606,75 +609,112 @@ class Start:
         return plan
 
     async def _spawn_and_run_handshake(self, first_id: int | None) -> Session:
-        """Do one start: check files and machine, read secrets and compile, spawn the process, open
-        its session, and run the handshake."""
+        """Do one start: check and prepare it, spawn the process, open its session, and run the
+        handshake."""
         starter, queue = self._starter, self._starter.queue
-        if not is_machine_probed(starter.spec):
-            await asyncio.to_thread(probe_machine, starter.spec)
-        # If not, the process runs on another machine, so its files cannot be checked here.
-        is_local = starter.spec.pool.engine is None
-        # Pins and lock are checked before each start, because files may have changed.
-        if is_local and has_code_pin(starter.spec):
-            plan = starter.prepared().plan
-            await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
-        has_waited = False
-        if starter.spec.lock is not None:
-            plan = await self._compare_with_lock()
-            if is_local and not starter.bytecode.is_small:
-                from exthost.launch.sealed_bytecode import BytecodeCompilation
-
-                compilation = BytecodeCompilation(
-                    starter.spec, plan, starter.environ(), starter.bytecode
-                )
-                if compilation.is_needed:
-                    await self._compile(compilation)
-                    has_waited = True
-        secrets = SecretReading(starter.spec, starter.environ())
-        if secrets.is_needed:
-            starter.check_code()  # the host itself runs the command of a secret
-            await self._compile(secrets)
-            starter.secret_values = secrets.values
-            has_waited = True
-        if starter.spec.source == "wasm":
-            from exthost.launch.wasm import Compilation
-
-            await self._compile(Compilation(starter.spec, starter.environ()))
-            has_waited = True
-        if has_waited and starter.spec.lock is not None:
-            await self._compare_with_lock()  # its files may have changed meanwhile
-        if starter.templates is not None:
-            await self._prepare_template(starter.templates)
+        await self._check_and_prepare()
         # The block must not wait for anything: what it checks has to be true at the spawn.
         async with spawn_turn(queue.loop):
-            starter.check_code()
-            launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
-            starter.report_weaker(launch.weaker)
-            if is_local:
-                check_files(starter.spec, launch.plan)
-            starter.argv = launch.plan.argv
-            templates = starter.templates
-            forked = templates.spawn(launch.plan) if templates is not None else None
-            spawned: ChildProcess | Awaitable[ChildProcess]
-            if forked is not None:
-                spawned, start = forked
-            else:
-                spawned, start = starter.spawn(launch.plan, starter.spec.id), None
+            launch, spawned, forked_start = self._spawn()
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if child.network_proxy is not None:
             child.network_proxy.watch(queue.loop, starter.network)
-        if Spawned in queue.bus.listeners:
+        self._publish_spawned(child, launch)
+        session = self.session = self._open_session(child, launch, first_id)
+        self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
+        session.on_stale_offer = self.tool_refresh.request
+        handshake_began_at = queue.loop.time()
+        try:
+            tools_digest = await self._run_handshake(session, launch)
+            if starter.templates is not None and isinstance(child, Child):
+                starter.templates.on_ready(forked_start, launch.plan, child)
+        except BaseException as error:
+            await self._end_failed(session, error, forked_start)
+            raise
+        starter.tools_digest = tools_digest
+        starter.last_offer = self.offer
+        self.seconds = queue.loop.time() - handshake_began_at
+        return session
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether the process runs on this machine. The files of another machine are not here, so
+        they cannot be checked."""
+        return self._starter.spec.pool.engine is None
+
+    async def _check_and_prepare(self) -> None:
+        """Do what comes before the spawn and may take long: probe the machine, compare the files
+        with pins and lock, read secrets, compile, and make the template. Raises Refused."""
+        starter = self._starter
+        spec = starter.spec
+        if not is_machine_probed(spec):
+            await asyncio.to_thread(probe_machine, spec)
+        # Pins and lock are checked before each start, because files may have changed.
+        if self._is_local and has_code_pin(spec):
+            plan = starter.prepared().plan
+            await asyncio.to_thread(check_folders, spec, plan, starter.environ())
+        has_waited = False
+        if spec.lock is not None:
+            plan = await self._compare_with_lock()
+            if self._is_local and not starter.bytecode.is_small:
+                from exthost.launch.sealed_bytecode import BytecodeCompilation
+
+                compilation = BytecodeCompilation(spec, plan, starter.environ(), starter.bytecode)
+                if compilation.is_needed:
+                    await self._run_in_thread(compilation)
+                    has_waited = True
+        secrets = SecretReading(spec, starter.environ())
+        if secrets.is_needed:
+            starter.check_code()  # the host itself runs the command of a secret
+            await self._run_in_thread(secrets)
+            starter.secret_values = secrets.values
+            has_waited = True
+        if spec.source == "wasm":
+            from exthost.launch.wasm import Compilation
+
+            await self._run_in_thread(Compilation(spec, starter.environ()))
+            has_waited = True
+        if has_waited and spec.lock is not None:
+            await self._compare_with_lock()  # its files may have changed meanwhile
+        if starter.templates is not None:
+            await self._prepare_template(starter.templates)
+
+    def _spawn(self) -> tuple[Launch, ChildProcess | Awaitable[ChildProcess], WarmStart | None]:
+        """Spawn the process. Return its launch, the process, and its start from a template; None if
+        it was not forked from one. A process on another node is awaited."""
+        starter = self._starter
+        starter.check_code()
+        launch = self._launch = starter.hide_bytecode(make_state_folder(starter.prepared()))
+        starter.report_weaker(launch.weaker)
+        if self._is_local:
+            check_files(starter.spec, launch.plan)
+        starter.argv = launch.plan.argv
+        forked = starter.templates.spawn(launch.plan) if starter.templates is not None else None
+        if forked is not None:
+            child, start = forked
+            return launch, child, start
+        return launch, starter.spawn(launch.plan, starter.spec.id), None
+
+    def _publish_spawned(self, child: ChildProcess, launch: Launch) -> None:
+        starter = self._starter
+        bus = starter.queue.bus
+        if Spawned in bus.listeners:
             # The system may have refused the planned cgroup: what is enforced is then less.
             lacks_cgroup = launch.plan.group is not None and not child.has_cgroup
             enforced = (starter.prepared() if lacks_cgroup else launch).enforced
             argv = launch.plan.argv
-            queue.bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
+            bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
+
+    def _open_session(self, child: ChildProcess, launch: Launch, first_id: int | None) -> Session:
+        """Return a new session with the process."""
+        starter = self._starter
         handlers = starter.handlers if starter.session_handlers is None else dict(starter.handlers)
         make_session = SingleUseSession if is_isolated(starter.spec) else Session
         session = make_session(
             child,
             starter.dialect,
-            queue,
+            starter.queue,
             starter.limits,
             first_id=first_id,
             handlers=handlers,
@@ -694,39 +734,41 @@ class Start:
             # The session already has this dict. Its handlers must be complete before the loop reads
             # any byte, because the first message may be a request.
             handlers |= {**starter.session_handlers(session), **starter.handlers}
-        self.session = session
-        self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
-        session.on_stale_offer = self.tool_refresh.request
-        handshake_began_at = queue.loop.time()
-        try:
-            context = replace(launch.context, last_offer=starter.last_offer)
-            offer = await run_handshake(session, context, fallback=starter.uses_fallback)
-            reported = OfferWarnings(offer.warnings).report()
-            warnings = tuple(map(session.diagnostics.hide_secrets, reported))
-            self.offer = replace(offer, warnings=warnings)
-            tools_digest = starter.check_tools(self.offer.tools)
-            if (lock := starter.spec.lock) is not None:
-                starter.judge_lock(compare_offer(lock.record, self.offer))
-            if starter.check_offer is not None:
-                starter.check_offer(self.offer)
-            for steps in starter.on_new_process:
-                await run_initial_steps(session, steps())
-            session.forget_first_output()  # it is only evidence for a handshake that fails
-            if templates is not None and isinstance(child, Child):
-                templates.on_ready(start, launch.plan, child)
-        except BaseException as error:
-            is_cancelled = isinstance(error, asyncio.CancelledError)
-            if templates is not None and (self._timeout.expired() or not is_cancelled):
-                templates.on_failed(start)
-            await session.kill_and_wait()
-            if templates is not None and isinstance(child, Child) and child.lost_template:
-                self._lost_template = True
-                templates.on_lost()
-            if isinstance(error, HandshakeFailed):
-                self._with_advice(error)
-                session.diagnostics.hide_in_error(error)
-            raise
-        starter.tools_digest = tools_digest
-        starter.last_offer = self.offer
-        self.seconds = queue.loop.time() - handshake_began_at
         return session
+
+    async def _run_handshake(self, session: Session, launch: Launch) -> str:
+        """Run the handshake, check what the extension announces, and run the first requests of its
+        facets. Return the digest of its tools if they are pinned, else ""."""
+        starter = self._starter
+        context = replace(launch.context, last_offer=starter.last_offer)
+        offer = await run_handshake(session, context, fallback=starter.uses_fallback)
+        reported = OfferWarnings(offer.warnings).report()
+        warnings = tuple(map(session.diagnostics.hide_secrets, reported))
+        self.offer = replace(offer, warnings=warnings)
+        tools_digest = starter.check_tools(self.offer.tools)
+        if (lock := starter.spec.lock) is not None:
+            starter.judge_lock(compare_offer(lock.record, self.offer))
+        if starter.check_offer is not None:
+            starter.check_offer(self.offer)
+        for steps in starter.on_new_process:
+            await run_initial_steps(session, steps())
+        session.forget_first_output()  # it is only evidence for a handshake that fails
+        return tools_digest
+
+    async def _end_failed(
+        self, session: Session, error: BaseException, forked_start: WarmStart | None
+    ) -> None:
+        """End a process that did not get ready, and add advice to its error."""
+        templates = self._starter.templates
+        child = session.lifetime.child
+        # A start that was cancelled, but not by its time limit, says nothing about its template.
+        is_cancelled = isinstance(error, asyncio.CancelledError)
+        if templates is not None and (self._timeout.expired() or not is_cancelled):
+            templates.on_failed(forked_start)
+        await session.kill_and_wait()
+        if templates is not None and isinstance(child, Child) and child.lost_template:
+            self._lost_template = True
+            templates.on_lost()
+        if isinstance(error, HandshakeFailed):
+            self._with_advice(error)
+            session.diagnostics.hide_in_error(error)

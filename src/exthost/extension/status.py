@@ -4,6 +4,10 @@ The offer is the tools, hooks and capabilities that the extension announced. The
 `Recovery` call `apply_event`, which looks up the next state in the life-cycle table
 (`lifecycle.py`) and publishes the change. This module knows no process, no queue and no policy.
 
+**The lock** is a record of the tools that were approved. A tool that differs from it is in
+quarantine: it is neither listed nor called. If the mode of the lock is "warn", the difference is
+only reported.
+
 **A reload.** A host that reloads an extension makes a second `Status`, which publishes no changes
 while its processes start. `take_over` then silences the replaced `Status` and publishes only the
 differences between the two, so subscribers see one extension all the time.
@@ -185,14 +189,16 @@ class Status:
             if name in quarantined:
                 quarantined[name] = quarantined[name]._replace(tool=tool)
         before = self.quarantined
-        if (self._spec.pool.max or 1) > 1:  # another process may still have a quarantined tool
+        if (self._spec.pool.max or 1) > 1:
+            # A tool of one process goes to quarantine for all. Another process may still have the
+            # quarantined tool when this one has announced the approved tool again.
             quarantined = {**before, **quarantined}
             allowed = tuple(tool for tool in allowed if tool.name not in quarantined)
         self.quarantined = quarantined
         self._publish_quarantine(before)
         if lock.mode == "enforce":
             return allowed
-        self.quarantined = EMPTY_MAPPING
+        self.quarantined = EMPTY_MAPPING  # the mode is "warn", and the differences were reported
         return offered
 
     def _publish_quarantine(self, before: Mapping[str, Quarantine]) -> None:

@@ -1,9 +1,9 @@
 """Opens and leaves streams: makes the call behind `async with ext.stream(…)`.
 
-In some dialects (protocols) the reply ends the stream, and the call ends with the reply. In others
-the reply only acknowledges the stream; the call then ends with the last event. In both cases the
-call is counted when the stream ends, with one of the usual outcomes (result, error, timeout,
-cancelled, gone).
+A stream is a call with many results, its events. In some dialects (protocols) the reply ends the
+stream, and the call ends with the reply. In others the reply only acknowledges the stream; the call
+then ends with the last event. In both cases the call is counted when the stream ends, with one of
+the usual outcomes (result, error, timeout, cancelled, gone).
 """
 
 import uuid

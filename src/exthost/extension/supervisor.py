@@ -5,6 +5,12 @@ until a command, the end of a start or of a process, or its timer wakes it. Then
 compares the commands with the processes, without waiting, and starts and ends processes. Only a
 stop waits for processes to end.
 
+**Terms.** A session is the host's end of one process; a `Worker` is a process that takes calls. To
+dismiss a process is to send it no more calls and to end it after its last reply. The breaker
+refuses calls after too many failures (it is open), and later lets single calls through as probes.
+`Recovery` decides what follows from a failure. `recovery.growth` counts the processes that a pool
+(several processes of one extension) needs.
+
 **State changes before errors are delivered.** A session reports its end before its calls fail, and
 the breaker reports that it opens before the last failure is delivered. `Recovery` decides
 synchronously, so when a caller catches the error, state, health, stats and tools have changed
@@ -49,8 +55,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("exthost.extension")
 
 
-# When a pool on other nodes is restarted, each new process first starts beside the old ones. If it
-# has not found room after this time, an old process ends first.
+# When a pool on other nodes (machines) is restarted, each new process first starts beside the old
+# ones. If it has not found room after this time, an old process ends first.
 _SURGE_SECONDS = 1.0
 
 
@@ -210,7 +216,7 @@ class Supervisor:
                 self._wakeup.clear()
                 if commands.stop:
                     await self._stop_processes()
-                    if commands.stop:
+                    if commands.stop:  # no restart was requested meanwhile
                         break
                 self.reconcile()
                 if self._is_settled():
@@ -393,6 +399,8 @@ class Supervisor:
             self._on_session_ended(session)
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
+        """Decide what follows from a failed start: other processes are ready, or others are still
+        starting, or this was the last one. `is_last`: no more failed starts follow in this turn."""
         is_unplaced = self.recovery.is_unplaced(error)
         self.recovery.restarts.start_failed(is_unplaced=is_unplaced)
         if self.processes.workers:
@@ -405,7 +413,7 @@ class Supervisor:
                     self.recovery.growth.request()
                 if not self._commands.restart:
                     self._commands.complete_restarts(kept_old_process_error(error))
-            else:
+            else:  # it was a further process of a pool
                 self.recovery.on_worker_lost(error)
         elif self.processes.starts or not is_last:
             self.recovery.on_start_failed(error)

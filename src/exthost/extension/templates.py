@@ -9,10 +9,18 @@ program imports. From then on a template imports these modules, and the program 
 The names of the modules are kept in the host's state folder (`Learned`).
 
 When a process is ready, the next one is started in advance (`_NextProcess`): it has its namespace
-and its variables, and waits before the first line of the program.
+(the view of the system that its sandbox gives it) and its variables, and waits before the first
+line of the program.
 
 A start never depends on a template. If the template is not ready yet, has ended, or has imported a
 file that was changed since, the program is executed as usual; `StartReport` has the reason.
+
+A start of an extension calls, in this order:
+
+    await starter.prepare(plan)         makes the template if needed, and waits for it
+    starter.spawn(plan)                 forks a process; None: execute the program as usual
+    starter.on_ready(start, …)          the handshake is done: start the next process in advance
+    starter.on_failed(start)            or it failed
 """
 
 import asyncio
@@ -56,6 +64,7 @@ from exthost.process.template import (
     MAX_NAMES,
     Template,
     TemplateInputs,
+    TemplateReport,
     WarmStart,
     find_file,
     pack,
@@ -295,7 +304,7 @@ class _DiscardedStderr:
 
 
 class TemplateStarter:
-    """Starts the processes of one extension from templates."""
+    """Starts the processes of one extension from templates. `last` reports on the last start."""
 
     def __init__(
         self,
@@ -316,17 +325,17 @@ class TemplateStarter:
         self._environ = environ
         self._templates = _templates.setdefault(loop, Templates(loop))
         self._learned: Learned | None = None
-        self._file = ""
+        self._file = ""  # the path of the file from which `_learned` was read
         # The descriptor of the file in which a running program records its modules, or -1.
-        self._recorded = -1
+        self._record_fd = -1
         self._failures = 0  # starts from a template that have failed since the last good one
-        self._is_skipped = False  # whether the next start is made without a template
+        self._skips_template = False  # whether the next start, but only that, uses no template
         self._reason = ""  # why the last start that failed was not forked from its template
-        self._changes = 0  # how often the template had to be made again
+        self._change_count = 0  # how often the template had to be made again
         self._last_template: Template | None = None  # the template of the last start
         self._checked_at = -math.inf  # when the imported files were last checked for changes
         self._building: asyncio.Task[None] | None = None  # makes a template
-        self._recording: asyncio.TimerHandle | None = None  # will call `_learn`
+        self._learn_timer: asyncio.TimerHandle | None = None  # will call `_learn`
         self._preparing: asyncio.TimerHandle | None = None  # will call `_start_next`
         self._next: _NextProcess | None = None
         self.last = StartReport("execute", "it has not been started")
@@ -336,30 +345,31 @@ class TemplateStarter:
         template = self._last_template
         if template is None or template.is_retired:
             return False
-        if self._recorded >= 0 or self._building is not None:
+        if self._record_fd >= 0 or self._building is not None:
             return False
         self._checked_at = self._loop.time()
         return not template.find_changed_file()
 
     @property
     def _is_usable(self) -> bool:
-        return self._failures < _MAX_FAILURES and self._changes <= _MAX_CHANGES
+        """Whether templates have not failed too often for this program."""
+        return self._failures < _MAX_FAILURES and self._change_count <= _MAX_CHANGES
 
     async def prepare(self, plan: LaunchPlan) -> None:
         """Make the template for a start if needed, and wait until it is ready."""
         try:
             command = self._find_command(plan)
-            self._load(plan, command)
-            if self._is_skipped or not self._is_usable:
+            self._load_learned(plan, command)
+            if self._skips_template or not self._is_usable:
                 return
             self._take_recorded()
-            entry = self._find(plan, command)
+            entry = self._find_entry(plan, command)
             if entry is not None and entry.template.report is not None:
                 self._checked_at = self._loop.time()
                 if not entry.template.find_changed_file():
                     return
                 self._templates.retire(entry.template)
-                self._changes += 1
+                self._change_count += 1
                 entry = None
             if entry is None and self._building is None:
                 self._building = self._loop.create_task(self._build(plan, command))
@@ -395,31 +405,31 @@ class TemplateStarter:
 
     def _find_usable_template(self, plan: LaunchPlan, command: PythonCommand) -> Template:
         """Return the template of a start. Raises NoTemplate."""
-        if self._is_skipped:
-            self._is_skipped = False
+        if self._skips_template:
+            self._skips_template = False
             reason = self._reason or "no process of its template has joined its sandbox"
             raise NoTemplate(reason)
         if self._failures >= _MAX_FAILURES:
             raise NoTemplate(_FAILED)
-        if self._changes > _MAX_CHANGES:
+        if self._change_count > _MAX_CHANGES:
             raise NoTemplate("the files of its environment change again and again")
-        self._load(plan, command)
-        entry = self._find(plan, command)
+        self._load_learned(plan, command)
+        entry = self._find_entry(plan, command)
         if entry is None or entry.template.report is None:
             self._last_template = None
-            self._inputs(plan, command)  # raises NoTemplate if there cannot be one
+            self._plan_template(plan, command)  # raises NoTemplate if there cannot be one
             raise NoTemplate("its template is being made")
         template = entry.template
         if (proxy := template.child.network_proxy) is not None and proxy.pid is None:
             self._templates.retire(template)
             raise NoTemplate("the proxy of its template has ended")
-        is_checked = self._loop.time() - self._checked_at < _CHECK_SECONDS
-        if not is_checked and (changed := template.find_changed_file()):
+        was_just_checked = self._loop.time() - self._checked_at < _CHECK_SECONDS
+        if not was_just_checked and (changed := template.find_changed_file()):
             self._templates.retire(template)
-            self._changes += 1
+            self._change_count += 1
             raise NoTemplate(_RETIRED.format(changed))
         if template is self._last_template:
-            self._changes = 0  # two starts without a change between them
+            self._change_count = 0  # two starts without a change between them
         self._last_template = template
         template.users.add(self._extension)
         return template
@@ -430,13 +440,13 @@ class TemplateStarter:
         """Return a start from a template. `waits` is whether it is made in advance."""
         assert self._learned is not None
         # As long as no modules are known, one process records them.
-        records = not waits and not self._learned.modules and self._recorded < 0
+        records = not waits and not self._learned.modules and self._record_fd < 0
         if records:
-            self._recorded = memory_file("exthost-modules", b"", LEARNED_BYTES)
+            self._record_fd = memory_file("exthost-modules", b"", LEARNED_BYTES)
         wrapper = plan.wrapper
         start = template.start(
             describe_program(plan, command),
-            self._recorded if records else -1,
+            self._record_fd if records else -1,
             partial(plan_copy, wrapper) if wrapper is not None and wrapper.is_strict else None,
             waits=waits,
         )
@@ -516,8 +526,8 @@ class TemplateStarter:
         if was_forked:
             self._failures = 0
         has_modules = template is not None and template.inputs.modules
-        if self._recorded >= 0 and self._recording is None:
-            self._recording = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
+        if self._record_fd >= 0 and self._learn_timer is None:
+            self._learn_timer = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
         elif was_forked and template is not None and has_modules and not self._preparing:
             # The first call writes to many pages of memory, so the first time wait longer before
             # looking at which pages were copied.
@@ -534,7 +544,7 @@ class TemplateStarter:
         was_forked, self._reason = start.outcome()
         if was_forked and start.has_modules:
             self._failures += 1
-            self._is_skipped, self._reason = True, _FAILED
+            self._skips_template, self._reason = True, _FAILED
 
     def on_lost(self) -> None:
         """Handle that no process of the template has joined the sandbox of a start. The next start
@@ -542,8 +552,8 @@ class TemplateStarter:
         if self._last_template is not None:
             self._templates.retire(self._last_template)
             self._last_template = None
-        self._changes += 1
-        self._is_skipped = True
+        self._change_count += 1
+        self._skips_template = True
 
     def _set_report(self, report: StartReport) -> None:
         if report != self.last and report.method == "execute":
@@ -552,8 +562,9 @@ class TemplateStarter:
 
     # -- what a program imports ----------------------------------------------------------------
 
-    def _load(self, plan: LaunchPlan, command: PythonCommand) -> None:
-        """Set `_learned` to what is known about the program. Its file is read once."""
+    def _load_learned(self, plan: LaunchPlan, command: PythonCommand) -> None:
+        """Set `_learned` to what is known about the program. Its file is read once. The name of the
+        file is a digest of the program and its interpreter."""
         script = command.target if command.is_module else os.path.realpath(command.target)
         identity = (os.path.realpath(command.interpreter), command.interpreter, *command.options)
         text = json.dumps([identity, command.is_module, script, plan.cwd], ensure_ascii=True)
@@ -573,7 +584,7 @@ class TemplateStarter:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass  # it is learnt again
 
-    def _save(self) -> None:
+    def _save_learned(self) -> None:
         """Write what is known about the program to its file."""
         learned = self._learned
         assert learned is not None
@@ -583,27 +594,27 @@ class TemplateStarter:
             make_folder(path.parent)
             temporary = path.with_suffix(f".{os.getpid()}")
             temporary.write_text(json.dumps(value))
-            temporary.replace(path)
+            temporary.replace(path)  # so that another host never reads half of a file
         except OSError as error:
             _log.info("[%s] its modules could not be recorded: %s", self._extension, error)
 
     def _take_recorded(self) -> None:
         """Read the modules that a running program has recorded."""
-        if self._recorded < 0 or self._learned is None:
+        if self._record_fd < 0 or self._learned is None:
             return
-        text = os.pread(self._recorded, LEARNED_BYTES, 0).partition(b"\0")[0]
+        text = os.pread(self._record_fd, LEARNED_BYTES, 0).partition(b"\0")[0]
         modules = _valid_modules(text.decode("utf-8", "replace").split())
         if modules:
-            os.close(self._recorded)
-            self._recorded = -1
+            os.close(self._record_fd)
+            self._record_fd = -1
             self._learned.modules = modules
-            self._save()
+            self._save_learned()
 
     def _learn(self, plan: LaunchPlan) -> None:
         """Make a template with the modules that a program has recorded."""
-        if self._recording is not None:
-            self._recording.cancel()
-            self._recording = None
+        if self._learn_timer is not None:
+            self._learn_timer.cancel()
+            self._learn_timer = None
         self._take_recorded()
         try:
             command = find_python_command(plan)
@@ -614,7 +625,7 @@ class TemplateStarter:
 
     # -- templates -----------------------------------------------------------------------------
 
-    def _inputs(
+    def _plan_template(
         self, plan: LaunchPlan, command: PythonCommand
     ) -> tuple[LaunchPlan, TemplateInputs]:
         """Return the plan of the template for this program, and what it is made from. Raises
@@ -633,9 +644,10 @@ class TemplateStarter:
             secrets=secrets,
         )
 
-    def _find(self, plan: LaunchPlan, command: PythonCommand) -> _Entry | None:
+    def _find_entry(self, plan: LaunchPlan, command: PythonCommand) -> _Entry | None:
         """Return the template for this program, if there is one. Raises NoTemplate."""
-        return self._templates.find(self._inputs(plan, command)[1])
+        _, inputs = self._plan_template(plan, command)
+        return self._templates.find(inputs)
 
     async def _build(self, plan: LaunchPlan, command: PythonCommand) -> None:
         """Make the template of a program. A template reports which modules must not be imported in
@@ -646,7 +658,7 @@ class TemplateStarter:
         self.end_next()
         try:
             for _ in range(_MAX_ATTEMPTS):
-                template_plan, inputs = self._inputs(plan, command)
+                template_plan, inputs = self._plan_template(plan, command)
                 entry = self._templates.find(inputs)
                 if entry is None:
                     entry = self._templates.make(template_plan, inputs, self._extension)
@@ -658,20 +670,14 @@ class TemplateStarter:
                 if report is None:
                     self._templates.retire(entry.template)
                     return
-                known = len(learned.refused) + len(learned.reads)
-                if (
-                    len({**learned.refused, **report.faults}) > MAX_NAMES
-                    or len({**learned.reads, **report.reads}) > MAX_NAMES
-                ):  # each template reports new names, so make no more
+                if _has_too_many_names(learned, report):  # each template reports new names
                     self._templates.retire(entry.template)
-                    self._changes = _MAX_CHANGES + 1
+                    self._change_count = _MAX_CHANGES + 1  # so that no more templates are made
                     return
-                learned.refused |= dict(report.faults)
-                for name, module in report.reads.items():
-                    learned.reads.setdefault(name, module)
-                if len(learned.refused) + len(learned.reads) != known:
-                    self._save()
-                if self._inputs(plan, command)[1] == inputs:
+                if _add_report(learned, report):
+                    self._save_learned()
+                _, needed_inputs = self._plan_template(plan, command)
+                if needed_inputs == inputs:  # the report has changed nothing
                     self._templates.release(self._extension, keep=entry.template)
                     for name, reason in report.faults.items():
                         _log.info(
@@ -700,18 +706,34 @@ class TemplateStarter:
 
     async def close(self) -> None:
         """Release the templates of the extension, whose processes have ended."""
-        if self._recording is not None:
-            self._recording.cancel()
+        if self._learn_timer is not None:
+            self._learn_timer.cancel()
         if self._building is not None:
             self._building.cancel()
             await asyncio.wait([self._building])
         self._take_recorded()
-        if self._recorded >= 0:
-            os.close(self._recorded)
-            self._recorded = -1
+        if self._record_fd >= 0:
+            os.close(self._record_fd)
+            self._record_fd = -1
         self.end_next()
         self._templates.release(self._extension)
         await self._templates.wait_ended()
+
+
+def _has_too_many_names(learned: Learned, report: TemplateReport) -> bool:
+    """Return whether more would be known of a program with this report than may be kept."""
+    refused, reads = {**learned.refused, **report.faults}, {**learned.reads, **report.reads}
+    return len(refused) > MAX_NAMES or len(reads) > MAX_NAMES
+
+
+def _add_report(learned: Learned, report: TemplateReport) -> bool:
+    """Add what a template has reported to what is known of its program. Return whether a name is
+    new."""
+    known_count = len(learned.refused) + len(learned.reads)
+    learned.refused |= dict(report.faults)
+    for name, module in report.reads.items():
+        learned.reads.setdefault(name, module)
+    return len(learned.refused) + len(learned.reads) != known_count
 
 
 def _valid_modules(names: Iterable[Any]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from exthost.session.diagnostics import MAX_LOGGED_SINGLY, STRAY, UNMATCHED
 if TYPE_CHECKING:
     from exthost.errors import ExthostError
     from exthost.session.call import Call
+    from exthost.session.session import Session
 
 _LOOK_AT_EXTENSION = "give the call a longer timeout, or find out why the extension is slow"
 
@@ -51,43 +52,18 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             help="give the stream a longer timeout, or find out why the extension is slow",
         )
     session = call.session
-    unreadable = call.unreadable_reply  # the id and the bytes of a reply that is not a message
-    if unreadable is not None and unreadable[0] != call.id:
-        unreadable = None  # it belongs to an earlier request of this call
-    help = _LOOK_AT_EXTENSION
-    if unreadable is not None:
-        reason = f"its answer is not a message ({unreadable[1].reason})"
+    offending = b""
+    if call.unreadable_reply is not None and call.unreadable_reply[0] == call.id:
+        _, noise = call.unreadable_reply
+        offending = noise.data
+        reason = f"its answer is not a message ({noise.reason})"
         help = "the extension has to answer with a message of its dialect"
     elif session is not None:
-        reason = "no answer arrived"
-        if unmatched := session.diagnostics.counts.get(UNMATCHED, 0):
-            reason = (
-                f"no reply arrived with its id {call.id}, "
-                f"but {unmatched} with an id that no request had"
-            )
-            help = "the extension must copy `id` from the request into its reply"
-        elif session.diagnostics.unnamed_error_at >= call.started_at:
-            reason = "no answer arrived with its id, but an error that names no request"
-            help = "perhaps it could not read the request: the log has its error"
-        elif stray := session.diagnostics.counts.get(STRAY, 0):
-            help = f"its answer may be among the {stray} {STRAY}"
-            if stray <= MAX_LOGGED_SINGLY:
-                help += ": the log has them"
-            else:
-                # The host reads the stdout of a flood slowly, and the log has a sample of it.
-                help += (
-                    ", or behind them and still unread: the extension must write nothing but "
-                    f"messages to stdout; the log has the first {MAX_LOGGED_SINGLY} and some more"
-                )
-            help += f". The last one: {session.diagnostics.stray_reason}"
-        elif (oldest := next(iter(session.pending.values()), call)) is not call:
-            oldest_seconds = call.deadline - oldest.started_at
-            # An older request has no reply either, so the extension may hang on that request.
-            help = f"it has not answered {oldest.method} either ({oldest_seconds:.0f} s); {help}"
+        reason, help = _explain_silence(call, session)
     elif has_process:
-        reason = "it was still waiting for its turn"
+        reason, help = "it was still waiting for its turn", _LOOK_AT_EXTENSION
     else:
-        reason = "the extension was not ready"
+        reason, help = "the extension was not ready", _LOOK_AT_EXTENSION
     error = CallTimeout(
         "X0801",
         f"{call.method} took longer than {_seconds(call.timeout + call.extended)}: {reason}",
@@ -95,9 +71,40 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         help=help,
     )
     if session is not None:
-        offending = b"" if unreadable is None else unreadable[1].data
         error.evidence = session.diagnostics.evidence_since(call.started_at, offending)
     return error
+
+
+def _explain_silence(call: Call, session: Session) -> tuple[str, str]:
+    """Return why a call that was sent probably got no reply, and what to do about it."""
+    diagnostics = session.diagnostics
+    if unmatched := diagnostics.counts.get(UNMATCHED, 0):
+        reason = (
+            f"no reply arrived with its id {call.id}, "
+            f"but {unmatched} with an id that no request had"
+        )
+        return reason, "the extension must copy `id` from the request into its reply"
+    if diagnostics.unnamed_error_at >= call.started_at:
+        reason = "no answer arrived with its id, but an error that names no request"
+        return reason, "perhaps it could not read the request: the log has its error"
+    reason, help = "no answer arrived", _LOOK_AT_EXTENSION
+    if stray := diagnostics.counts.get(STRAY, 0):
+        help = f"its answer may be among the {stray} {STRAY}"
+        if stray <= MAX_LOGGED_SINGLY:
+            help += ": the log has them"
+        else:
+            # The host reads the stdout of a flood slowly, and the log has a sample of it.
+            help += (
+                ", or behind them and still unread: the extension must write nothing but "
+                f"messages to stdout; the log has the first {MAX_LOGGED_SINGLY} and some more"
+            )
+        return reason, f"{help}. The last one: {diagnostics.stray_reason}"
+    oldest = next(iter(session.pending.values()), call)
+    if oldest is not call:
+        oldest_seconds = call.deadline - oldest.started_at
+        # An older request has no reply either, so the extension may hang on that request.
+        help = f"it has not answered {oldest.method} either ({oldest_seconds:.0f} s); {help}"
+    return reason, help
 
 
 def not_ready_in_time_error(
@@ -117,5 +124,5 @@ def not_ready_in_time_error(
 
 def _seconds(seconds: float) -> str:
     """Return a time limit for a message. It is rounded, because a limit that is the rest of another
-    one has many digits."""
+    one has many digits; one of less than half a millisecond keeps its first digit."""
     return f"{round(seconds, 3) or float(f'{seconds:.1g}'):g} s"

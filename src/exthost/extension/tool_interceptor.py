@@ -1,5 +1,8 @@
 """The interface of the code that a host runs around every tool call of its extensions.
 
+The interceptor of a host (`host/guarded_calls.py`) *judges* a call: it applies the rules of the
+config, and runs hooks, which are functions of extensions that can refuse or change a call.
+
 `Calls.call_tool` is the one way to call a tool: the host, its blocking form, the control socket,
 the command line, the web page and the gateway all enter there. It passes the call to the
 interceptor of the host, unless that has nothing to do (`is_idle`). An extension without a host has

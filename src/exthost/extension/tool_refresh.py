@@ -54,11 +54,11 @@ class ToolRefresh:
         self._session = session
         self._check = check
         self._on_listed = on_listed
-        self._is_allowed = False
+        self._is_allowed = False  # whether the handshake is done
         self._is_in_flight = False
-        self._is_requested = False
-        self._listed_at = -math.inf
-        self._pause = 0.0
+        self._is_requested = False  # whether the tools have changed since the last request
+        self._listed_at = -math.inf  # loop time of the last reply
+        self._pause = 0.0  # the seconds from that reply to the next request
         self._pause_timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
@@ -72,6 +72,7 @@ class ToolRefresh:
         self._send_if_requested()
 
     def _send_if_requested(self) -> None:
+        """Request the tools now, or after the pause, if a request is due and none is in flight."""
         is_wanted = self._is_allowed and self._is_requested and self._session.cause is None
         if not is_wanted or self._is_in_flight or self._pause_timer is not None:
             return
@@ -100,6 +101,8 @@ class ToolRefresh:
         self._send_if_requested()
 
     def _on_reply(self, reply: "asyncio.Future[Any]") -> None:
+        """Pass on the tools that were requested, and request them again if they have changed
+        since."""
         self._is_in_flight = False
         self._listed_at = self._session.loop.time()
         self._pause = min(max(2 * self._pause, _FIRST_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)

@@ -1,6 +1,7 @@
 """The errors of calls while no process of the extension is ready, and of failed restarts.
 
-An extension is given up when its restart policy allows no further start.
+Some callers do not wait for a start; others call an extension that was stopped, or that was given
+up because its restart policy allows no further start.
 """
 
 import shlex

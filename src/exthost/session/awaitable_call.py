@@ -40,7 +40,7 @@ class WakeBatch:
     """The calls of one queue that have ended and whose callers are not resumed yet.
 
     ended    calls that tasks await
-    locks    locks that blocking callers of other threads wait for
+    locks    locks that callers of the blocking API, on other threads, wait for
     is_held  True while a read is handled: no caller is resumed until the reader calls `wake`
     in_task  True while a task itself reads: the loop resumes callers later, because a task cannot
              run inside another one
@@ -101,7 +101,7 @@ class AwaitableCall(Call):
     """A call that is also the future of its outcome. Use `await call`, then `call.value`.
 
     value         the result; None until the call has ended, and if it failed
-    error         the error that the call ended with; None if it has not ended or succeeded
+    error         the error that the call ended with; None if it succeeded or has not ended
     resume_task   asyncio's function that runs the next step of the waiting task
     task_context  the context in which `resume_task` must run; None until the call is awaited
     """
@@ -152,9 +152,8 @@ class AwaitableCall(Call):
         """Return when there is a `value`; raise the error that the call ended with."""
         if self.ended:
             if asyncio.get_running_loop() is not self._loop:
-                raise RuntimeError(
-                    "a call of another loop"
-                )  # as asyncio raises for a call that has not ended
+                # asyncio raises the same for a call that has not ended.
+                raise RuntimeError("a call of another loop")
             self.result()
             return iter(())  # type: ignore[return-value]
         # A task needs only an iterator, and a tuple's iterator costs no Python frame.

@@ -1,4 +1,4 @@
-"""Lets a blocking caller read the reply to its own call.
+"""Lets a caller of the blocking API (`SyncHost`) read the reply to its own call.
 
 Usually the thread of the event loop reads all replies. For a caller that blocks its own thread,
 that means two switches between threads in each call, which take longer than everything else. So
@@ -60,12 +60,12 @@ class BlockingReader:
     """Lends the stdout of one session to blocking callers."""
 
     __slots__ = (
+        "_calls_per_loan",
+        "_calls_until_loan",
         "_conversation",
         "_is_lent",
         "_is_requested",
         "_loop",
-        "_missing_calls",
-        "_needed_calls",
         "_owner",
         "_reader",
     )
@@ -75,10 +75,10 @@ class BlockingReader:
         self._conversation = conversation
         self._owner = owner
         self._loop = owner.loop
-        self._needed_calls = _FIRST_CALLS
-        self._missing_calls = _FIRST_CALLS  # until the next loan is requested
+        self._calls_per_loan = _FIRST_CALLS  # how many calls the event loop serves before a loan
+        self._calls_until_loan = _FIRST_CALLS  # how many of them are left until the next loan
         self._is_requested = False
-        self._is_lent = False  # as far as `count_call` knows
+        self._is_lent = False  # whether there was a loan when this was last looked at
 
     # -- on the thread of a caller -----------------------------------------------------------
 
@@ -88,11 +88,13 @@ class BlockingReader:
         loan = self._reader.loan
         if loan is None or not call.reply_handler.is_simple:
             return NO_REPLY
-        if loan.turn.acquire(False):  # does not wait: another caller may have its turn
+        # Only the caller that has the turn reads. If another caller has it, two calls are in
+        # flight, which is not the plain case: the event loop takes the pipe back.
+        if loan.turn.acquire(False):
             try:
                 if not loan.wait(seconds):
                     return NO_REPLY
-                with loan.busy:
+                with loan.busy:  # the event loop waits a moment for this lock to take the pipe back
                     data = loan.read()
                     value = NO_REPLY if data is None else self._end_call(call, data)
                     if value is not NO_REPLY:
@@ -106,7 +108,7 @@ class BlockingReader:
 
     def _end_call(self, call: Call, data: bytes) -> Any:
         """If the data is the result of this call and nothing else, end the call and return its
-        value; otherwise return NO_REPLY."""
+        value; otherwise return NO_REPLY. Only a frame that is one line is recognised here."""
         is_one_line = data.find(b"\n") == len(data) - 1
         if not is_one_line or len(data) > self._conversation.max_message:
             return NO_REPLY
@@ -123,9 +125,9 @@ class BlockingReader:
         wait for the decision: the pipe is not lent while a call is in flight."""
         if self._is_lent and self._reader.loan is None:
             self._is_lent = False
-            self._count_again(lasted=self._reader.reads_of_last_loan >= _LASTING_READS)
-        self._missing_calls -= 1
-        if self._missing_calls <= 0 and not self._is_requested:
+            self._restart_count(lasted=self._reader.reads_of_last_loan >= _LASTING_READS)
+        self._calls_until_loan -= 1
+        if self._calls_until_loan <= 0 and not self._is_requested:
             self._is_requested = True
             # Not an Event: if a signal handler raises inside its `wait`, a RuntimeError of its lock
             # may come out instead.
@@ -134,10 +136,10 @@ class BlockingReader:
             self._call_soon(lambda: self._lend(undecided))
             undecided.acquire(timeout=_REQUEST_SECONDS)
 
-    def _count_again(self, *, lasted: bool) -> None:
+    def _restart_count(self, *, lasted: bool) -> None:
         """Count the calls until the next loan from the start."""
-        self._needed_calls = _FIRST_CALLS if lasted else min(2 * self._needed_calls, _MAX_CALLS)
-        self._missing_calls = self._needed_calls
+        self._calls_per_loan = _FIRST_CALLS if lasted else min(2 * self._calls_per_loan, _MAX_CALLS)
+        self._calls_until_loan = self._calls_per_loan
 
     def _call_soon(self, function: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the event loop is closed, and no call is open any more
@@ -146,12 +148,14 @@ class BlockingReader:
     # -- on the thread of the event loop -----------------------------------------------------
 
     def _lend(self, undecided: LockType) -> None:
+        """Lend the pipe if no call is in flight, and tell the caller that waits for the
+        decision."""
         conversation, reader = self._conversation, self._reader
         loan = None
         if conversation.phase is Phase.OPEN and conversation.is_idle:
             loan = reader.lend()
         if loan is None:
-            self._count_again(lasted=False)
+            self._restart_count(lasted=False)
         else:
             self._is_lent = True
             self._loop.call_later(_UNUSED_SECONDS, self._take_back_if_unused, loan, 0)

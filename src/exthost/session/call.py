@@ -1,4 +1,7 @@
-"""One accepted call: its request, its deadline, and the object that handles its reply.
+"""One call of an extension: its request, its deadline, and the object that handles its reply.
+
+A `Call` exists from the moment the host accepts the call until it ends. It may wait in the call
+queue, is sent to a process through a session, and may be sent once more if that process dies.
 
 A call ends exactly once. The code that sets `ended` then calls `deliver` with the value or `reject`
 with the error, unless the caller itself has read the value; subclasses pass the value or error on
@@ -26,9 +29,13 @@ class Call:
     first_error: ExthostError | None = None  # the error of the first attempt, if it may be resent
     was_resent: bool = False  # whether it was sent to a second process
     internal = False  # made by the host itself: neither counted nor published
-    final_deadline: float | None = None  # the deadline of the call, if a request had its own
+    # The deadline of the whole call, if the request in flight has a deadline of its own
+    # (`limit_request`); else None.
+    final_deadline: float | None = None
     extended = 0.0  # the seconds by which progress reports have moved the deadline
-    unreadable_reply: tuple[Id, Noise] | None = None  # output with its id that is not a message
+    # Output with the id of this call that is not a valid message, and that id: it may have been
+    # meant as the reply.
+    unreadable_reply: tuple[Id, Noise] | None = None
     has_error_result = False  # it ended with a result that its dialect marks as an error
     context: Any = None  # values of the caller, which events carry
     tool = ""  # the own name of the tool that it calls

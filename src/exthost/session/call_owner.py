@@ -42,8 +42,9 @@ class CallOwner(Protocol):
         """Deliver the values of these calls, which have got their replies."""
 
     def may_complete_on_thread(self, value: Any) -> bool:
-        """Whether a call may end with this value on its caller's thread, by `complete_on_thread`.
-        Otherwise only `complete` may end it, on the loop's thread."""
+        """Return whether a call may end with this value on its caller's thread, by
+        `complete_on_thread`. Otherwise only `complete` may end it, on the loop's thread. Callers of
+        the blocking API are on other threads."""
 
     def complete_on_thread(self, call: Call) -> None:
         """Count the result of this call, whose caller has it already."""
@@ -61,7 +62,8 @@ class CallOwner(Protocol):
         """Watch the deadline of this call, which was set or moved."""
 
     def acknowledged(self, call: Call) -> None:
-        """Stop counting this call as in flight, because the child has accepted its stream."""
+        """Stop counting this call as in flight, because the child (the extension's process) has
+        accepted its stream."""
 
     def hold_calls(self) -> None:
         """Send no call until `release_calls`, because the child waits for an answer of the host."""

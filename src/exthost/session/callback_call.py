@@ -1,7 +1,8 @@
 """A call whose outcome is passed to a callback, synchronously when its reply is read.
 
-The host uses it to answer requests of other processes, for example on its control socket. No task
-waits for the call, so the answer is sent in the same event-loop iteration as the reply is read.
+The host uses it to answer requests of other processes, for example of a command line that has
+connected to its control socket. No task waits for the call, so the answer is sent in the same
+event-loop iteration as the reply is read.
 """
 
 from collections.abc import Callable, Mapping

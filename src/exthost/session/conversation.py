@@ -5,7 +5,7 @@ process. It is the only place where a reply meets its request. Its drivers read 
 and perform the effects: the session (`session.py`), `exthost check`, replays and test vectors. A
 driver with several threads holds its own lock around each method, except `receive_result`.
 
-    open, move      change the phase: handshake, open, draining, ended
+    open, move      change the phase: handshake, open, draining, closed
     send            numbers the request of a call, keeps the call and returns the frame
     begin           starts a call that is more than a single request
     subscribe       sends a request that stays open
@@ -22,9 +22,10 @@ Two more serve the reader of the child's output, which slows down a child that w
 call waits for: `take_unawaited_units` (the cost of such messages) and `may_serve_call`. The rest
 are queries and `observe`.
 
-A conversation has one of two roles. With the role HOST, the other end is the child. With the role
-GUEST, this end is the child: its calls are requests to the host, and a `ServeRequest` is a request
-of the host. Streams and the meanings of notifications exist only in the role HOST.
+A conversation has one of two roles. With the role HOST, the other end is the child (the process of
+the extension, which is also called the guest). With the role GUEST, this end is the child: its
+calls are requests to the host, and a `ServeRequest` is a request of the host. Streams and the
+meanings of notifications exist only in the role HOST.
 
 The rules of this module:
 - a reply with an old id is late and one with a future id is unknown; both are counted and dropped;
@@ -239,8 +240,8 @@ class Conversation:
         """Take the frames of one read; return the effects, in order.
 
         A plain tuple is a decoded reply without an error: `(id, result)`. Codecs return it in place
-        of a `Reply`, because most messages are such replies. Every other message is an object of a
-        class of its own. The loop handles plain replies to simple calls itself: every call runs
+        of a `Reply`, because most messages are such replies. Every other message is an object of
+        its own class. The loop handles plain replies to simple calls itself: every call runs
         through it, and a function for each reply would take longer.
         """
         self._read_up_to = self.requests.next_id
@@ -262,7 +263,7 @@ class Conversation:
         try:
             for item in messages:
                 message = item
-                if type(item) is not tuple:
+                if type(item) is not tuple:  # `decode_replies` has not decoded it
                     if type(item) is Broken:
                         self._report(item, item, None)
                         raise failures.unreadable_output_error(item, self.dialect.name)
@@ -276,6 +277,7 @@ class Conversation:
                 if observer is not None:
                     observer.received(message, item, call)
                 if call is None or not call.reply_handler.is_simple:
+                    # No call waits for it, or the reply does more than end its call.
                     completed = []
                     before = len(effects)
                     self._handle_reply(call, Reply(id, result), effects)
@@ -374,6 +376,7 @@ class Conversation:
     def _handle_reply(
         self, call: Call | None, reply: Reply | Failure, effects: list[Effect]
     ) -> None:
+        """Handle a reply that may do more than end a simple call."""
         if call is None:
             self._handle_unmatched(reply, effects)
             return
@@ -415,6 +418,7 @@ class Conversation:
             effects.append(count)
 
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
+        """Handle bytes that are not a message. They may have been meant as the reply to a call."""
         if self._is_positional:
             raise failures.not_a_message_error(noise)
         effects.append(Stray(noise.data, noise.reason))
@@ -454,6 +458,7 @@ class Conversation:
     def _handle_notification(
         self, notification: Notification, item: Item, size: int, effects: list[Effect]
     ) -> None:
+        """Handle a notification: an event of a stream, progress of a call, or anything else."""
         method, params = notification
         read_meaning = self._meanings.get(method)
         meaning = read_meaning(params) if read_meaning is not None else None

@@ -133,6 +133,7 @@ class Diagnostics:
         self.suggest_grant: Callable[[str], str] | None = None
         # `str` returns a text unchanged. It stays if the extension has no secrets.
         self.hide_secrets: Callable[[str], str] = str
+        # The same for a text that was cut, and so may begin or end with a part of a secret.
         self._hide_in_cut: Callable[[str], str] = str
         self._stderr = StderrReader(stderr, loop, self._feed)
 
@@ -200,6 +201,7 @@ class Diagnostics:
             self._dropped_in_tick += 1
 
     def _tick(self) -> None:
+        """End a tick. If lines wait, begin the next one and ask the flood queue for a turn."""
         self._tick_timer = None
         self._passed_on_in_tick = 0
         if not self._waiting:

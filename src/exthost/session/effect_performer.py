@@ -126,6 +126,8 @@ class EffectPerformer:
         self._owner.watch_deadline(call)
 
     def _perform_deliver_event(self, effect: effects.DeliverEvent) -> None:
+        """Add an event to the queue of its stream, or fail the stream if its consumer is too
+        slow."""
         stream, event, size, is_last = effect
         assert isinstance(stream, EventStream)
         if stream.ended:

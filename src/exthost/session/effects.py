@@ -1,8 +1,10 @@
 """Effects: values that a conversation returns, each of which says what its session must do.
 
-The session performs them at once and in order. The most common effect is a plain list of `(call,
-value)` pairs: the calls that one read completed, in the order of their replies. If another effect
-comes between two replies, the second reply is in a new list.
+A session is the host's end of one process (the child), and does the I/O. Its conversation decodes
+what was read and matches replies to calls, without I/O. The session performs the effects at once
+and in order. The most common effect is a plain list of `(call, value)` pairs: the calls that one
+read completed, in the order of their replies. If another effect comes between two replies, the
+second reply is in a new list.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -16,6 +18,7 @@ from exthost.session.failures import EndCause
 from exthost.session.stream_queue import StreamQueue
 
 Completions: TypeAlias = list[tuple[Call, Any]]
+"""Each of these calls ends with the value beside it, as its result."""
 
 Frame: TypeAlias = bytes | tuple[bytes, ...]
 """The framed bytes of one message. A large message is in parts, which saves a copy."""

@@ -1,8 +1,8 @@
 """Why a session ended (`EndCause`), and the errors for broken rules of the protocol or of streams.
 
-An `EndCause` is a value. Its `error` method makes an error for each call that was in flight. It is
-called later than the end, when the exit status and the last lines of stderr may be known. Each
-error names its own call.
+A session is the host's end of one process, the child. An `EndCause` is a value. Its `error` method
+makes an error for each call that was in flight. It is called later than the end, when the exit
+status and the last lines of stderr may be known. Each error names its own call.
 """
 
 from dataclasses import replace
@@ -24,7 +24,8 @@ SHOWN_BYTES = 200
 
 _SEE_STDERR = "see its stderr for the cause"
 
-# An exit that names one of these was caused by that limit, which a run by hand does not have.
+# An exit whose description contains one of these was caused by that limit, which a run by hand does
+# not have. An example is "it used up its processor time (limits.cpu is 10 s)".
 _LIMIT_KEYS = ("limits.", "max_memory")
 
 
@@ -177,6 +178,7 @@ def _describe_broken(broken: Broken | None) -> str:
 def _gone_error(
     facts: ChildFacts, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:
+    """Return the error of a call whose process has ended."""
     evidence = facts.evidence(broken.head if broken is not None else b"")
     # The general help is replaced by a more specific one, where one is known.
     if help is _SEE_STDERR and facts.is_lost:

@@ -85,6 +85,8 @@ async def run_initial_steps(session: Session, steps: Exchanges) -> None:
 
 
 def _help_for_exit(session: Session, error: ExtensionGone) -> str:
+    """Return the help for a handshake during which the process ended: the likely cause, by its exit
+    status and what it wrote to stderr."""
     evidence = session.diagnostics.evidence()
     if error.code == "X1002":  # it closed a pipe, and was ended because of that
         return (
@@ -192,6 +194,7 @@ class _SilenceCheck:
         self.timer = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._check)
 
     def _check(self) -> None:
+        """Look for a faulty reply, if the output has not changed since the last check."""
         session = self._session
         output = session.first_output
         is_quiet = bool(output) and output == self._last_output
@@ -215,7 +218,8 @@ def _is_meant_as_reply(session: Session) -> bool:
     """Return whether the output is a faulty reply, not text that a program prints while it
     starts. In a framing with lengths, text does not form a frame, so any frame is a reply."""
     output = session.first_output.replace(b"\0", b"")  # it may be UTF-16
-    # A framing has a suffix, such as a newline, or lengths. The size limit is any number.
+    # A framing either ends each message with a suffix, such as a newline, or writes its length
+    # before it. The argument is a size limit, which does not matter here.
     has_lengths = session.dialect.framing(1024).suffix is None
     return has_lengths or b'"id"' in output or b"'id'" in output
 
@@ -262,6 +266,29 @@ def _detect_other_dialect(session: Session) -> Sniffed | None:
     return sniffed
 
 
+def _explain_timeout(session: Session, seconds: float) -> tuple[str, str]:
+    """Return the message and the help of the error for a handshake that took too long."""
+    message = f"it did not complete the handshake within {seconds:g} s"
+    help = (
+        f"does it speak {session.dialect.name}? and does it flush its output? if it is slow to "
+        "start, as a program that is compiled first, raise limits.handshake or --timeout"
+    )
+    if not session.first_output:
+        return f"{message}, and wrote nothing to stdout at all", help
+    if (diagnosis := _diagnose(session)) is not None:
+        return f"{message}: {diagnosis.message}", diagnosis.help
+    steps = session.diagnostics.handshake
+    if steps and steps.answered and steps.awaited:
+        is_repeated = steps.answered == steps.awaited  # such as for the next page of a list
+        missing = f"the next {steps.awaited}" if is_repeated else steps.awaited
+        message += f": it answered {steps.answered}, but not {missing}"
+        help = (
+            f"check its code for {steps.awaited}: see its stderr; if it is only "
+            "slow, raise limits.handshake or --timeout"
+        )
+    return message, help
+
+
 def _handshake_error(
     session: Session, error: ExthostError, seconds: float | None = None
 ) -> HandshakeFailed:
@@ -270,24 +297,8 @@ def _handshake_error(
     dialect, output = session.dialect, session.first_output
     if isinstance(error, CallTimeout):
         limit = session.limits.handshake if seconds is None else seconds
-        code, message = "X0504", f"it did not complete the handshake within {limit:g} s"
-        help = (
-            f"does it speak {dialect.name}? and does it flush its output? if it is slow to "
-            "start, as a program that is compiled first, raise limits.handshake or --timeout"
-        )
-        if not output:
-            message += ", and wrote nothing to stdout at all"
-        elif (diagnosis := _diagnose(session)) is not None:
-            message += f": {diagnosis.message}"
-            help = diagnosis.help
-        elif (steps := session.diagnostics.handshake) and steps.answered and steps.awaited:
-            is_repeated = steps.answered == steps.awaited  # such as for the next page of a list
-            missing = f"the next {steps.awaited}" if is_repeated else steps.awaited
-            message += f": it answered {steps.answered}, but not {missing}"
-            help = (
-                f"check its code for {steps.awaited}: see its stderr; if it is only "
-                "slow, raise limits.handshake or --timeout"
-            )
+        assert limit is not None
+        code, (message, help) = "X0504", _explain_timeout(session, limit)
     elif isinstance(error, ExtensionGone):
         code, message = "X0501", f"the handshake failed: {error.message}"
         help = _help_for_exit(session, error)

@@ -1,4 +1,5 @@
-"""Handles requests of the child to the host. Each request has a task, so reading never waits.
+"""Handles requests of the child (the extension's process) to the host. Each request has a task, so
+reading never waits. An example is a request that reads a setting, `config.get`.
 
 In dialects (protocols) that need it, other messages to the child are held back while it waits for
 an answer (`OutboundHold`). A hold begins when a request is accepted. Requests that come before the
@@ -86,8 +87,8 @@ class InboundRequests:
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Handle a request that is part of a reply. `on_answer` is called in a later event-loop
-        iteration."""
+        """Handle a request that is part of a reply, as in the stateless versions of MCP, where a
+        reply can ask a question. `on_answer` is called in a later event-loop iteration."""
         handler = self._handlers.get(request.method)
         if handler is None:
             self._loop.call_soon(on_answer, self._refuse(request))
@@ -103,6 +104,7 @@ class InboundRequests:
         on_answer(answer)
 
     async def _serve(self, handler: Handler, request: Request) -> None:
+        """Run the handler of a request, and send the answer."""
         try:
             answer = await _run_handler(handler, request)
         except BaseException:
@@ -145,6 +147,7 @@ class InboundRequests:
 
 
 async def _run_handler(handler: Handler, request: Request) -> Reply | Failure:
+    """Return the answer to a request: the result of its handler, or an error."""
     try:
         return Reply(request.id, await handler(request.params))
     except CallFailed as error:
@@ -168,4 +171,4 @@ def _failed(request: Request, error: BaseException) -> Failure:
 def _hashable_id(id: Any) -> Any:
     """Return a dict key for a request id. Some dialects accept ids that are not hashable, such as a
     list, or that equal another id, such as `true`, which equals 1."""
-    return id if type(id) in (int, str) else ("odd", repr(id))
+    return id if type(id) in (int, str) else ("repr", repr(id))

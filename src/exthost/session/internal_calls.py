@@ -1,7 +1,8 @@
 """Requests that the host makes for itself: cancellations, the handshake, a new list of the tools.
 
 They are sent like every call, but are neither counted in `ext.stats` nor published as events. The
-owner of the calls is the call queue of the extension.
+owner of the calls is the call queue of the extension. The hold (`outbound_hold.py`) keeps them back
+while the process must get no requests; it is None in dialects without such times.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Something that happens once, and that tasks may wait for.
+"""A latch: something that happens once, such as the exit of a process, and that tasks may wait for.
 
 A future of asyncio would do the same, but needs three times the memory, and a host may have
 hundreds of processes that no task waits for. So the future is made when a task waits.
@@ -8,7 +8,8 @@ import asyncio
 
 
 class Latch:
-    """Not set, then set for ever. `is_set` says which. Only the loop's thread uses it."""
+    """A latch is not set at first; once it is set, it stays set. `is_set` is its state. Only the
+    loop's thread uses it."""
 
     __slots__ = ("_future", "_loop", "is_set")
 
@@ -18,7 +19,7 @@ class Latch:
         self.is_set = False
 
     def set(self) -> None:
-        """Set it, and wake the tasks that wait. Does nothing if it is set already."""
+        """Set the latch, and wake the tasks that wait. Does nothing if it is set already."""
         self.is_set = True
         if self._future is not None and not self._future.done():
             self._future.set_result(None)

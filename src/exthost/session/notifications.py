@@ -1,4 +1,5 @@
-"""Handles the notifications of a child: log lines, events, progress reports, changed tools.
+"""Handles the notifications of a child (the extension's process): log lines, events, progress
+reports, changed tools. A notification is a message without a reply.
 
 The dialect (protocol) decodes a notification to a meaning (`dialects/meanings.py`); this module
 passes it on to the log, the event bus or the caller whose call made progress. Events of streams are
@@ -21,7 +22,8 @@ class Notifications:
     """Passes on the notifications of one session.
 
     `extend_deadline` gives a call that reports progress more time, in dialects that allow this.
-    `on_stale_offer` requests the tools again, because they have changed.
+    `on_stale_offer` requests the tools again, because they have changed. (The offer is what an
+    extension announces: its tools, hooks and capabilities.)
     """
 
     __slots__ = ("_bus", "_diagnostics", "_extend_deadline", "_on_stale_offer", "_wire_id")

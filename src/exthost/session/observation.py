@@ -1,7 +1,8 @@
 """The interface by which an observer sees each message of one conversation, in both directions.
 
-A conversation without an observer pays one comparison for each read and each frame that it sends.
-Traces are observers of sessions.
+A conversation is the exchange of messages with one process. Traces, `exthost check` and replays
+observe it. A conversation without an observer pays one comparison for each read and each frame that
+it sends.
 """
 
 import logging

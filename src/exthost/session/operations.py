@@ -1,8 +1,14 @@
 """Runs operations of several requests, which dialects (protocols) define as generators.
 
 A generator yields steps (`dialects/steps.py`), such as a request to send, and receives the replies.
-Its return value ends the call. Between its steps, other messages of the child are handled as usual.
-An exception in the dialect's code fails only that call.
+Its return value ends the call:
+
+    def list_tools(params):
+        reply = yield Request("tools/list", {})
+        return reply.result["tools"]
+
+Between its steps, other messages of the child are handled as usual. An exception in the dialect's
+code fails only that call.
 
 An operation may retire the process: the process has done nothing wrong, but is of no use after the
 operation, so the session ends it. The functions append effects (what the session must do) to a list
@@ -59,7 +65,8 @@ class Operations:
         self.waits = _NO_WAITS  # the calls that wait for a notification, by id
 
     def switch(self, call: Call, switch: Switch, effects: list[Effect]) -> None:
-        """Continue a call that turned out to need more than its first request."""
+        """Continue a call that turned out to need more than its first request, with the generator
+        of `switch`."""
         call.reply_handler = switch.handler
         self.run(call, None, effects)
 
@@ -102,7 +109,7 @@ class Operations:
                 _limit_step(call, handler, None, effects)
                 effects.append(WriteFrame(requests.send_step(call, method, params, id)))
                 return True
-            case TryRequest(Request(method, params, id), seconds):
+            case TryRequest(Request(method, params, id), seconds):  # goes on without a reply
                 handler.awaited = method
                 effects.append(WriteFrame(requests.send_step(call, method, params, id)))
                 _limit_step(call, handler, seconds, effects)

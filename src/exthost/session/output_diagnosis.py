@@ -1,7 +1,10 @@
 """Explains why the output of a child is not what its dialect expects, for a failed handshake.
 
-Checks the first bytes of the output against the rules of the dialect, as `exthost check` does. It
-is used only after a failure, so the modules that it needs are imported lazily.
+For example, a child (the extension's process) wrote `{"ID": 1, "result": {}}`. That is not a reply,
+because its id is missing, so the host waited for the reply in vain. The error then says what is
+wrong with that line. Checks the first bytes of the output against the rules of the dialect, as
+`exthost check` does. It is used only after a failure, so the modules that it needs are imported
+lazily.
 """
 
 from collections.abc import Collection
@@ -61,7 +64,7 @@ def diagnose_output(
         if isinstance(item, Skipped | Broken):
             problems.append(audit.check_item(item))
             continue
-        if dialect.traits.positional:  # a reply cannot be decoded without its request
+        if dialect.traits.positional:  # its replies have no id: decoding one needs its request
             continue
         try:
             incoming = codec.decode(item)
@@ -76,8 +79,7 @@ def diagnose_output(
     if broken is not None and not problems and len(output) < FIRST_BYTES:
         problems.append(Problem("frame", _describe_unfinished(broken, framing.suffix), broken.head))
     for problem in problems:
-        is_missing, is_harmless = problem.rule in _MISSING_RESULT, problem.rule in _HARMLESS
-        is_fault = is_missing if was_read else not is_harmless
+        is_fault = problem.rule in _MISSING_RESULT if was_read else problem.rule not in _HARMLESS
         if is_fault:
             rule = find_rule(problem.rule, conformance)
             # The text of a rule ends with a full stop, a message does not.

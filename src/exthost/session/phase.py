@@ -17,7 +17,8 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
-# The next phase, by the present phase and an event.
+# The next phase, by the present phase and an event: "open" (the handshake is done), "drain" (the
+# shutdown begins) or "end". A pair that is missing here is not allowed.
 PHASES = {
     (Phase.HANDSHAKE, "open"): Phase.OPEN,
     (Phase.HANDSHAKE, "drain"): Phase.DRAINING,

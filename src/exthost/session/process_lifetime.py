@@ -1,4 +1,5 @@
-"""Watches the process of a session for its exit and the end of its pipes, and shuts it down.
+"""Watches the process of a session (the child) for its exit and the end of its pipes, and shuts it
+down.
 
 The exit and the end of a pipe come in either order, or only one of them comes. The first of them
 starts a short grace period, in which the other may follow; then `on_end` is called. The shutdown

@@ -1,4 +1,4 @@
-"""Reply handlers: the handler of a call decides what happens with the reply.
+"""Reply handlers: the handler of a call decides what happens with the reply to its request.
 
     DELIVER                  the result ends the call, unchanged
     ANSWER                   the reply itself ends the call, even if it is an error reply
@@ -65,6 +65,7 @@ class ReplyHandler:
 
 
 DELIVER = ReplyHandler()
+"""The handler of most calls. All of them share this object."""
 
 
 class AnswerHandler(ReplyHandler):

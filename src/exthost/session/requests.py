@@ -1,7 +1,8 @@
 """Numbers and encodes the requests of one conversation, and keeps them until their replies come.
 
-An id is never used twice in a conversation. If a request cannot be encoded, or is too large for a
-frame (the framed bytes of one message), an error is raised and the request is not kept.
+A conversation is the exchange of messages with one process. An id is never used twice in it. If a
+request cannot be encoded, or is too large for a frame (the framed bytes of one message), an error
+is raised and the request is not kept.
 """
 
 from typing import Any
@@ -60,6 +61,7 @@ class RequestTable:
     def send(self, call: Call) -> Frame:
         """Number the request of a call, keep the call, and return the frame. Raises UsageError if
         the request cannot be encoded."""
+        # Every call runs through this method, so it calls as few functions as possible.
         handler, id, encode = call.reply_handler, self.next_id, self._encode_request
         method, params = call.method, call.params
         if handler.makes_request:

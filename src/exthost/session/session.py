@@ -1,4 +1,5 @@
-"""One live session with one child process: does the I/O for the pure `Conversation`.
+"""One live session with one child process of an extension: does the I/O for the pure
+`Conversation`, which matches replies to calls.
 
 It reads the child's stdout, passes the frames to the conversation, and performs the effects that
 the conversation returns. It writes the frames that the conversation encodes.
@@ -407,6 +408,7 @@ class Session:
         await asyncio.shield(self._close_task)
 
     async def _close(self) -> None:
+        """Run the shutdown steps of the dialect, and end the conversation."""
         self._owner.stop_sending(self)
         if self.conversation.phase is Phase.CLOSED:
             await self.lifetime.shut_down((), self.internal.send)

@@ -1,8 +1,10 @@
 """The consumer's end of a stream: `async with ext.stream(…) as events: async for event in events`.
 
-Events come in the order in which they were sent. Iteration ends with the stream; `result` is then
-the reply or the last event, depending on the dialect (protocol). A stream that failed raises its
-error once, after its last event. Leaving the block early cancels the stream.
+A stream is a call with many results, its events, such as the parts of a model's answer. In some
+dialects (protocols) the events come before the reply; in others the reply only acknowledges the
+stream, and the events follow. Events come in the order in which they were sent. Iteration ends with
+the stream; `result` is then the reply or the last event, depending on the dialect. A stream that
+failed raises its error once, after its last event. Leaving the block early cancels the stream.
 """
 
 import asyncio
@@ -56,7 +58,7 @@ class EventStream(StreamQueue):
         self._event_waiter: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
-        if self.kind.ends == "reply":
+        if self.kind.ends == "reply":  # no acknowledgement comes that could be awaited
             self._open(self)
             return self
         self._open_waiter = asyncio.get_running_loop().create_future()
@@ -100,6 +102,7 @@ class EventStream(StreamQueue):
         event, size = self.events.popleft()
         self.bytes -= size
         self.delivered = True
+        # At half, not at the first free place: otherwise reading would stop again at once.
         if self.resume_reading is not None and len(self.events) <= STREAM_EVENTS // 2:
             self._resume_reading()
         return event

@@ -21,7 +21,7 @@ MAX_STREAM_BYTES = 16 * 2**20
 
 
 class Room(Enum):
-    """The action for one more event of a stream."""
+    """The action for one more event of a stream, depending on the room in its queue."""
 
     KEEP = "keep it"
     PAUSE = "keep it, and pause reading"

@@ -97,6 +97,7 @@ class StreamTable:
     def _on_event(
         self, stream: StreamQueue, method: str, params: Any, size: int, effects: list[Effect]
     ) -> None:
+        """Decode an event, and deliver it to one stream."""
         decoded: StreamEvent | Unreadable | None
         try:
             decoded = stream.kind.decode(method, params)
@@ -113,7 +114,7 @@ class StreamTable:
             self.close(stream)
             if stream.acknowledged:
                 effects.append([(stream.call, decoded.event)])
-            else:
+            else:  # a tuple, because the event itself may be None
                 stream.early_last_event = (decoded.event,)
 
     def handle_reply(

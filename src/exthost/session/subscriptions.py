@@ -1,9 +1,12 @@
 """Subscriptions: requests that stay open for the whole session. Sends them again when they end.
 
+An example is `subscriptions/listen` of MCP: while it is open, the server reports when its tools
+have changed. A session is the host's end of one process, the child.
+
 The child ends a subscription by a reply. If the reply is not an error, the request is sent again
 after a pause. `pauses` of the subscription has the length of each pause; when all are used, the
 subscription is given up. A subscription that lasted longer than the longest pause begins with the
-first pause again. An error reply ends a subscription for good. A warning is logged when a
+first pause again. An error reply ends a subscription permanently. A warning is logged when a
 subscription is given up or ends with an error.
 """
 

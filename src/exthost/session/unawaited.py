@@ -1,5 +1,8 @@
 """Finds the messages of a child that no call waits for, and their cost. Pure.
 
+A child (the extension's process) that writes very many such messages would take the time of the
+others. So the host counts what they cost, and reads the output of that child more slowly.
+
 A message serves a call if it completes, fails or continues a call, or is an event of an open
 stream. Everything else is unawaited: a notification, a report of progress, a request to the host, a
 reply to no request, a line that is not a message. The effects of a message show which it is.

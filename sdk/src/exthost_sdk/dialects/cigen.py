@@ -1,11 +1,16 @@
-"""The extension's side of the cigen dialect: protobuf messages, each after its length.
+"""The extension's side of the cigen dialect, the protocol of a generator of CI configurations.
 
-Messages carry neither an id nor a type: their order defines what they are. The host sends Hello,
-then Plan and Generate alternately. The package protobuf is lazily imported.
+Messages are in protobuf, each after its length. They carry neither an id nor a type: their order
+defines what they are. The host sends Hello, then Plan and Generate alternately. The package
+protobuf is imported only when an endpoint is made.
 
-A handler gets the request message. The handler for `plan` returns a PlanResult, or a list of
-resources. The one for `generate` returns a GenerateResult, a list of fragments, or a mapping from
-paths to contents. An exception becomes a diagnostic of level ERROR, which makes the host fail the
+The author of an extension writes two handlers, each of which gets the request message:
+
+    @extension.plan           returns a PlanResult, or a list of resources
+    @extension.generate       returns a GenerateResult, a list of fragments (parts of files), or a
+                              mapping from paths to contents
+
+An exception of a handler becomes a diagnostic of level ERROR, which makes the host fail the
 request. Without a handler for `plan`, the plan has one resource for each job of the schema.
 """
 
@@ -35,7 +40,11 @@ def load_messages() -> Any:
 
 
 class CigenEndpoint(Endpoint):
-    """The extension's side of a cigen connection."""
+    """The extension's side of a cigen connection.
+
+    `run`, of the base class, calls a handler and passes its result to one of the `_encode_…`
+    methods. All encoders get the key of the call and the handler, which this dialect does not need.
+    """
 
     name = "cigen"
     supported_kinds = frozenset({"generators"})
@@ -48,29 +57,30 @@ class CigenEndpoint(Endpoint):
         self._position = 0  # of the last request; identifies its call
 
     def receive(self, frame: bytes) -> bytes | None:
-        step, self._position = self._next_request, self._position + 1
+        step = self._next_request
         self._next_request = "generate" if step == "plan" else "plan"
+        self._position += 1
         if step == "hello":
             return with_prefix(self._encode_info().SerializeToString())
         if step == "plan":
-            request = self._messages.PlanRequest.FromString(frame)
-            if self.registry.plan is None:
-                return self._encode_plan(0, None, self._plan_all_jobs(request))
-            function, reply, failure = (
-                self.registry.plan,
-                self._encode_plan,
-                self._encode_plan_failure,
-            )
-        else:
-            request = self._messages.GenerateRequest.FromString(frame)
-            if self.registry.generate is None:
-                return self._encode_files(0, None, {})
-            function, reply, failure = (
-                self.registry.generate,
-                self._encode_files,
-                self._encode_generate_failure,
-            )
-        return self.run(self._position, function, request, reply, failure)
+            return self._plan(self._messages.PlanRequest.FromString(frame))
+        return self._generate(self._messages.GenerateRequest.FromString(frame))
+
+    def _plan(self, request: Any) -> bytes | None:
+        handler = self.registry.plan
+        if handler is None:
+            return self._encode_plan(0, None, self._plan_all_jobs(request))
+        return self.run(
+            self._position, handler, request, self._encode_plan, self._encode_plan_failure
+        )
+
+    def _generate(self, request: Any) -> bytes | None:
+        handler = self.registry.generate
+        if handler is None:
+            return self._encode_files(0, None, {})
+        return self.run(
+            self._position, handler, request, self._encode_files, self._encode_generate_failure
+        )
 
     def _encode_info(self) -> Any:
         name = self.identity.name
@@ -121,11 +131,16 @@ class CigenEndpoint(Endpoint):
         return with_prefix(result.SerializeToString())
 
     def _encode_diagnostic(self, error: BaseException) -> Any:
-        kind = self._messages.Diagnostic
-        return kind(level=kind.LEVEL_ERROR, title=type(error).__name__, message=describe(error))
+        diagnostic_class = self._messages.Diagnostic
+        return diagnostic_class(
+            level=diagnostic_class.LEVEL_ERROR,
+            title=type(error).__name__,
+            message=describe(error),
+        )
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    """Return whether the first bytes of a host belong to this dialect."""
     # A message begins with its length as a 32-bit big-endian number. The first message is shorter
     # than 16 MiB, so the highest byte is 0, with which no text begins.
     return first[:1] == b"\0"

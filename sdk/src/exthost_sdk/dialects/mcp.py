@@ -4,6 +4,10 @@ A request with a protocol version in its `_meta` field belongs to the stateless 
 2026-07-28): the reply depends on that request alone. All other requests belong to the handshake
 era, whose versions begin with `initialize`. One connection may carry requests of both eras.
 
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+     "params": {"name": "shout", "arguments": {"text": "hi"}}}
+    {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "HI"}]}}
+
 The items of a stream, and progress, are sent as progress notifications, and only for a request
 with a progress token. Bad arguments and exceptions become results with `isError`, so that the model
 sees them.
@@ -117,10 +121,12 @@ class McpEndpoint(JsonRpcEndpoint):
         return self.result(id, result | self._instructions())
 
     def _discover(self, id: Any, params: Any) -> bytes | None:
+        """Answer the request with which a client of the stateless era begins. Clients of the
+        handshake era do not know it."""
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is not dict or VERSION not in meta:
             return self.error(id, METHOD_NOT_FOUND, "method not found: server/discover")
-        if (refusal := self._find_envelope_error(id, meta)) is not None:
+        if (refusal := self._find_meta_error(id, meta)) is not None:
             return refusal
         result = {
             "resultType": "complete",
@@ -131,7 +137,7 @@ class McpEndpoint(JsonRpcEndpoint):
         }
         return self.result(id, result | self._instructions())
 
-    def _find_envelope_error(self, id: Any, meta: dict[str, Any]) -> bytes | None:
+    def _find_meta_error(self, id: Any, meta: dict[str, Any]) -> bytes | None:
         """Return the error response if the `_meta` of a stateless request is wrong, else None."""
         if meta[VERSION] != STATELESS_VERSION:
             supported = [STATELESS_VERSION, *reversed(HANDSHAKE_VERSIONS)]
@@ -163,7 +169,7 @@ class McpEndpoint(JsonRpcEndpoint):
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is dict and VERSION in meta:
             fields = {"resultType": "complete", **_CACHE_HINTS}
-            return self._find_envelope_error(id, meta) or self.result(id, {kind: items, **fields})
+            return self._find_meta_error(id, meta) or self.result(id, {kind: items, **fields})
         return self.result(id, {kind: items})
 
     # -- tools -------------------------------------------------------------------------------
@@ -173,13 +179,14 @@ class McpEndpoint(JsonRpcEndpoint):
         return self._encode_list(id, params, "tools", tools)
 
     def _call_tool(self, id: Any, params: Any) -> bytes | None:
+        """Call a tool. The form of the reply is that of the request's era."""
         name = get_field(params, "name", str)
         function = self._functions.get(name)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
         meta = params.get("_meta", EMPTY_MAPPING)
         if meta and type(meta) is dict and VERSION in meta:
-            if (refusal := self._find_envelope_error(id, meta)) is not None:
+            if (refusal := self._find_meta_error(id, meta)) is not None:
                 return refusal
             reply, failure = self._encode_stateless_reply, self._encode_stateless_failure
         else:
@@ -215,6 +222,7 @@ class McpEndpoint(JsonRpcEndpoint):
         return self.encode_result(id, {"content": blocks, "isError": True})
 
     def _encode_stateless_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+        """Return the result for an exception; for InputRequired, the question to the client."""
         if isinstance(error, InputRequired):
             question = {"method": error.method, "params": error.params}
             result = {
@@ -368,6 +376,7 @@ class McpEndpoint(JsonRpcEndpoint):
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    """Return whether the first message of a host belongs to this dialect."""
     # MCP may begin with many methods, such as server/discover, so it is tried last.
     return message is not None and "jsonrpc" in message and type(message.get("method")) is str
 

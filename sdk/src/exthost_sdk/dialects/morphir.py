@@ -1,10 +1,14 @@
 """The extension's side of the morphir dialect.
 
-Each message is one JSON object on a line of its own; an error is a plain string. Every registered
-tool, stream and command is a method under its own name, and the host sees all of them as tools. The
-items of a stream are sent as notifications with the method `item`. Progress is sent as a log line,
-since the dialect has no message for it. The dialect has neither requests to the host nor a message
-that cancels a call.
+Each message is one JSON object on a line of its own; an error is a plain string:
+
+    {"id": 1, "method": "greet", "params": {"name": "Ada"}}
+    {"id": 1, "result": "Hello, Ada!"}
+
+Every registered tool, stream and command is a method under its own name, and the host sees all of
+them as tools. The items of a stream are sent as notifications with the method `item`. Progress is
+sent as a log line, since the dialect has no message for it. The dialect has neither requests to the
+host nor a message that cancels a call.
 """
 
 import sys
@@ -44,6 +48,7 @@ class MorphirEndpoint(Endpoint):
         }
 
     def receive(self, frame: bytes) -> bytes | None:
+        """Handle a request: call the handler or the built-in method that it names."""
         try:
             message = decode(frame)
             id, method = message["id"], message["method"]
@@ -108,6 +113,7 @@ def _encode_return_schema(function: Function) -> dict[str, Any]:
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    """Return whether the first message of a host belongs to this dialect."""
     # The only dialect with JSON that is not JSON-RPC.
     return message is not None and "jsonrpc" not in message and type(message.get("method")) is str
 

@@ -1,5 +1,9 @@
 """The extension's side of the nexo dialect: JSON-RPC 2.0, one object per line, tools and hooks.
 
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+     "params": {"name": "shout", "arguments": {"text": "hi"}}}
+    {"jsonrpc": "2.0", "id": 1, "result": "HI"}
+
 nexo has two contracts, which are versions of the protocol with different methods. This module
 speaks both; the params of `initialize` show which one the host speaks. In the second contract,
 tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin with the id
@@ -68,6 +72,7 @@ class NexoEndpoint(JsonRpcEndpoint):
         }
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
+        """Answer the handshake of the first contract, or pass it on to that of the second."""
         fields = params if type(params) is dict else {}
         if "nexo_version" in fields and "agent_version" not in fields:
             return self._initialize_second(id)
@@ -195,11 +200,16 @@ class NexoEndpoint(JsonRpcEndpoint):
 
 def _decode_event(name: str, raw: dict[str, Any]) -> answers.HookEvent:
     return answers.HookEvent(
-        name, raw.get("tool_name"), raw.get("arguments"), raw.get("message"), raw
+        hook=name,
+        tool=raw.get("tool_name"),
+        arguments=raw.get("arguments"),
+        message=raw.get("message"),
+        raw=raw,
     )
 
 
 def _encode_hook_answer(answer: Any) -> Any:
+    """Return the answer of a hook as a result of the dialect; None lets the event happen."""
     match answer:
         case None:
             return None
@@ -218,6 +228,7 @@ def _encode_hook_answer(answer: Any) -> Any:
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    """Return whether the first message of a host belongs to this dialect."""
     # nexo and mcp both begin with initialize; only that of mcp has a protocolVersion.
     if message is None or "jsonrpc" not in message or message.get("method") != "initialize":
         return False

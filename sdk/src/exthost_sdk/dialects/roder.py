@@ -1,7 +1,12 @@
 """The extension's side of the roder dialect: JSON-RPC 2.0, one object per line.
 
-A roder extension has a manifest file. The reply to the handshake contains the services of the
-manifest and a checksum of its bytes, so the endpoint needs the file's content.
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+     "params": {"toolName": "shout", "arguments": {"text": "hi"}}}
+    {"jsonrpc": "2.0", "id": 1, "result": {"content": "HI", "isError": false, "data": null}}
+
+A roder extension has a manifest file, `roder-extension.toml`. The reply to the handshake contains
+the services of the manifest (its tables `[[provides]]`) and a checksum of its bytes, so the
+endpoint needs the file's content.
 
 The dialect has its own words for what handlers do. A stream (a handler that yields items) is a tool
 and also a task executor. A provider (a handler that continues a conversation with a model) is an
@@ -27,24 +32,27 @@ from exthost_sdk.types.json_text import to_text
 
 PROTOCOL_VERSION = "0.2.0"
 
-_FNV_OFFSET, _FNV_PRIME, _U64 = 0xCBF29CE484222325, 0x100000001B3, 2**64
+# The constants of the hash FNV-1a for 64 bits.
+_FNV_OFFSET, _FNV_PRIME, _FNV_MODULUS = 0xCBF29CE484222325, 0x100000001B3, 2**64
 
 
 def checksum(manifest: bytes) -> str:
     """Return the 64-bit FNV-1a hash of a manifest in hexadecimal, which the handshake requires."""
     value = _FNV_OFFSET
     for byte in manifest:
-        value = (value ^ byte) * _FNV_PRIME % _U64
+        value = (value ^ byte) * _FNV_PRIME % _FNV_MODULUS
     return f"{value:016x}"
 
 
 class RoderEndpoint(JsonRpcEndpoint):
     """The extension's side of a roder connection.
 
-    `result` and `error` return the frame of a response, or None if `id` is None: a notification
-    has no response. `encode_result` always returns a frame, as the encoders of handlers must.
-    `run` calls a handler whose result is the response. `server.start` starts a handler whose result
-    is sent later, as a notification.
+    `result` and `error` return the frame of a response, or None if `id` is None: a notification has
+    no response. `encode_result` always returns a frame, as the encoders of handlers must. `run`
+    calls a handler whose result is the response. `server.start` starts a handler whose result is
+    sent later, as a notification. Its first argument is the key of the call, such as `("task",
+    execution_id)`, with which the call can be cancelled; the encoders of its results get the same
+    key.
     """
 
     name = "roder"
@@ -98,6 +106,13 @@ class RoderEndpoint(JsonRpcEndpoint):
         self.server.stop()
         return self.result(id, {})
 
+    def _send_response(self, id: Any, result: Any) -> None:
+        """Send the response to a request that starts a handler, before the handler is started:
+        `server.start` runs a plain function to its end, and that sends events."""
+        response = self.result(id, result)
+        if response is not None:
+            self.server.writer.send(response)
+
     # -- tools -------------------------------------------------------------------------------
 
     def _call_tool(self, id: Any, params: Any) -> bytes | None:
@@ -149,6 +164,7 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.result(id, {"spec": spec})
 
     def _execute(self, id: Any, params: Any) -> bytes | None:
+        """Start a task: answer the request at once, and send its output and result as events."""
         function = self._find_executor(params)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown executor: {params['executorId']}")
@@ -157,10 +173,7 @@ class RoderEndpoint(JsonRpcEndpoint):
             arguments = function.bind(params.get("input"))
         except InvalidArguments as error:
             return self.encode_error_reply(id, function, error)
-        # The response goes first: `start` runs a plain function to its end, and that sends events.
-        acknowledged = self.result(id, {"executionId": execution_id})
-        if acknowledged is not None:
-            self.server.writer.send(acknowledged)
+        self._send_response(id, {"executionId": execution_id})
         self.server.start(
             ("task", execution_id),
             function,
@@ -215,11 +228,13 @@ class RoderEndpoint(JsonRpcEndpoint):
         subagent = self.registry.subagents.get(agent_type)
         if subagent is None:
             return self.error(id, INVALID_PARAMS, f"unknown subagent: {agent_type}")
-        prompt, description = request.get("prompt"), request.get("description")
-        assignment = Assignment(agent_type, str(prompt or ""), str(description or ""), request)
-        acknowledged = self.result(id, {"dispatchId": dispatch_id})
-        if acknowledged is not None:
-            self.server.writer.send(acknowledged)
+        assignment = Assignment(
+            agent_type=agent_type,
+            prompt=str(request.get("prompt") or ""),
+            description=str(request.get("description") or ""),
+            raw=request,
+        )
+        self._send_response(id, {"dispatchId": dispatch_id})
         self.server.start(
             ("dispatch", dispatch_id),
             subagent.function,
@@ -254,6 +269,8 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.result(id, {})
 
     def _handle_event(self, id: Any, params: Any) -> bytes | None:
+        """Pass an event of the host to each sink that is registered for its kind. An event is a
+        notification."""
         envelope = get_field(params, "envelope", dict)
         kind = str(envelope.get("kind", ""))
         for sink in self.registry.sinks.values():
@@ -285,16 +302,14 @@ class RoderEndpoint(JsonRpcEndpoint):
         stream_id, request = get_field(params, "streamId", str), get_field(params, "request", dict)
         model, instructions = request.get("model"), request.get("instructions")
         turn = Turn(
-            provider.id,
-            str(model.get("model", "")) if isinstance(model, dict) else "",
-            list(request.get("transcript") or ()),
-            instructions.get("system") if isinstance(instructions, dict) else None,
-            list(request.get("tools") or ()),
-            request,
+            provider=provider.id,
+            model=str(model.get("model", "")) if isinstance(model, dict) else "",
+            messages=list(request.get("transcript") or ()),
+            system=instructions.get("system") if isinstance(instructions, dict) else None,
+            tools=list(request.get("tools") or ()),
+            raw=request,
         )
-        acknowledged = self.result(id, {"streamId": stream_id})
-        if acknowledged is not None:
-            self.server.writer.send(acknowledged)
+        self._send_response(id, {"streamId": stream_id})
         self.server.start(
             ("turn", stream_id),
             provider.function,

@@ -4,7 +4,12 @@ The dialect has tools, hooks, commands and providers. A stream is both a tool an
 as a command, it sends its items one by one. Progress of a command is sent as a task (`task.start`,
 `task.update`, `task.done`). In requests to the host about its memory (`memory.append` and others)
 this module fills in the namespace, which is the extension's id. The host calls only those hooks
-that the extension's manifest lists.
+that the extension's manifest lists. A sidecar is a further program that the host starts for the
+extension. A call of a tool, and its reply (each after the header `Content-Length: N`):
+
+    {"jsonrpc": "2.0", "id": 1, "method": "tool.call",
+     "params": {"name": "shout", "input": {"text": "hi"}}}
+    {"jsonrpc": "2.0", "id": 1, "result": "HI"}
 """
 
 import json
@@ -136,6 +141,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         )
 
     def _invoke(self, id: Any, params: Any) -> bytes | None:
+        """Run a command that a person has typed. Its response is sent when the handler ends."""
         name = get_field(params, "command", str)
         function = self._commands.get(name)
         if function is None:
@@ -165,7 +171,8 @@ class SynapsEndpoint(JsonRpcEndpoint):
     def progress(
         self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
-        if call.token is None:
+        """Report the progress of a command as that of a task, which the first report starts."""
+        if call.token is None:  # a tool, not a command: the dialect has no progress of tools
             return None
         task, name = _task_id(call.key), call.function.name
         start = b""
@@ -197,8 +204,13 @@ class SynapsEndpoint(JsonRpcEndpoint):
         if function is None:
             return self.result(id, {"action": "continue"})
         tool = params.get("tool_runtime_name") or params.get("tool_name")
-        message = params.get("message")
-        event = answers.HookEvent(kind, tool, params.get("tool_input"), message, params)
+        event = answers.HookEvent(
+            hook=kind,
+            tool=tool,
+            arguments=params.get("tool_input"),
+            message=params.get("message"),
+            raw=params,
+        )
         return self.run(id, function, event, self._encode_hook_reply, self.encode_error_reply)
 
     def _encode_hook_reply(self, id: Any, function: Function, answer: Any) -> bytes:
@@ -266,12 +278,12 @@ class SynapsEndpoint(JsonRpcEndpoint):
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown provider: {name}")
         turn = answers.Turn(
-            name,
-            get_field(params, "model_id", str),
-            get_field(params, "messages", list),
-            get_field(params, "system_prompt", str, None),
-            get_field(params, "tools", list, None) or [],
-            params,
+            provider=name,
+            model=get_field(params, "model_id", str),
+            messages=get_field(params, "messages", list),
+            system=get_field(params, "system_prompt", str, None),
+            tools=get_field(params, "tools", list, None) or [],
+            raw=params,
         )
         on_item = self._encode_provider_event if streams else None
         return self.run(
@@ -296,6 +308,7 @@ def _task_id(id: Any) -> str:
 
 
 def _encode_hook_answer(answer: Any) -> Any:
+    """Return the answer of a hook as a result of the dialect."""
     match answer:
         case None:
             return {"action": "continue"}
@@ -313,6 +326,7 @@ def _encode_hook_answer(answer: Any) -> Any:
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool | None:
+    """Return whether the first bytes of a host belong to this dialect; None if more are needed."""
     # The only dialect whose frames have headers.
     header = first.lstrip()[: len(_HEADER)].lower()
     if header == _HEADER:

@@ -1,5 +1,5 @@
 """The parts that several dialects share. An endpoint translates between the messages of one dialect
-and the handlers that the author registered (`sdk.registry`). In reading order:
+and the handlers that the author registered (`exthost_sdk.registry`). In reading order:
 
 - `endpoint`: the base class of all endpoints
 - `sdk_dialect`: the description of a dialect, with its endpoint class

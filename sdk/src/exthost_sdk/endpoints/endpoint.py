@@ -79,14 +79,15 @@ class Endpoint:
         """Call a handler with the arguments that the host sent. Return the frame of the reply; None
         if the server sends it later.
 
-        key      identifies the call when it is cancelled; the id of the request as a rule
+        key      identifies the call when it is cancelled; usually the id of the request
         reply    encodes the result; `failure` encodes an exception
         meta     what the host sent with the call, for the handler's context
         token    what the dialect needs to report the progress of this call; None for nothing
         on_item  encodes one item of a stream; None if the dialect sends no items
         """
         try:
-            # The short way for a plain function: it ends before anything else can happen.
+            # The short way for a plain function: it is called here, and nothing else can happen
+            # before it returns, so its call needs no object with which it could be cancelled.
             if function.execution is Execution.INLINE and not function.context_name:
                 value = function.call(arguments)
                 if type(value) is not GeneratorType:
@@ -123,7 +124,7 @@ class Endpoint:
         raise HostError(f"the {self.name} dialect does not support requests to the host")
 
     def ask_host(self, call: HandlerCall, method: str, params: Any) -> Any:
-        """Send a request to the host for a handler. Return an `Answer` that gets the value later,
+        """Send a request to the host for a handler. Return a `HostReply` that gets the value later,
         or the value itself if it is known already."""
         return call.send_request(method, params)
 

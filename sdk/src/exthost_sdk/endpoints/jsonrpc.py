@@ -1,4 +1,12 @@
-"""The base class of the endpoints that speak JSON-RPC 2.0: messages, error codes and dispatch."""
+"""The base class of the endpoints that speak JSON-RPC 2.0: messages, error codes and dispatch.
+
+An endpoint is the extension's side of one dialect (protocol): it gets the messages of the host and
+calls the author's handlers. A request has an id, a method and params; a notification has no id and
+no reply:
+
+    {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
+    {"jsonrpc": "2.0", "id": 1, "result": {}}
+"""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +20,8 @@ from exthost_sdk.types.function import Function
 from exthost_sdk.types.json_text import decode, encode
 from exthost_sdk.wire.framing import FrameSplitter, LineFraming, with_newline
 
+# The error codes. The first three are those of JSON-RPC; the last is in the range that it leaves to
+# applications.
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
@@ -28,7 +38,7 @@ class BadParams(Exception):
 
 def get_field(params: Any, name: str, expected: type, default: Any = ...) -> Any:
     """Return a field of the params. Raises BadParams if it is of another type, or if it is missing
-    and there is no default."""
+    and there is no default. `...` stands for no default, because None can be one."""
     value = params.get(name, default) if type(params) is dict else default
     if type(value) is not expected and value is not default:
         raise BadParams(f"{name} must be {_TYPE_NAMES.get(expected, expected.__name__)}")
@@ -67,6 +77,8 @@ class JsonRpcEndpoint(Endpoint):
         return b"".join(reply for reply in replies if reply is not None) or None
 
     def _receive_message(self, message: dict[str, Any]) -> bytes | None:
+        """Return the reply to a request; None for a notification or for a response, which has
+        none."""
         id = message.get("id")
         method = message.get("method")
         if method is None:  # a response to a request of ours

@@ -1,8 +1,11 @@
 """Encodes the results of MCP tools and resources: content blocks and structured content.
 
 A tool whose return type is annotated, and is not text, has an output schema and structured content.
-In the handshake era structured content must be an object, so any other value is wrapped in
-`{"result": …}`, as other servers do.
+In the handshake era (the versions of MCP until 2025-11-25) structured content must be an object, so
+any other value is wrapped in `{"result": …}`, as other servers do. A tool that returns the list [1,
+2], and is annotated so, has this result:
+
+    {"content": [{"type": "text", "text": "[1,2]"}], "structuredContent": {"result": [1, 2]}}
 """
 
 import base64
@@ -73,6 +76,8 @@ def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> byte
     """Return the response with the result of a tool. `fields` are further fields of the result as
     JSON text, each with a comma after it; "" for none. The response is put together as text, since
     that is faster than encoding nested objects."""
+    # The result is {"jsonrpc":"2.0","id":1,"result":{"content":[…],"structuredContent":…}}. In the
+    # f-strings below, each brace of the JSON text is written twice.
     id_text = id if type(id) is int else encode_text(id)
     head = f'{{"jsonrpc":"2.0","id":{id_text},"result":{{{fields}"content":['
     if type(value) is str and format.output_schema is None:

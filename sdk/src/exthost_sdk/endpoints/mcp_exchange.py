@@ -1,8 +1,18 @@
 """Parses the `_meta` field of an MCP request: its era, progress token, log level, earlier answers.
 
-In the stateless era a call that needs an answer from the client ends, and the client sends it again
-with the answer. The answers to earlier requests of the same call come back in `requestState`, which
-the client stores and returns unchanged.
+MCP has two eras. The versions until 2025-11-25 begin with a handshake. Since 2026-07-28 the
+protocol is stateless: each request says in `_meta` what the handshake said before.
+
+    "_meta": {
+      "progressToken": 7,
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/logLevel": "info"
+    }
+
+In the stateless era the server cannot send a request to the client while a call runs. A call that
+needs an answer from the client ends, and the client sends it again with the answer; the handler
+then runs again from its beginning. The answers to earlier requests of the same call come back in
+`requestState`, which the client stores and returns unchanged.
 """
 
 import math
@@ -22,6 +32,7 @@ LOG_LEVEL = f"{PREFIX}logLevel"
 # Added to progress that does not increase; too small to change what a person sees.
 _SMALL_STEP = 1e-6
 
+# MCP has more log levels than the SDK (`LEVELS`). Each of these is treated as the nearest one.
 LEVEL_ALIASES = {"notice": "info", "alert": "critical", "emergency": "critical"}
 
 

@@ -1,7 +1,8 @@
 """Names and manifest of an extension in nexo's second contract (manifest version 2).
 
-In that contract the names of tools begin with the id of the extension, and the extension sends its
-manifest in the handshake. This module does no I/O.
+nexo has two contracts: versions of its protocol with different methods. In the second one the names
+of tools begin with the id of the extension, and the extension sends its manifest in the handshake.
+The tool `shout` of the extension `text` is `text_shout`. This module does no I/O.
 """
 
 import re
@@ -13,6 +14,7 @@ HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call
 # Every version of nexo that has the contract.
 MIN_VERSION = ">=0.1.0"
 
+# The maximum length of an id.
 ID_CHARS = 64
 
 
@@ -24,6 +26,7 @@ def plugin_id(name: str) -> str:
 
 def tool_name(id: str, name: str) -> str:
     """Return the name of a tool in this contract, which begins with the id."""
+    # nexo accepts both prefixes.
     return name if name.startswith((f"{id}_", f"ext_{id}_")) else f"{id}_{name}"
 
 

@@ -1,7 +1,11 @@
-"""Encodes what a provider yields, for synaps and for roder.
+"""Encodes what a provider yields, for the dialects synaps and roder.
 
 A provider is a handler that continues a conversation with a model. It yields pieces of the answer's
-text, and the classes `Thinking`, `ToolUse` and `Usage` of `sdk.answers`.
+text, and objects of the classes `Thinking`, `ToolUse` and `Usage` of `exthost_sdk.answers`. The
+piece "Hello" becomes
+
+    {"type": "text", "delta": "Hello"}      in synaps
+    {"MessageDelta": {"text": "Hello"}}     in roder
 """
 
 from typing import Any
@@ -13,7 +17,9 @@ from exthost_sdk.types.json_text import encode_text
 
 def list_items(result: Any) -> list[Any]:
     """Return the items of a provider's result, which is a list of items, a single item or None."""
-    return result if isinstance(result, list) else [] if result is None else [result]
+    if result is None:
+        return []
+    return result if isinstance(result, list) else [result]
 
 
 def encode_synaps_model(model: Model) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The description of one dialect, for the parts of the SDK that work with every dialect."""
+"""The description of one dialect (protocol), for the parts of the SDK that work with every dialect:
+detection, `exthost new` and the command line of an extension. Each module in `exthost_sdk.dialects`
+defines one as DIALECT."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

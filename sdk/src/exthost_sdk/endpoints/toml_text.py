@@ -1,4 +1,8 @@
-"""Writes TOML, for manifests."""
+"""Writes TOML, for the manifest files of extensions. The standard library can only read it.
+
+>>> toml_entries(id="text", args=["-x"])
+['id = "text"', 'args = ["-x"]']
+"""
 
 import json
 from typing import Any

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from exthost_sdk.dialects import load_dialect
 from exthost_sdk.errors import SdkUsageError
 
-# The dialects with a common template, and the JSON field in which each announces the schema of a
-# tool.
+# The dialects with a common template. In each, a tool announces the schema of its arguments in this
+# JSON field.
 _SCHEMA_FIELDS = {"morphir": "params_schema", "nexo": "input_schema", "mcp": "inputSchema"}
 
 
@@ -89,11 +89,12 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
         "needs": "od, dd, awk and fold" if (language, dialect) == ("sh", "cigen") else traits.needs,
         "call": _GENERATE if dialect == "cigen" else _CALL,
         "test": _GENERATE_TEST if dialect == "cigen" else _CALL_TEST,
-        "target": ".",
+        "target": ".",  # the path that `exthost check` gets in the README and in test.sh
         "command": command[0],
         "args": ", ".join(f'"{argument}"' for argument in command[1:]),
         # A line for each command: `set -e` ignores the failure of a command before `&&`.
         "build": f"{build}\n".replace(" && ", "\n") if build else "",
+        # Padded, so that the comments of the README's commands begin in one column.
         "build_step": f"    {build:<43} # first, and after each change\n" if build else "",
         "publish": f"    {traits.publish:<43} # publish it\n" if traits.publish else "",
         "version_file": traits.version_file or traits.program,

@@ -1,6 +1,6 @@
 """Serves a host on an event loop, for an extension with asynchronous handlers.
 
-The event loop runs on the thread that calls `Extension.run`. As a rule that is the main thread, so
+The event loop runs on the thread that calls `Extension.run`. Usually that is the main thread, so
 signals and child processes work as asyncio documents them. A synchronous handler without
 `thread=True` blocks the event loop while it runs.
 """
@@ -107,7 +107,7 @@ class _Reader:
         try:
             self._loop.add_reader(self._fd, self._on_readable)
             self._is_watched = True
-        except PermissionError:
+        except PermissionError:  # a regular file
             threading.Thread(target=self._read_file, name="exthost-reader", daemon=True).start()
 
     def stop(self) -> None:
@@ -116,6 +116,7 @@ class _Reader:
             self._is_watched = False
 
     def _read_file(self) -> None:
+        """Read a regular file to its end, on a separate thread."""
         data = b" "  # not b"", which is the end of input
         while data and not self._finished.done():
             data = os.read(self._fd, _READ_BYTES)
@@ -131,7 +132,7 @@ class _Reader:
         server = self._server
         try:
             frames = self._framing.feed(data) if data else []
-            if not data and (rest := self._framing.rest()):
+            if not data and (rest := self._framing.rest()):  # the end, with bytes left over
                 frames = [rest]  # the last line of a file may lack its line break
             for frame in frames:
                 reply = self._receive(frame)

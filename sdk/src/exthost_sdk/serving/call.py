@@ -1,4 +1,8 @@
-"""One running call: the state that its handler, its context and the server share.
+"""One running call of an extension: the state that its handler, its context and the server share.
+
+The handler is the author's function. Its context is the object `ctx`, with which the handler
+reports progress or asks the host; it uses the methods below `cancel`. The server starts the handler
+and sends the reply.
 
 A call ends exactly once. Its reply is a result or an error; a cancelled call has no reply, since
 the host no longer waits for it. The endpoint of the dialect encodes all messages.
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from asyncio import Task
 
 Reply = Callable[[Any, Function, Any], bytes]
-"""Returns the frame of a result: (key, function, value)."""
+"""Returns the frame (the bytes of a message on the wire) of a result: (key, function, value)."""
 
 Failure = Callable[[Any, Function, BaseException], bytes]
 """Returns the frame of an error: (key, function, exception)."""
@@ -117,11 +121,12 @@ class HandlerCall:
         on_item: ItemWriter | None = None,
         collects: bool = True,
     ) -> None:
-        """`key` identifies the call when it is cancelled. `arguments` are bound: names of
-        parameters → values; a context is added if the handler has a parameter for it. `reply`,
-        `failure` and `on_item` encode its messages. `meta` is what the host sent with the call.
-        `token` is what the endpoint needs to report its progress. With `collects`, the items of a
-        generator are collected, and its result is the list of them."""
+        """`key` identifies the call when it is cancelled; in most dialects it is the id of the
+        request. `arguments` are bound: names of parameters → values; a context is added if the
+        handler has a parameter for it. `reply`, `failure` and `on_item` encode its messages. `meta`
+        is what the host sent with the call. `token` is what the endpoint needs to report its
+        progress. With `collects`, the items of a generator are collected, and its result is the
+        list of them."""
         self.server = server
         self.key = key
         self.function = function
@@ -193,6 +198,7 @@ class HandlerCall:
         return Sent(self.server.writer)
 
     def call_host(self, method: str, params: Any, timeout: float | None) -> Any:
+        """Send a request to the host, and block this thread until the answer arrives."""
         if threading.get_ident() == self.server.thread:
             raise RuntimeError(
                 "the answer could not be read while this handler runs: "
@@ -209,6 +215,7 @@ class HandlerCall:
             self._request = None
 
     async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
+        """Send a request to the host, and wait for the answer in a task."""
         answer = self.server.endpoint.ask_host(self, method, params)
         if not isinstance(answer, HostReply):
             return answer

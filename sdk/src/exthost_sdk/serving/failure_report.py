@@ -27,7 +27,7 @@ def report(error: BaseException, function: Function | None = None) -> None:
     """
     if isinstance(error, ToolError | CallCancelled | InputRequired):
         return
-    import traceback  # lazily imported, since it is seldom needed
+    import traceback  # lazily imported, since it is rarely needed
 
     summary = traceback.TracebackException.from_exception(error)
     has_own_frames = bool(own_frames(summary.stack))

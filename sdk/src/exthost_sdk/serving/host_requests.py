@@ -1,5 +1,8 @@
 """Requests of the extension to the host, and the answers that they wait for.
 
+A handler that calls `ctx.call(…)` sends such a request, and waits for its `HostReply` in its own
+thread or task. The thread that reads the input stores the answer.
+
 `concurrent.futures` has a class for this, but importing it takes longer than importing the SDK.
 """
 

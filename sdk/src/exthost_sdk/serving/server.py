@@ -1,4 +1,5 @@
-"""Starts, cancels and waits for the calls of one connection.
+"""Starts, cancels and waits for the calls of one connection. A call runs one handler, a function
+that the author of the extension has registered.
 
 Everything in this module runs on the thread that reads the input, except `_run_in_thread` and what
 it calls: those may run on a worker thread. The writer is thread-safe.
@@ -157,6 +158,7 @@ class Server:
             self._end(call, frame)
 
     async def _run_async(self, call: HandlerCall) -> None:
+        """Run the handler of a call in a task of the event loop."""
         import asyncio  # lazily imported, since that takes longer than importing the SDK
 
         frame: bytes | None = None
@@ -215,13 +217,13 @@ class Server:
             call.cancel()
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until no call is running; return whether that is so in time."""
+        """Wait at most this long until no call is running. Return whether none is running then."""
         deadline = time.monotonic() + seconds
         with self._ended:
             return self._ended.wait_for(lambda: self.is_idle, max(0, deadline - time.monotonic()))
 
     async def wait_until_idle_async(self, seconds: float) -> bool:
-        """The same as `wait_until_idle`, for an event loop."""
+        """Do the same as `wait_until_idle`, on an event loop."""
         import asyncio
 
         tasks = [call.task for call in self._calls.values() if call.task is not None]
@@ -240,8 +242,9 @@ class Server:
 
 
 def _drain(call: HandlerCall, items: Any) -> Any:
-    """Send the items of a generator as they come. Return the value that the generator returned, if
-    there is one, else the list of the items; None if the call does not collect them."""
+    """Send the items that a handler's generator yields, as they come. Return the value that the
+    generator returned, if there is one, else the list of the items; None if the call does not
+    collect them."""
     collected: list[Any] = []
     try:
         while True:
@@ -259,7 +262,7 @@ def _drain(call: HandlerCall, items: Any) -> Any:
 
 
 async def _drain_async(call: HandlerCall, items: Any) -> Any:
-    """The same as `_drain`, for an asynchronous generator, which cannot return a value."""
+    """Do the same as `_drain` for an asynchronous generator, which cannot return a value."""
     collected: list[Any] = []
     try:
         async for item in items:

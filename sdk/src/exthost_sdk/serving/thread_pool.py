@@ -1,4 +1,4 @@
-"""A pool of worker threads, which are started on demand and then reused.
+"""A pool of worker threads for handlers, which are started on demand and then reused.
 
 `concurrent.futures` is not used, because the interpreter joins its threads at exit. A handler that
 hangs would keep the extension alive after its host has ended. The threads of this pool are daemons.

@@ -1,10 +1,19 @@
 """Converts JSON values to values of Python types, with an error message for each mismatch.
 
-A converter is a function that takes a JSON value and its path (such as `items[2].name`). It returns
-the converted value, or raises `Mismatch` with the path and what was expected. It accepts exactly
-the values that the JSON schema of the same type accepts, so that an extension behaves alike with
-hosts that check arguments against the schema and hosts that do not. Formats of text (dates, UUIDs,
-base64) are checked here as well, although hosts may ignore `format` in a schema.
+A handler declares the types of its arguments; the host sends JSON. A converter is a function that
+takes a JSON value and its path (such as `items[2].name`). It returns the converted value, or raises
+`Mismatch` with the path and what was expected:
+
+    >>> convert = build_converter(list[datetime.date])
+    >>> convert(["2026-01-31"], "days")
+    [datetime.date(2026, 1, 31)]
+    >>> convert(["soon"], "days")
+    Mismatch: days[0]: expected a date (YYYY-MM-DD), got 'soon'
+
+It accepts exactly the values that the JSON schema of the same type accepts, so that an extension
+behaves alike with hosts that check arguments against the schema and hosts that do not. Formats of
+text (dates, UUIDs, base64) are checked here as well, although hosts may ignore `format` in a
+schema.
 """
 
 import base64
@@ -160,6 +169,7 @@ class _Builder:
         raise UnsupportedType(f"{annotation!r} has no JSON schema")
 
     def _tuple(self, arguments: tuple[Any, ...], make: Callable[[Any], Any]) -> Converter:
+        """Return the converter for a tuple with items of these types. `make` makes it of a list."""
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return _array_converter(self.build(arguments[0]), make)
         converters = [self.build(argument) for argument in arguments]
@@ -169,11 +179,12 @@ class _Builder:
             if len(items) != len(converters):
                 raise Mismatch(path, f"expected {len(converters)} items, got {len(items)}")
             pairs = enumerate(zip(converters, items, strict=True))
-            return make([converter(item, f"{path}[{n}]") for n, (converter, item) in pairs])
+            return make([converter(item, f"{path}[{index}]") for index, (converter, item) in pairs])
 
         return convert
 
     def _class(self, cls: Any) -> Converter:
+        """Return the converter for a class."""
         if issubclass(cls, enum.Enum):
             return _choice_converter(schemas.enum_values(cls).items())
         if schemas.is_pydantic_model(cls):
@@ -188,6 +199,8 @@ class _Builder:
         if not dataclasses.is_dataclass(cls) and not schemas.is_typed_dict(cls):
             raise UnsupportedType(f"{cls.__qualname__} has no JSON schema")
         if cls not in self._classes:
+            # The converter is stored before its members are built, because a member may be of the
+            # same class.
             members: dict[str, Converter] = {}
             self._classes[cls] = _object_converter(
                 cls, members, frozenset(schemas.required_members(cls))
@@ -202,6 +215,7 @@ def _unwrap_enum(value: Any) -> Any:
 
 
 def _bounded_converter(convert: Converter, bounds: Param) -> Converter:
+    """Return a converter that also checks the bounds of a value, if there are any."""
     if not bounds:
         return convert
 
@@ -249,7 +263,7 @@ def _union_converter(converters: list[Converter]) -> Converter:
 def _array_converter(convert_item: Converter, make: Callable[[Any], Any]) -> Converter:
     def convert(value: Any, path: str) -> Any:
         items = _LIST(value, path)
-        return make([convert_item(item, f"{path}[{n}]") for n, item in enumerate(items)])
+        return make([convert_item(item, f"{path}[{index}]") for index, item in enumerate(items)])
 
     return convert
 
@@ -258,7 +272,9 @@ def _set_converter(convert_item: Converter, set_type: Any) -> Converter:
     make = frozenset if set_type is frozenset else set
 
     def convert(value: Any, path: str) -> Any:
-        items = [convert_item(item, f"{path}[{n}]") for n, item in enumerate(_LIST(value, path))]
+        items = [
+            convert_item(item, f"{path}[{index}]") for index, item in enumerate(_LIST(value, path))
+        ]
         try:
             unique = make(items)
         except TypeError:
@@ -304,13 +320,15 @@ def _object_converter(
 
 def describe_unknown_name(name: str, declared: Iterable[str]) -> str:
     """Return the error message for a member or an argument that is not declared."""
-    import difflib  # imported lazily: it is seldom needed
+    import difflib  # imported lazily: it is rarely needed
 
     matches = difflib.get_close_matches(name, declared, 1)
     return f"is not known; did you mean {matches[0]}?" if matches else "is not known"
 
 
 def _pydantic_converter(cls: Any) -> Converter:
+    """Return a converter by which pydantic checks the value. Its first error is reported."""
+
     def convert(value: Any, path: str) -> Any:
         try:
             return cls.model_validate(value)

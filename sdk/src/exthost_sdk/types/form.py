@@ -1,11 +1,17 @@
-"""The form of a question to a person, made from a type: its schema, and the check of the answer."""
+"""The form of a question to a person, made from a type: its schema, and the check of the answer.
+
+A handler asks with `ctx.elicit("Really delete it?", bool)`. The client shows a form with the fields
+of the schema, which for `bool` is an object with one field `value`:
+
+    {"type": "object", "properties": {"value": {"type": "boolean"}}, "required": ["value"]}
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from exthost_sdk.errors import UnsupportedType
 
-# The only field of a form whose type is not an object.
+# The name of the only field of a form that was made from a type such as `bool` or `int`.
 _VALUE = "value"
 
 # What a client can show, as MCP lists it: fields of these types and formats, and lists of choices.

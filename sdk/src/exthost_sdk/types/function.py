@@ -83,8 +83,10 @@ class Function:
             self.input_schema = self._read_parameters(context_type, docstring.parameters)
         self.returns = type_hints(handler).get("return", _EMPTY)
         self._required_names = frozenset(self._required)
-        self._is_plain = self._rest is None and len(self._plain) == len(self._converters)
-        self._is_plain = self._is_plain and not payload
+        # Whether no argument needs a conversion, so that `call` can take its fast path.
+        self._is_plain = (
+            not payload and self._rest is None and len(self._plain) == len(self._converters)
+        )
         self.execution = self._choose_execution(thread)
 
     def _choose_execution(self, thread: bool | None) -> Execution:
@@ -107,7 +109,7 @@ class Function:
         for name, parameter in inspect.signature(self.handler).parameters.items():
             annotation = hints.get(name, _EMPTY)
             self._check_kind(parameter)
-            self._check_receiver(name, is_first=not properties)
+            self._check_receiver(name, is_first=not properties)  # `self` of a method
             if _is_context(annotation, context_type):
                 self._set_context_name(name)
                 continue
@@ -115,7 +117,7 @@ class Function:
                 member, convert = builder.build(annotation), conversion.build_converter(annotation)
             except UnsupportedType as error:
                 raise UnsupportedType(f"{self.name}: the parameter {name}: {error}") from None
-            if parameter.kind is parameter.VAR_KEYWORD:
+            if parameter.kind is parameter.VAR_KEYWORD:  # **kwargs: any further arguments
                 additional, self._rest = member or True, convert
                 continue
             if name in descriptions and "description" not in member:
@@ -129,7 +131,7 @@ class Function:
                 self._required.append(name)
         if self._required:
             schema["required"] = self._required
-        if additional is not True:
+        if additional is not True:  # True is the default of JSON Schema
             schema["additionalProperties"] = additional
         return builder.complete(schema)
 
@@ -204,7 +206,7 @@ class Function:
             for name, value in arguments.items():
                 if plain.get(name) is not type(value):
                     break
-            else:
+            else:  # every argument is known and needs no conversion
                 if len(arguments) == len(plain) or self._required_names <= arguments.keys():
                     return self.handler(**arguments)
         return self.handler(**self.bind(arguments))
@@ -222,7 +224,7 @@ class Function:
         for name, value in arguments.items():
             convert = self._converters.get(name, self._rest)
             if convert is None or name == self.context_name:
-                if name != "_meta":  # data about the call that hosts add to the arguments
+                if name != "_meta":  # data about the call, which hosts may add to the arguments
                     problems.append(
                         f"{name}: {conversion.describe_unknown_name(name, self._converters)}"
                     )

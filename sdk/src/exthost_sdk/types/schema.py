@@ -56,8 +56,12 @@ def build_schema(annotation: Any) -> Schema:
 
 
 class SchemaBuilder:
-    """Builds several schemas that share one `$defs`. `written`: they describe values that are
-    written, with the fields of dataclasses that are never passed (`field(init=False)`)."""
+    """Builds several schemas that share one `$defs`.
+
+    `written`: the schemas describe values that are written as JSON (results), and not values that
+    are read (arguments). Only written values have the fields of dataclasses that are never passed,
+    `field(init=False)`.
+    """
 
     def __init__(self, *, written: bool = False) -> None:
         self._written = written
@@ -101,6 +105,7 @@ class SchemaBuilder:
         return {"type": "array", **({"prefixItems": items} if items else {}), **size}
 
     def _mapping(self, annotation: Any, arguments: tuple[Any, ...]) -> Schema:
+        """Return the schema of a mapping. JSON allows only text as keys."""
         names = self.build(arguments[0])
         schema: Schema = {"type": "object"}
         if any(type(value) is not str for value in names.get("enum", ())):
@@ -135,6 +140,8 @@ class SchemaBuilder:
         )
 
     def _object(self, cls: Any) -> Schema:
+        """Return the schema of a dataclass or a TypedDict; a reference if the class contains
+        itself."""
         if cls in self._open:
             self._recursive.add(cls)
             return {"$ref": f"#/$defs/{self._open[cls]}"}
@@ -253,12 +260,13 @@ def required_members(cls: Any, *, written: bool = False) -> list[str]:
             if _is_marked_required(annotation, default=name in cls.__required_keys__)
         ]
     missing = dataclasses.MISSING
-    # A field that is passed is required if it has neither a default nor a default factory.
-    return [
-        field.name
-        for field in dataclasses.fields(cls)
-        if (written if not field.init else field.default is field.default_factory is missing)
-    ]
+
+    def is_required(field: "dataclasses.Field[Any]") -> bool:
+        if not field.init:  # never passed, and always written
+            return written
+        return field.default is missing and field.default_factory is missing
+
+    return [field.name for field in dataclasses.fields(cls) if is_required(field)]
 
 
 def _is_marked_required(annotation: Any, *, default: bool) -> bool:

@@ -1,6 +1,7 @@
 """Bytes: the descriptors of the wire, frames, and writing.
 
-- `descriptors`: the wire on descriptors of its own, out of reach of `print` and of children
+- `descriptors`: moves the wire (the connection to the host) to where `print` and child processes do
+  not reach it
 - `framing`: bytes into frames, and back
 - `writer`: writing from several threads, with back-pressure
 - `loop_writer`: the same on an event loop

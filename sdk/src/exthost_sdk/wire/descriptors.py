@@ -1,4 +1,4 @@
-"""Moves the connection to the host (the wire) to file descriptors of its own.
+"""Moves the connection to the host (the wire) to separate file descriptors.
 
 The host talks to the extension over descriptors 0 and 1, which every library and every child
 process uses as well. `claim` moves the wire to two new descriptors that children do not inherit,

@@ -1,5 +1,8 @@
 """Splits the bytes that were read into frames, and makes frames of messages.
 
+A frame is one message as bytes on the wire, by the rules of a dialect: a line, or a message with
+its length before it.
+
 `feed` takes the bytes of one read and returns the frames that are now complete. `rest` returns the
 bytes of an incomplete frame at the end of input, b"" if there is none. A frame that cannot be
 parsed raises ValueError; no later frame can be found after that.
@@ -22,7 +25,7 @@ class LineFraming:
     """Each line is a frame. Blank lines are skipped."""
 
     def __init__(self) -> None:
-        self._kept: list[bytes] = []
+        self._kept: list[bytes] = []  # the parts of a line whose end was not read yet
 
     def feed(self, data: bytes) -> list[bytes]:
         if not self._kept and data.endswith(b"\n") and data.find(b"\n") == len(data) - 1:
@@ -44,8 +47,8 @@ class HeaderFraming:
 
     def __init__(self) -> None:
         self._kept = bytearray()
-        self._body = -1  # where the body begins, once the headers are read
-        self._end = 0
+        self._body = -1  # where the body begins in `_kept`; -1 until its headers are read
+        self._end = 0  # where it ends
 
     def feed(self, data: bytes) -> list[bytes]:
         self._kept += data
@@ -57,6 +60,8 @@ class HeaderFraming:
         return frames
 
     def _has_headers(self) -> bool:
+        """Return whether the headers of the next frame are complete; then set `_body` and
+        `_end`."""
         if self._body >= 0:
             return True
         start, length = 0, None

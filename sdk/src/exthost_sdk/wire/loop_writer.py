@@ -29,7 +29,7 @@ class LoopWriter:
         self._fd = fd
         self._loop = loop
         self._thread = get_ident()
-        self._kept = bytearray()
+        self._kept = bytearray()  # what did not fit into the pipe yet
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._room = threading.Event()  # set unless senders in other threads should wait
@@ -58,6 +58,7 @@ class LoopWriter:
             self.is_broken = True
 
     def _send(self, data: bytes) -> None:
+        """Write what fits into the pipe, and keep the rest. Only on the thread of the loop."""
         if self.is_broken:
             return
         was_empty = not self._kept

@@ -1,4 +1,5 @@
-"""Writes whole frames to the host, in the order in which they were sent. Thread-safe.
+"""Writes whole frames (messages as bytes) to the host, in the order in which they were sent.
+Thread-safe.
 
 `BlockingWriter` blocks the sender while the host does not read. The writer for an event loop, which
 must not block, is in `loop_writer`.
@@ -46,6 +47,8 @@ class BlockingWriter:
         self._lock = threading.Lock()
 
     def send(self, data: bytes) -> None:
+        # One lock for the whole frame: `os.write` may write only a part, and frames of several
+        # threads must not be mixed.
         with self._lock:
             if self.is_broken:
                 return
@@ -58,4 +61,4 @@ class BlockingWriter:
                 self.is_broken = True
 
     def wait(self) -> Generator[Any, None, None]:
-        yield from ()
+        yield from ()  # `send` has waited already

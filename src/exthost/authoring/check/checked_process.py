@@ -1,8 +1,16 @@
 """One process under check, with raw pipes: it records the last bytes and audits every message.
 
-It drives the same conversation as the host's session, but not by a session, because a session
-writes each message as a whole and accepts many mistakes. This class can also write a message byte
-by byte, write bytes that are not a message, and send signals.
+`exthost check` starts an extension several times, and each process is a `CheckedProcess`. The
+checks send requests through it, and turn the `problems` that it has found into findings:
+
+    process = CheckedProcess(launch, spec, dialect, conformance, host_memory)
+    offer = await process.run_handshake(dialect.handshake(context), seconds)
+    reply = await process.request(Request("ping", {}), seconds)
+    await process.kill()
+
+It uses the same `Conversation` as the host's session (which matches replies to requests), but not a
+session, because a session writes each message as a whole and accepts many mistakes. This class can
+also write a message byte by byte, write bytes that are not a message, and send signals.
 """
 
 import asyncio
@@ -53,8 +61,8 @@ SHOWN_BYTES = 240
 
 
 class ByteLog:
-    """The last pieces of a conversation. `>` marks pieces that were sent, `<` pieces that were
-    received."""
+    """The last pieces of a conversation, which findings show. `>` marks pieces that were sent, `<`
+    pieces that were received."""
 
     __slots__ = ("_pieces",)
 
@@ -138,7 +146,14 @@ class NotRead(NoAnswer):
 
 
 class CheckedProcess:
-    """A started process, and the conversation with it."""
+    """A started process, and the conversation with it.
+
+    byte_log            the last bytes that were sent and received
+    problems            the broken rules, each with the bytes that led to it
+    is_broken           whether the output cannot be read any further
+    splits              whether every message is written in pieces
+    writes_at_end_only  whether it does not flush its output; see `find_unflushed_output`
+    """
 
     def __init__(
         self,
@@ -148,15 +163,15 @@ class CheckedProcess:
         conformance: Conformance,
         host_memory: HostMemory,
     ) -> None:
-        """Start the process. `host_memory` answers its requests to the host. Raises
-        SpawnFailed."""
+        """Start the process. `conformance` has the rules of the dialect. `host_memory` answers the
+        requests of the process to the host. Raises SpawnFailed."""
         self.dialect = dialect
         self.launch = launch
         self.byte_log = ByteLog()
         self.problems: list[tuple[Problem, tuple[str, ...]]] = []
-        self.is_broken = False  # whether the output cannot be read any further
-        self.splits = False  # whether every message is written in pieces
-        self.writes_at_end_only = False  # see `find_unflushed_output`
+        self.is_broken = False
+        self.splits = False
+        self.writes_at_end_only = False
         self._spec = spec
         self._host_memory = host_memory
         self._result_violations = conformance.result_violations
@@ -183,6 +198,7 @@ class CheckedProcess:
     # -- receiving ---------------------------------------------------------------------------
 
     def _on_output(self, data: bytes) -> None:
+        """Handle the bytes of one read; b"" is the end of the output."""
         if not data:
             self._output_arrived.set()
             # Wait for the exit, because its status explains more than the end of the output.
@@ -193,7 +209,7 @@ class CheckedProcess:
         self.byte_log.add("<", data)
         self._bytes_received += len(data)
         self._is_inside_frame = True
-        self._note(self._audit.check_bytes(data))
+        self._record(self._audit.check_bytes(data))
         if self.is_broken:
             return
         for item in self._conversation.framing.feed(data):
@@ -202,17 +218,18 @@ class CheckedProcess:
         self._changed.set()
 
     def _receive(self, item: Item) -> None:
-        self._decoded = []
+        """Handle a frame, or bytes that are not one: audit it, and perform its effects."""
+        self._decoded = []  # `received` adds the messages of the frame
         effects = self._conversation.receive([item])
         if isinstance(item, Skipped | Broken):
-            self._note([self._audit.check_item(item)])
+            self._record([self._audit.check_item(item)])
             self.is_broken |= isinstance(item, Broken)
         else:
             self._is_inside_frame = False
             if self._decoded:
                 message, *others = self._decoded
                 incoming: Any = Batch((message, *others)) if others else message  # type: ignore[arg-type]
-                self._note(self._audit.check_frame(item, incoming))
+                self._record(self._audit.check_frame(item, incoming))
             else:
                 self._handle_unreadable(item, effects)
         self._perform(effects)
@@ -225,15 +242,15 @@ class CheckedProcess:
         cause = effects[0].cause if effects and isinstance(effects[0], End) else None
         if isinstance(cause, NotUnderstood):
             error = not_understood_error(cause.exception)
-            self._note([Problem("frame", error.message, bytes(frame), error.help)])
+            self._record([Problem("frame", error.message, bytes(frame), error.help)])
         if not isinstance(cause, Violated):
             return
         violation = cause.violation
         if violation.code in self._result_violations:
             self._fail_all(violation)
         else:
-            self._note(self._audit.check_frame(frame, Noise(b"", "")))
-            self._note([explain_violation(violation.message, bytes(frame))])
+            self._record(self._audit.check_frame(frame, Noise(b"", "")))
+            self._record([explain_violation(violation.message, bytes(frame))])
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
         """Note a request, as the observer of the conversation."""
@@ -288,6 +305,7 @@ class CheckedProcess:
             self._fail_all()
 
     def _fail_all(self, violation: ProtocolViolation | None = None) -> None:
+        """Fail all calls, because no reply can arrive any more."""
         for call in self._calls():
             call.reject(violation or NoAnswer(self.describe_end()))
             if not call.future.cancelled():
@@ -299,7 +317,7 @@ class CheckedProcess:
     def _calls(self) -> list[FutureCall]:
         return [call for call in self._conversation.calls() if isinstance(call, FutureCall)]
 
-    def _note(self, problems: Sequence[Problem]) -> None:
+    def _record(self, problems: Sequence[Problem]) -> None:
         for problem in problems:
             self.problems.append((problem, self.byte_log.format_last(problem.data)))
 
@@ -518,7 +536,7 @@ class CheckedProcess:
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""
         await self.pipes.kill()
-        self._note(self._audit.finish())
+        self._record(self._audit.finish())
         for call in self._calls():
             call.future.cancel()
 

@@ -1,7 +1,9 @@
 """The checks of requests: how an extension handles requests that are unknown, invalid, large,
 cancelled or sent several in one write, and how fast it replies.
 
-All checks use the same process. If a check ended the process, the next check starts a new one.
+`exthost check` runs them after the handshake. Each check enters its result in the ledger, by the
+name of a rule. All checks use the same process. If a check ended the process, the next check starts
+a new one.
 """
 
 import time
@@ -23,7 +25,7 @@ from exthost.dialects.calls import ToolCall
 from exthost.dialects.conformance import UNKNOWN_METHOD, UNKNOWN_TOOL, Conformance
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.model.messages import Failure, Notification, Request
-from exthost.model.offer import Offer
+from exthost.model.offer import Offer, Tool
 from exthost.model.schema import Checker
 
 # The size of the padding in the large message, and an upper bound of the rest of that message.
@@ -42,6 +44,9 @@ SLOW_START_SECONDS = 5.0
 _LAST_SECONDS = 0.1
 
 _UNKNOWN = Request(UNKNOWN_METHOD, {})
+
+# An id that no request of a check has, because ids are counted from the dialect's first id.
+_UNUSED_ID = 987654
 
 # The JSON-RPC code of a method that does not exist.
 _NO_SUCH_METHOD = -32601
@@ -67,6 +72,7 @@ class ConversationChecks:
         self._ledger = ledger
         self._settings = settings
         self._seconds = settings.reply_seconds
+        # A request without an effect that the extension has answered; None if there is none.
         self._ping: Request | None = None
         self.process: CheckedProcess | None = None
         self.offer = Offer()
@@ -227,6 +233,7 @@ class ConversationChecks:
         self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, process: CheckedProcess) -> None:
+        """Send a request with an unknown method, which must be answered with an error."""
         if self.process is None or process.dialect.has_fixed_methods:
             self._ledger.skip("unknown-method", "the dialect has no way to name a method")
             return
@@ -290,6 +297,7 @@ class ConversationChecks:
         self._ledger.mark_checked(rule, time.perf_counter() - began)
 
     async def _check_results(self, process: CheckedProcess) -> None:
+        """Call the tools that the option --call names, and check their results."""
         if not self._settings.calls:
             self._ledger.skip("tool-failure", "no tool was called: --call NAME calls one")
             if self._conformance.trial_call is None:
@@ -304,26 +312,33 @@ class ConversationChecks:
                 fix = f"give --call one of: {names}" if names else "it offers no tools at all"
                 self._ledger.add_finding("result", f"there is no tool {name}", fix=fix)
                 continue
-            live = await self._live_process()
-            if live is None:
+            live_process = await self._live_process()
+            if live_process is None:
                 return
-            live.byte_log.clear()  # the evidence begins with this call
-            began = time.perf_counter()
-            try:
-                call = ToolCall(name, arguments, tool=tools[name], spec=self._starter.spec)
-                result = await live.call_tool(call, self._seconds)
-            except (NoAnswer, ExthostError) as error:
-                if isinstance(error, CallFailed) and error.error_code != _NO_SUCH_METHOD:
-                    self._record_tool_failure(live, name, error.error_message or error.message)
-                    continue
-                fix = _suggest_fix(error, live)
-                if isinstance(error, NoAnswer):  # it may never answer again
-                    await self._record_silence("result", f"{name}: ", error, live, fix)
-                else:
-                    self._ledger.add_finding("result", f"{name}: {error.message}", live, fix=fix)
-                continue
-            self._check_result(live, name, tools[name].output_schema, result)
-            self._ledger.mark_checked("tool-failure", time.perf_counter() - began)
+            await self._check_requested_call(live_process, tools[name], arguments)
+
+    async def _check_requested_call(
+        self, process: CheckedProcess, tool: Tool, arguments: Any
+    ) -> None:
+        """Make a call that the option --call requests, and check its result."""
+        name = tool.name
+        process.byte_log.clear()  # the evidence begins with this call
+        began = time.perf_counter()
+        try:
+            call = ToolCall(name, arguments, tool=tool, spec=self._starter.spec)
+            result = await process.call_tool(call, self._seconds)
+        except (NoAnswer, ExthostError) as error:
+            if isinstance(error, CallFailed) and error.error_code != _NO_SUCH_METHOD:
+                self._record_tool_failure(process, name, error.error_message or error.message)
+                return
+            fix = _suggest_fix(error, process)
+            if isinstance(error, NoAnswer):  # it may never answer again
+                await self._record_silence("result", f"{name}: ", error, process, fix)
+            else:
+                self._ledger.add_finding("result", f"{name}: {error.message}", process, fix=fix)
+            return
+        self._check_result(process, name, tool.output_schema, result)
+        self._ledger.mark_checked("tool-failure", time.perf_counter() - began)
 
     async def _check_trial_call(self, process: CheckedProcess, name: str, arguments: Any) -> None:
         """Make a call without an effect. It may fail, but must be answered with a result."""
@@ -365,6 +380,7 @@ class ConversationChecks:
                 self._ledger.add_finding("result", f"{name}: {problem}", process)
 
     async def _check_large_message(self, process: CheckedProcess) -> None:
+        """Send a request of 1 MiB, which must be answered, even if only with an error."""
         # An unknown method has no effect, whatever its params. But it is of no use here if the
         # extension has already failed to answer it.
         request = self._ping if self._ledger.has("unknown-method") else _UNKNOWN
@@ -395,10 +411,10 @@ class ConversationChecks:
     async def _check_large_message_first(
         self, ended: CheckedProcess, padded: Request, seconds: float, subject: str
     ) -> None:
-        """Send the large message to a new process as its first request, because a process ended
-        by itself at this message. A reader of lines that has a limit takes a longer line for the
-        end of its input, and so the program exits with 0, as it does at the end. Raises
-        _EndedItself if the message was not the cause."""
+        """Send the large message to a new process as its first request, because a process ended by
+        itself at this message. A reader of lines with a size limit takes a longer line for the end
+        of its input, and so the program exits with 0, as it does at the end. Raises _EndedItself if
+        the message was not the cause."""
         await self._drop(ended)
         process = await self._live_process()
         if process is None:
@@ -413,6 +429,8 @@ class ConversationChecks:
         raise _EndedItself
 
     async def _check_cancel(self, process: CheckedProcess) -> None:
+        """Send a request and its cancellation, then that of an unknown call. Another request must
+        be answered."""
         make_message = process.dialect.cancel_message
         if make_message is None or self._ping is None:
             reason = (
@@ -426,7 +444,7 @@ class ConversationChecks:
         data, call = process.prepare_request(self._ping)
         numbered = self._ping._replace(id=call.id)
         # An extension must ignore the cancellation of a call that it does not know.
-        unknown = numbered._replace(id=987654)
+        unknown = numbered._replace(id=_UNUSED_ID)
         try:
             await process.write(data)
             for cancelled in (numbered, unknown):

@@ -1,4 +1,8 @@
-"""The results of checks as values: findings, outcomes, and the report with its score."""
+"""The results of `exthost check` as values: findings, outcomes, and the report with its score.
+
+A finding is one broken rule. An outcome is the result of checking one rule: its findings, or that
+it was kept or not checked. A report is the outcomes of all rules for one extension.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

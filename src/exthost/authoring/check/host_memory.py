@@ -1,7 +1,9 @@
 """The memory and the settings that a check offers to the extension, in place of those of a host.
 
-They last as long as one run: a process reads what an earlier process of the run has stored, and
-nothing reaches the store of the user. A change of a setting notifies no process.
+In some dialects an extension can send requests to the host, such as `memory.append` of synaps,
+which stores a text. What it stores lasts as long as one run: a process reads what an earlier
+process of the run has stored, and nothing reaches the store of the user. A change of a setting
+notifies no process.
 """
 
 import time

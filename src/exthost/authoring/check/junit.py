@@ -1,4 +1,8 @@
-"""Converts a report to JUnit XML, with one test case for each rule."""
+"""Converts a report of `exthost check` to JUnit XML, which CI systems show, with one test case for
+each rule:
+
+    <testcase name="restart" classname="morphir.text" time="0.214"/>
+"""
 
 from xml.sax.saxutils import escape, quoteattr
 

@@ -1,4 +1,11 @@
-"""Collects the findings of the checks, and returns the outcome of each rule."""
+"""Collects the findings of `exthost check`, and returns the outcome of each rule.
+
+The checks report to one `Ledger`, by the name of a rule such as "restart":
+
+    ledger.add_finding("restart", "it did not start again", process)    the rule is broken
+    ledger.mark_checked("restart", seconds)                             it was checked
+    ledger.skip("restart", "it is not supported here")                  it was not checked
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,8 +18,8 @@ from exthost.dialects.rules import all_rules, find_rule
 # At most this many findings of one rule are kept; more would only repeat them.
 MAX_FINDINGS = 5
 
-# Rules that one cause usually breaks on many lines: the first line is shown, the others are
-# counted.
+# Rules that one mistake usually breaks on many lines, such as a `print` in a loop. The first line
+# is shown, the others are counted.
 _ONE_CAUSE = frozenset({"stdout-noise", "one-line"})
 
 
@@ -21,9 +28,9 @@ class Ledger:
 
     def __init__(self, conformance: Conformance) -> None:
         self._conformance = conformance
-        self._findings: dict[str, dict[str, Finding]] = {}
-        self._checked: dict[str, tuple[float, str]] = {}
-        self._skipped: dict[str, str] = {}
+        self._findings: dict[str, dict[str, Finding]] = {}  # rule → message → finding
+        self._checked: dict[str, tuple[float, str]] = {}  # rule → seconds, what was measured
+        self._skipped: dict[str, str] = {}  # rule → why it was not checked
         # id() of a process → how many of its problems are recorded.
         self._recorded_problems: dict[int, int] = {}
         # rule → the other messages of a cause whose first message is kept
@@ -45,6 +52,8 @@ class Ledger:
         exchange: tuple[str, ...],
         fix: str = "",
     ) -> None:
+        """Record a finding, unless it only repeats an earlier one. `exchange` are the bytes that it
+        shows."""
         findings = self._findings.setdefault(name, {})
         if name in _ONE_CAUSE and findings and message not in findings:
             self._repeats.setdefault(name, set()).add(message)

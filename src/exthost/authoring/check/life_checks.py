@@ -1,4 +1,9 @@
-"""The checks of the life cycle: how an extension starts, ends, and starts again."""
+"""The checks of `exthost check` about the life cycle: how an extension starts, ends, and starts
+again.
+
+Each check starts processes with a `Starter` and enters its results in the `Ledger`, by the name of
+a rule: a finding if the rule is broken, the time if it was checked, or the reason if it was not.
+"""
 
 import time
 
@@ -26,7 +31,8 @@ class LifeChecks:
         self, process: CheckedProcess, starter: Starter, mark: str = ""
     ) -> list[survivors.Survivor]:
         """End a process of `starter` by the shutdown steps of its dialect, up to the end of its
-        input. Return the processes that it has left, if it was started with a mark."""
+        input. Return the processes that it has left, if it was started with a mark: a variable that
+        its children inherit, by which they are recognised."""
         began = time.perf_counter()
         steps = process.dialect.traits.shutdown_steps
         for step in steps:
@@ -103,6 +109,7 @@ class LifeChecks:
             )
 
     async def _check_orphans_of_start(self) -> None:
+        """End a process whose tools were not called, and look for processes that it has left."""
         if not survivors.can_look():
             self._ledger.skip(
                 "orphans", "it cannot be seen on this system which processes are left"

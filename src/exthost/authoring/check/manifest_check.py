@@ -1,4 +1,8 @@
-"""Checks the manifest of an extension, before anything is started."""
+"""Checks the manifest of an extension, before `exthost check` starts anything.
+
+A manifest is the file in which an extension declares its command, its tools and so on. Its mistakes
+are the findings of one rule, `manifest`.
+"""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,6 @@
-"""Checks the tools that an extension announces: their descriptions and schemas. Does no I/O."""
+"""Checks the tools that an extension announces in its handshake (its offer): their names,
+descriptions and schemas. `exthost check` reports each `Problem` as a finding of a rule, such as
+`tool-names`. Does no I/O."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,5 @@
-"""A process under check with raw pipes: bytes to stdin and from stdout, stderr, signals and
-exit."""
+"""A process under `exthost check` with raw pipes: bytes to stdin and from stdout, stderr, signals
+and exit. `CheckedProcess` adds the messages."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,12 @@
-"""A report as text, for a person."""
+"""The report of `exthost check` as text, for a person:
+
+text (morphir) fails
+FAULT    restart            check-07  40 ms
+         it did not start again
+         rule:   …
+         fix:    …
+text (morphir) fails: 1 passed, 1 fault; score 50 of 100; 0.4 s
+"""
 
 from collections.abc import Iterator
 

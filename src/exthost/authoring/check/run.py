@@ -1,4 +1,7 @@
-"""Runs every check of one extension within a time limit, and returns the report."""
+"""Runs every check of one extension within a time limit, and returns the report.
+
+The command `exthost check` and the pytest plugin call `run_checks`.
+"""
 
 import asyncio
 import re
@@ -24,10 +27,12 @@ from exthost.authoring.check.offer_audit import (
 )
 from exthost.authoring.check.settings import Settings
 from exthost.authoring.check.starter import Starter
+from exthost.dialects.base import Dialect
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import find_conformance_of, find_dialect_of, find_manifest_format
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.launch.advice import find_missing, suggest_network, suggest_variable
+from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from exthost.process.procfs import processor_wait
 
@@ -115,26 +120,16 @@ async def _check(
     starter: Starter, settings: Settings, conformance: Conformance, ledger: Ledger
 ) -> str:
     """Run the checks. Return the reason why the remaining rules were not checked."""
-    dialect = starter.dialect
     began = time.perf_counter()
-    # A tool that is called may leave processes, which can be found by this mark.
+    # A tool that is called may leave processes, which can be found by this mark. So the process
+    # whose tools are called is started by a separate starter, `first`.
     mark = survivors.make_mark() if settings.calls and survivors.can_look() else ""
     first = starter.make_plain(survivors.MARK_NAME, mark) if mark else starter
     try:
         try:
             process, offer = await first.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
-            assert first.latest is not None
-            # This is the behaviour of the process by itself: `release_all` ends it.
-            pipes = first.latest.pipes
-            has_ended = pipes.status is not None or pipes.ended.is_set()
-            has_exited = has_ended and not isinstance(error, AnswerTimeout)
-            await first.release_all()
-            ledger.mark_checked("start")
-            message, fix = _explain_handshake(
-                error, first.latest, starter.spec, has_exited=has_exited
-            )
-            ledger.add_finding("handshake", message, first.latest, fix=fix)
+            await _record_failed_handshake(error, first, ledger)
             return "the handshake failed"
         except ExthostError as error:
             ledger.add_finding("start", error.message, fix=error.help)
@@ -147,15 +142,8 @@ async def _check(
             ledger.add_finding(
                 "speed", f"it takes {start_seconds:.1f} s until its handshake is over"
             )
-        ledger.add_problems(audit_offer(offer, conformance.offer_warnings))
         ledger.add_message_problems(process)
-        if starter.spec.manifest is None:  # a manifest may declare what the handshake does not
-            if not ledger.has("handshake"):  # a faulty reply may be why nothing is offered
-                ledger.add_problems(audit_emptiness(offer, conformance.empty_fix))
-        elif (format := find_manifest_format(starter.spec.dialect)) and format.lists_tools:
-            ledger.add_problems(audit_declared_tools(starter.spec.declared_tools, offer))
-        other_rules = (warning.rule for warning in conformance.offer_warnings if warning.rule)
-        _mark_all_checked(ledger, (*_OFFER_RULES, *other_rules))
+        _check_offer(offer, starter.spec, conformance, ledger)
         conversation = ConversationChecks(first, conformance, ledger, settings)
         await conversation.run(process, offer)
         ledger.add_problems(audit_stderr(process.pipes.stderr))
@@ -179,16 +167,49 @@ async def _check(
             await first.release_all()
             survivors.kill_survivors(-1, mark)
             starter.add_starts(first)
-    _mark_all_checked(ledger, _MESSAGE_RULES)
-    if conformance.is_json:
-        _mark_all_checked(ledger, _JSON_RULES)
-        if conformance.has_version:
-            ledger.mark_checked("version-member")
-        if conformance.error_form:
-            ledger.mark_checked("error-form")
-        if dialect.framing(2**20).suffix is not None:
-            ledger.mark_checked("one-line")
+    _mark_message_rules_checked(starter.dialect, conformance, ledger)
     return "not needed in this dialect"
+
+
+async def _record_failed_handshake(
+    error: NoAnswer | ExthostError, starter: Starter, ledger: Ledger
+) -> None:
+    """Record why the first handshake failed, and end its process."""
+    process = starter.latest
+    assert process is not None
+    # What the process has done by itself, before `release_all` ends it.
+    has_ended = process.pipes.status is not None or process.pipes.ended.is_set()
+    has_exited = has_ended and not isinstance(error, AnswerTimeout)
+    await starter.release_all()
+    ledger.mark_checked("start")
+    message, fix = _explain_handshake(error, process, starter.spec, has_exited=has_exited)
+    ledger.add_finding("handshake", message, process, fix=fix)
+
+
+def _check_offer(offer: Offer, spec: Spec, conformance: Conformance, ledger: Ledger) -> None:
+    """Check the offer: the tools, hooks and capabilities that the handshake announced."""
+    ledger.add_problems(audit_offer(offer, conformance.offer_warnings))
+    if spec.manifest is None:  # a manifest may declare what the handshake does not
+        if not ledger.has("handshake"):  # a faulty reply may be why nothing is offered
+            ledger.add_problems(audit_emptiness(offer, conformance.empty_fix))
+    elif (format := find_manifest_format(spec.dialect)) and format.lists_tools:
+        ledger.add_problems(audit_declared_tools(spec.declared_tools, offer))
+    other_rules = (warning.rule for warning in conformance.offer_warnings if warning.rule)
+    _mark_all_checked(ledger, (*_OFFER_RULES, *other_rules))
+
+
+def _mark_message_rules_checked(dialect: Dialect, conformance: Conformance, ledger: Ledger) -> None:
+    """Mark the rules that every message was checked against, as far as the dialect has them."""
+    _mark_all_checked(ledger, _MESSAGE_RULES)
+    if not conformance.is_json:
+        return
+    _mark_all_checked(ledger, _JSON_RULES)
+    if conformance.has_version:
+        ledger.mark_checked("version-member")
+    if conformance.error_form:
+        ledger.mark_checked("error-form")
+    if dialect.framing(2**20).suffix is not None:  # each message is a line
+        ledger.mark_checked("one-line")
 
 
 def _explain_handshake(
@@ -237,14 +258,14 @@ def _find_exception(stderr: Sequence[str]) -> str:
     """Return the exception of the last Python traceback; "" if there is none. In an exception group
     this is the last of its exceptions that has a traceback."""
     lines = [_GROUP_MARGIN.sub("", line) for line in stderr]
-    found = ""
+    exception = ""
     is_inside = False
     for line in lines:
         if line.endswith("Traceback (most recent call last):"):
             is_inside = True
         elif is_inside and line and not line[0].isspace():
-            found, is_inside = line, False
-    return found
+            exception, is_inside = line, False
+    return exception
 
 
 def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:

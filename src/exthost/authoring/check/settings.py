@@ -1,4 +1,5 @@
-"""The settings of one run of `exthost check`."""
+"""The settings of one run of `exthost check`, from its options --timeout, --reply-timeout and
+--call."""
 
 from dataclasses import dataclass
 from typing import Any

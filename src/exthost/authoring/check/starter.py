@@ -1,4 +1,10 @@
-"""Starts processes of the extension under check, and ends each of them."""
+"""Starts processes of the extension under check, and ends each of them.
+
+`exthost check` needs several processes, because some checks end the process or need a fresh one:
+
+    process, offer = await starter.connect()       start a process and do the handshake
+    await starter.release(process)                 end it, and record the problems that it found
+"""
 
 import asyncio
 import time
@@ -83,7 +89,8 @@ class Starter:
         return starter
 
     def add_starts(self, other: "Starter") -> None:
-        """Add what is known of the starts of another starter."""
+        """Add the times of another starter's starts, and what it has found out: whether a handshake
+        succeeds, and by which handshake."""
         self._uses_fallback |= other._uses_fallback
         self._announce = other._announce
         self.start_seconds = max(self.start_seconds, other.start_seconds)
@@ -132,6 +139,7 @@ class Starter:
         return process, await self._run_handshake(process)
 
     async def _run_handshake(self, process: CheckedProcess) -> Offer:
+        """Run the handshake, and record how long the start took."""
         fallback = self.dialect.fallback if self._uses_fallback else None
         steps = (fallback or self.dialect.handshake)(process.launch.context)
         began = time.perf_counter()

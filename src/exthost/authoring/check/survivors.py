@@ -1,8 +1,8 @@
 """Finds and ends the processes that are left after a process under check has exited.
 
-The program is started with a variable of its own, the mark, which its descendants inherit. A
-process with the mark, or in the session of the program, belongs to it. A descendant that removes
-the variable and also leaves the session is not found. Nothing else is signalled.
+The program is started with a special variable, the mark, which its descendants inherit. A process
+with the mark, or in the session of the program, belongs to it. A descendant that removes the
+variable and also leaves the session is not found. No other process is signalled.
 """
 
 import asyncio
@@ -71,6 +71,7 @@ def kill_survivors(leader: int, mark: str) -> None:
 
 
 def _belongs(pid: int, leader: int, mark: str) -> bool:
+    """Return whether a process that runs belongs to the program."""
     try:
         # The second field is a name in brackets, which may contain spaces and brackets.
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()

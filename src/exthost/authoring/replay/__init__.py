@@ -1,4 +1,5 @@
-"""Replays a recorded session: as the extension for a host, or as the host for a program.
+"""Replays a recorded session (`exthost replay`): as the extension for a host, or as the host for a
+program. A recording is a trace: a file with every message that a host and an extension exchanged.
 
 A replay matches each actual message with a recorded one: a reply by the request that it answers,
 any other message by its method and order. Ids may differ between the two. Where a secret was hidden

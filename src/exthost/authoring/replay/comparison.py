@@ -1,4 +1,10 @@
-"""Finds the first difference between a recorded and an actual message, and describes it.
+"""Finds the first difference between a recorded message and the actual message of a replay, and
+describes it:
+
+    the first difference: message 4 of the recording, a reply to shout
+      at        result.text
+      recorded: "HI"
+      now:      "hi"
 
 Does no I/O.
 """
@@ -129,12 +135,13 @@ class MessageComparer:
     def _compare_mappings(
         self, recorded: Mapping[str, Any], actual: Mapping[str, Any], path: str
     ) -> ValueDifference | None:
+        """Return the first difference between two JSON objects."""
         for key in (*recorded, *(key for key in actual if key not in recorded)):
             field_path = f"{path}.{key}" if path else str(key)
             in_both = key in recorded and key in actual
             if key in self.ignored or (in_both and key in _REQUEST_ID_FIELDS):
                 continue
-            if in_both and self._is_own_name(key, recorded[key], actual[key]):
+            if in_both and self._is_own_id_or_folder(key, recorded[key], actual[key]):
                 continue
             if not in_both:
                 missing = "actual" if key in recorded else "recorded"
@@ -144,7 +151,7 @@ class MessageComparer:
                 return place
         return None
 
-    def _is_own_name(self, key: str, recorded: Any, actual: Any) -> bool:
+    def _is_own_id_or_folder(self, key: str, recorded: Any, actual: Any) -> bool:
         """Return whether two values are the ids, or the folders, that two hosts have for the
         extension."""
         if self._own_id is None or not isinstance(actual, str):
@@ -156,6 +163,7 @@ class MessageComparer:
     def _compare_lists(
         self, recorded: Sequence[Any], actual: Sequence[Any], path: str
     ) -> ValueDifference | None:
+        """Return the first difference between two lists."""
         for index, (recorded_item, actual_item) in enumerate(zip(recorded, actual, strict=False)):
             place = self.compare_values(recorded_item, actual_item, f"{path}[{index}]")
             if place is not None:

@@ -25,7 +25,7 @@ _MAX_COMPARED = 64
 
 
 class StderrLine(str):
-    """A line that the extension writes to stderr."""
+    """A line that the extension writes to stderr, not a message."""
 
     __slots__ = ()
 

@@ -1,8 +1,9 @@
 """Maps recorded ids to actual ones, for ids that a program generates in each session.
 
-An example is the UUID of a thread or a task. If a recorded message and the actual message that
-matches it have UUIDs in the same field, the actual UUID corresponds to the recorded one from then
-on. The messages that the replay sends contain the actual UUIDs. Does no I/O.
+A replay compares the messages of a program with those of a recorded session, in which such ids were
+different. An example is the UUID of a thread or a task. If a recorded message and the actual
+message that matches it have UUIDs in the same field, the actual UUID corresponds to the recorded
+one from then on. The messages that the replay sends contain the actual UUIDs. Does no I/O.
 """
 
 import re

@@ -1,7 +1,11 @@
 """The role of the host in a replay: decides what to send, and compares what it receives.
 
-A message is sent when every message that the extension had sent before it in the recording has been
-received. Does no I/O.
+A recording has the messages of one session in their order. A message of the host is sent when every
+message that the extension had sent before it in the recording has been received. Does no I/O;
+`pipe_replay` calls it:
+
+    for message in role.due_messages(): …           send it
+    difference = role.receive(message, call)        for each message of the extension
 """
 
 from collections import deque

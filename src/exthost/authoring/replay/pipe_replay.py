@@ -1,5 +1,6 @@
 """Replays a recorded session on real pipes.
 
+A role knows which recorded message comes next, and compares; this module does the I/O.
 `play_extension` uses the stdin and stdout of this process, so that a host can start it as an
 extension. `play_host` starts a program and sends it the messages of the host. Both are blocking
 functions, because the process of a replay has nothing else to do.
@@ -43,7 +44,7 @@ class _Side:
     def __init__(self, dialect: Dialect, role: Role) -> None:
         self._conversation = Conversation(dialect, _MAX_MESSAGE_BYTES, role=role)
         self._conversation.observe(self)
-        self.frame = self._conversation.encode
+        self.frame = self._conversation.encode  # returns the frame of a message
         self._received: list[tuple[Message, Call | None]] = []
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
@@ -90,7 +91,7 @@ def play_extension(
     until the host closes stdin or the recording ends. JSON fields whose name is in `ignored` may
     differ. Return the role, for its differences."""
     role = ExtensionRole(script, ignored)
-    end = _Side(find_dialect(script.dialect), Role.GUEST)
+    side = _Side(find_dialect(script.dialect), Role.GUEST)
 
     def send(due: Sequence[Message | Noise | StderrLine]) -> None:
         for item in due:
@@ -100,7 +101,7 @@ def play_extension(
             elif isinstance(item, Noise):
                 _write(stdout, item.data + b"\n")
             else:
-                _write(stdout, end.frame(item))
+                _write(stdout, side.frame(item))
 
     send(role.first_messages())
     while not role.is_over:
@@ -110,7 +111,7 @@ def play_extension(
             break
         if not data:
             break
-        for message, _ in end.receive(data, lambda: role.next_method):
+        for message, _ in side.receive(data, lambda: role.next_method):
             send(role.receive(message))
     return role
 
@@ -158,7 +159,7 @@ class _Program:
     def __init__(
         self, script: Script, role: HostRole, child: Child, seconds: float, stderr: int
     ) -> None:
-        self._end = _Side(find_dialect(script.dialect), Role.HOST)
+        self._side = _Side(find_dialect(script.dialect), Role.HOST)
         self._role = role
         self._child = child
         self._seconds = seconds
@@ -196,7 +197,7 @@ class _Program:
                         deadline = time.monotonic() + self._seconds
 
     def _queue_due_messages(self) -> None:
-        frames = b"".join(self._end.frame(message) for message in self._role.due_messages())
+        frames = b"".join(self._side.frame(message) for message in self._role.due_messages())
         if frames:
             was_empty = not self._unwritten
             self._unwritten += frames
@@ -223,7 +224,7 @@ class _Program:
 
     def _handle_output(self, data: bytes) -> Difference | None:
         try:
-            for message, call in self._end.receive(data):
+            for message, call in self._side.receive(data):
                 difference = self._role.receive(message, call)
                 if difference is not None:
                     return difference

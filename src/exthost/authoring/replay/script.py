@@ -1,6 +1,8 @@
 """Selects the messages of one process from a recording, and converts records to messages.
 
-Does no I/O.
+A recording is a trace: a file of records, each of which is a message between a host and an
+extension, a line of stderr or an event. `exthost replay` replays the messages of one process, its
+`Script`. Does no I/O.
 """
 
 from collections.abc import Iterator
@@ -61,6 +63,7 @@ def find_script(recording: Recording, extension: str = "", pid: int = 0) -> Scri
 
 
 def _find_extension(recording: Recording, extension: str) -> str:
+    """Return the id of the extension to replay. Raises UsageError if it is not clear which."""
     dialects = [name for name in recording.dialects if name]
     if extension:
         if extension not in dialects:

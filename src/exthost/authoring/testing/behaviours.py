@@ -52,7 +52,7 @@ def wait_forever() -> NoReturn:
 
 
 def finish(ending: str, port: ReplyPort, id: Id | None, value: Any = None) -> None:
-    """End a behaviour: "answer" replies with `value`, "die" exits and "hang" waits for ever. Any
+    """End a behaviour: "answer" replies with `value`, "die" exits and "hang" waits forever. Any
     other text does nothing, so the request is not answered."""
     if ending == "answer":
         port.reply(id, value)

@@ -1,4 +1,5 @@
-"""A program that records a conversation and plays the extension's side back with one fault.
+"""A program that records a conversation and plays the extension's side back with one fault. Tests
+start it in place of an extension, to see that a host survives every fault at every byte.
 
     python -S -E -P fault_proxy.py record FILE -- COMMAND …     between a host and an extension
     python -S -E -P fault_proxy.py play FILE FAULT OFFSET       in place of the extension

@@ -1,4 +1,5 @@
-"""The hostile extension: a program that speaks any dialect and misbehaves on request.
+"""The hostile extension: a program that speaks any dialect and misbehaves on request. Tests of a
+host start it as an extension.
 
     python -S -E -P hostile.py DIALECT [flag …]
 

@@ -1,6 +1,7 @@
 """Finds the `HostilePeer` of each dialect: the adapter by which the hostile extension speaks it.
 
-The adapter is part of the dialect's package, which names it in the field `hostile_peer`.
+The hostile extension (`hostile.py`) is a program that misbehaves on request, in any dialect. The
+adapter is part of the dialect's package, which names it in the field `hostile_peer`.
 """
 
 from collections.abc import Iterator, Mapping

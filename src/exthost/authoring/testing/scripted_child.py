@@ -2,8 +2,10 @@
 
     python -m exthost.authoring.testing.scripted_child SCRIPT.json
 
-The file has `{"module": …, "steps": [line, …]}`. The module has the dialect as DIALECT, whose own
-framing and codec are used. A step is one of these lines (messages as in `vector_notation`):
+A test vector is a test case of a dialect, as data; `vectors.processes` starts this program for each
+vector with a script. The file has `{"module": …, "steps": [line, …]}`. The module has the dialect
+as DIALECT, whose own framing and codec are used. A step is one of these lines (messages as in
+`vector_notation`):
 
     > message              reads a message, which must be this one
     < message              sends this message; a reply without an id answers the last request
@@ -47,7 +49,8 @@ class ScriptFailed(AssertionError):
 
 
 class ScriptedGuest:
-    """The extension's end of one conversation that follows a script. Does no I/O."""
+    """The extension's end of one conversation that follows a script. (In a conversation the host
+    and the guest, which is the extension, exchange messages.) Does no I/O."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._conversation = Conversation(dialect, MAX_MESSAGE_BYTES, role=Role.GUEST)

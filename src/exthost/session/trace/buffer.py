@@ -1,7 +1,8 @@
 """A buffer of the last records of a trace, for a reader that may be slow.
 
-The buffer is a listener for `Traffic.subscribe`. Its records and their bytes are limited. When it
-is full, it drops the oldest record, so a slow reader neither blocks the host nor fills its memory.
+A record is a message between a host and an extension, or an event; the web page shows them. The
+buffer is a listener for `Traffic.subscribe`. Its records and their bytes are limited. When it is
+full, it drops the oldest record, so a slow reader neither blocks the host nor fills its memory.
 """
 
 import asyncio

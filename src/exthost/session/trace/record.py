@@ -1,7 +1,11 @@
 """One record of a trace: a message, a line of stderr, or an event such as the exit of a process.
 
-A message has a direction, from the host's point of view. Its `data` is the params of a request or a
-notification, the result of a reply, or the error of a failure.
+A trace is a log of everything that the host and its extensions send each other. A message has a
+direction, from the host's point of view. Its `data` is the params of a request or a notification,
+the result of a reply, or the error of a failure. A record as a dict:
+
+    {"time": 1763235230.1, "extension": "text", "kind": "request", "direction": "sent",
+     "id": 1, "method": "shout", "params": {"text": "hi"}}
 """
 
 from collections.abc import Mapping
@@ -64,7 +68,8 @@ class TraceRecord(NamedTuple):
         }
         for name in ("direction", "pid", "size", "id", "call", "method", "text", "node"):
             value = getattr(self, name)
-            if (value is not None and value not in ("", 0)) or (name == "id" and value == 0):
+            is_default = value is None or value in ("", 0)
+            if not is_default or (name == "id" and value == 0):  # 0 is an id as any other
                 data[name] = value
         if self.is_message:
             data[_DATA_NAMES.get(kind, "params")] = self.data

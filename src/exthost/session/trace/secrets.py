@@ -139,7 +139,7 @@ class SecretFilter:
 
 def _find_forms(value: str) -> Iterator[str]:
     """Yield the forms in which a secret appears in output: as it is, line by line (each line of
-    stderr has a record of its own), inside a JSON string, and encoded."""
+    stderr has a separate record), inside a JSON string, and encoded."""
     yield value
     for line in value.splitlines():
         yield line.strip()
@@ -160,7 +160,7 @@ def _can_encode(value: str) -> bool:
     return not any("\ud800" <= char < "\udc80" or "\udcff" < char < "\ue000" for char in value)
 
 
-# From the alphabet of base64 to the one that is used in URLs.
+# Translates base64 to the alphabet that is used in URLs.
 _URL_SAFE_BASE64 = str.maketrans("+/", "-_")
 
 
@@ -173,8 +173,10 @@ def _find_base64_forms(data: bytes) -> Iterator[str]:
     yield whole.rstrip("=")
     for bytes_before in range(3):
         digits = base64.b64encode(bytes(bytes_before) + data).decode()
+        # A digit has 6 bits. These are the digits whose bits all belong to `data`.
         first = (bytes_before * 8 + 5) // 6
-        yield digits[first : (bytes_before + len(data)) * 8 // 6]
+        end = (bytes_before + len(data)) * 8 // 6
+        yield digits[first:end]
 
 
 def _find_url_forms(data: bytes) -> Iterator[str]:

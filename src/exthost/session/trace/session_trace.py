@@ -1,4 +1,4 @@
-"""Makes records of the messages of one session.
+"""Makes records of the messages of one session (the host's end of one process), for a trace.
 
 A frame that the host sends is decoded again, with the codec of the extension's role. So the record
 shows the message that the extension receives, including the fields that the host's codec adds.
@@ -50,6 +50,7 @@ class SessionTrace:
         # The host may send messages that are larger than those it accepts from the extension.
         self._framing = dialect.framing(max(max_message, 2**31 - 1))
         self._codec = dialect.codec(Role.GUEST)
+        # In a positional dialect a frame does not name its method, so the codec must know it first.
         # Checked once, because `isinstance` with a Protocol takes as long as the rest of a record.
         self._positional = self._codec if isinstance(self._codec, Positional) else None
         self._methods: dict[Any, str] = {}  # the methods of open requests, by direction and id
@@ -71,6 +72,7 @@ class SessionTrace:
             self._record("received", message, size, call)
 
     def _record(self, direction: Any, message: Incoming, size: int, call: Call | None) -> None:
+        """Publish the record of a message."""
         match message:
             case Request(method, params, id):
                 if len(self._methods) >= _MAX_OPEN_REQUESTS:
@@ -91,7 +93,7 @@ class SessionTrace:
             case Reply(id, result):
                 method = self._find_method(direction, id, call)
                 self._add("reply", direction, size, id, call, method, result)
-            case (id, result):  # a codec returns most replies as plain tuples
+            case (id, result):  # a codec returns most replies as plain tuples, which is faster
                 method = self._find_method(direction, id, call)
                 self._add("reply", direction, size, id, call, method, result)
 
@@ -113,6 +115,7 @@ class SessionTrace:
         data: Any = None,
         text: str = "",
     ) -> None:
+        """Publish a record. A call gets its number with its first record."""
         number = None
         if call is not None:
             number = call.trace_number

@@ -1,4 +1,5 @@
-"""Writes a trace to a file or a file descriptor, in a separate thread.
+"""Writes a trace to a file or a file descriptor, in a separate thread. A trace is a log of every
+message between a host and its extensions (`exthost trace --save FILE`).
 
 The event loop only appends each record to a queue; the thread encodes and writes it. If writing is
 slower than the traffic, records wait in the queue up to a limit. Further records are dropped, and a
@@ -88,6 +89,7 @@ class TraceFile:
             os.close(self._fd)
 
     def _write_all(self) -> None:
+        """Write the records of the queue until the file is closed. Runs in the separate thread."""
         while True:
             with self._changed:
                 while not self._waiting and not self._closed:

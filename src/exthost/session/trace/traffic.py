@@ -1,5 +1,7 @@
 """Distributes the traffic of extensions (messages, stderr and life-cycle events) to listeners.
 
+    stop = traffic.subscribe(print, "text")        # prints each record of the extension `text`
+
 `Traffic` knows every session of each extension, so a listener gets the messages of running sessions
 and of later ones. Messages are recorded only while their extension has a listener. The same holds
 for stderr and life-cycle events, which come from the event bus.
@@ -130,6 +132,7 @@ class Traffic:
             self._unsubscribe_events = None
 
     def _start_or_stop(self, followed: _FollowedSession) -> None:
+        """Observe a session if its extension has a listener; otherwise end its observation."""
         session = followed.session
         extension = session.diagnostics.extension
         has_listener = self.is_traced(extension)
@@ -185,6 +188,7 @@ class Traffic:
                     _log.exception("a listener for the traffic of %s failed", record.extension)
 
     def _on_event(self, event: Any) -> None:
+        """Publish an event of the bus as a record."""
         extension = event.extension
         if not self.is_traced(extension):
             return
@@ -211,6 +215,7 @@ class Traffic:
                 self._publish(TraceRecord(time(), extension, "dropped", data=data, text=what))
 
     def _find_secret_filter(self, extension: str) -> SecretFilter:
+        """Return the filter that hides the secrets of an extension."""
         for followed in self._sessions.values():
             if followed.session.diagnostics.extension == extension:
                 return followed.secret_filter()

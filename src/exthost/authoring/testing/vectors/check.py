@@ -1,4 +1,9 @@
-"""Checks vectors, without a process and with one. A vector that fails raises AssertionError."""
+"""Checks the test vectors of a dialect, without a process and with one.
+
+A vector is a test case in a TOML file; the docstring of this package describes its tables. The
+tests of a dialect call `run_vectors`, or `check_vector` for each vector. A vector that fails raises
+AssertionError.
+"""
 
 import asyncio
 import importlib
@@ -75,6 +80,7 @@ async def check_with_process(vector: Vector, folder: Path, clock: Any = None) ->
 
 
 async def _operation_with_process(vector: Vector, folder: Path, clock: Any) -> None:
+    """Check an operation with a process, after the first handshake of the vector's file."""
     first = vector.first_handshake
     assert first is not None, f"the file of {vector} has no handshake for it to follow"
     fields = {key: first[key] for key in _INHERITED_FIELDS & first.keys()} | vector.fields
@@ -104,12 +110,12 @@ def _check_read(vector: Vector) -> None:
     reading = ReadVector(vector)
     data = reading.data
     _assert_read(reading, [data], "whole")
-    _assert_read(reading, [data[at : at + 1] for at in range(len(data))], "byte by byte")
-    for at in range(len(data) + 1):
-        _assert_read(reading, [data[:at], data[at:]], f"cut at {at}")
+    _assert_read(reading, [bytes([byte]) for byte in data], "byte by byte")
+    for cut in range(len(data) + 1):
+        _assert_read(reading, [data[:cut], data[cut:]], f"cut at {cut}")
     if not vector.fields.get("alone") and "end" not in vector.fields:
         _assert_read(reading, [data + data], "two in one read", times=2)
-    for chunks in ([data], [data[:7], data[7:]]):
+    for chunks in ([data], [data[:7], data[7:]]):  # 7: inside a frame, whatever the dialect
         received, end = reading.read(chunks)
         reason, expected = "" if end is None else end.reason, vector.fields.get("end", "")
         assert expected in reason and bool(expected) == bool(reason), f"the end: {reason}"
@@ -124,9 +130,11 @@ def _check_read(vector: Vector) -> None:
         _assert_equal(data if request is None else request, data)
 
 
-def _assert_read(reading: ReadVector, chunks: list[bytes], how: str, times: int = 1) -> None:
+def _assert_read(
+    reading: ReadVector, chunks: list[bytes], description: str, times: int = 1
+) -> None:
     received, _ = reading.read(chunks, times)
-    assert matches_all(reading.expected * times, received), f"{how}: {received}"
+    assert matches_all(reading.expected * times, received), f"{description}: {received}"
 
 
 def _check_handshake(vector: Vector) -> None:
@@ -134,6 +142,7 @@ def _check_handshake(vector: Vector) -> None:
 
 
 def _check_refusal(vector: Vector) -> None:
+    """Check that the handshake fails with the expected error."""
     if any(line.startswith("!") for line in vector.fields["script"]):
         return  # only a process can perform such a step
     try:
@@ -185,6 +194,7 @@ def assert_offer(vector: Vector, offer: Any) -> None:
     fields = vector.json("offer")
     extra = fields.pop("extra", None)
     tools = tuple(Tool(**tool) for tool in fields.pop("tools", ()))
+    # JSON has lists where an Offer has tuples.
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     expected = Offer(**{**fields, **lists, "tools": tools})
     assert offer == expected, f"it offers {offer}, and should offer {expected}"

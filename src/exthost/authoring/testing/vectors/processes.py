@@ -1,4 +1,9 @@
-"""Plays the script of a vector with a real process: an extension that follows the script."""
+"""Plays the script of a test vector with a real process: an extension that follows the script.
+
+A script is a list of lines, such as `> Request {"method": "initialize"}` for a message that the
+process must get, and `< Reply {"result": {}}` for one that it sends (see `scripted_child`). The
+process reports on its stderr if the host does not follow the script.
+"""
 
 import json
 import sys
@@ -53,6 +58,8 @@ class ScriptedExtension:
         self._make_extension = partial(Extension, spec, vector.dialect, bus=bus, handlers=handlers)
 
     def _on_log_line(self, line: LogLine) -> None:
+        """Handle a line of stderr: a failure, or that the process will say nothing more, so that
+        the clock can be moved past the time limit."""
         if line.source == "stderr" and line.text.startswith(FAILURE_PREFIX):
             self.failures.append(line.text)
         if line.source == "stderr" and line.text == SILENCE_LINE and self._clock is not None:

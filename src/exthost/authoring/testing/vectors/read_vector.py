@@ -1,4 +1,16 @@
-"""Vectors of the table `read`: bytes that the host or the extension reads as messages."""
+"""Test vectors of the table `read`: bytes, and the messages that the reader must get from them.
+
+A vector is a test case in a TOML file of a dialect. In this one the host reads a reply:
+
+    [[read]]
+    name = "a result of null"
+    payload = '{"id":0,"result":null}'
+    means = 'Reply {"id": 0, "result": null}'
+
+`payload` is one message, to which the framing of the dialect (a newline, for example) is added;
+`bytes` has the framing already. With the suffix `_hex` either is written in hexadecimal. `reader =
+"guest"` makes the extension the reader. `exthost.authoring.testing.vectors.check` runs the vectors.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,7 +28,7 @@ from exthost.errors import ProtocolViolation
 from exthost.model.messages import Noise, Request
 from exthost.wire.framing import EVIDENCE_BYTES, Broken, Item, Skipped
 
-# The limit of a vector that does not set `cap`.
+# The largest message that a reader accepts, if the vector does not set `cap`.
 MAX_MESSAGE_BYTES = 2**20
 
 
@@ -27,7 +39,8 @@ class ReadVector:
     role               the side that reads the bytes
     max_message_bytes  the largest message that it accepts
     expected           the messages, or the garbage, that it must read
-    earlier_messages   messages that were sent before, each with the side that sent it
+    earlier_messages   messages that were exchanged before, which the codecs must know, such as the
+                       request of a reply; each with the side that sent it
     data               the bytes, with framing
     """
 
@@ -43,27 +56,31 @@ class ReadVector:
         self.data = self._frame_data(fields)
 
     def _parse_earlier(self, line: str) -> tuple[Role, MessagePattern]:
-        """Return the sender and the message of a line of `after`. The reader is the default."""
+        """Return the sender and the message of a line of the field `after`. The line begins with
+        ">" if the host sent the message, and with "<" if the extension (the guest) sent it. Without
+        either, the reader of the vector sent it."""
         sender = {"> ": Role.HOST, "< ": Role.GUEST}.get(line[:2])
         if sender is None:
             return self.role, parse_message_pattern(line)
         return sender, parse_message_pattern(line[2:])
 
     def _make_codecs(self, times: int = 1) -> dict[Role, Codec]:
-        """Return the codecs of both sides, after they have exchanged the earlier messages this many
-        times."""
+        """Return new codecs of both sides, which have exchanged the earlier messages this many
+        times. A codec can have state: it may map the id of a reply to its request."""
         codecs = {role: self.dialect.codec(role) for role in Role}
         for _ in range(times):
             for sender, pattern in self.earlier_messages:
                 receiver = codecs[_other(sender)]
                 payload = codecs[sender].encode(pattern.build())
                 if isinstance(receiver, Positional) and pattern.type_name == "Request":
-                    # A frame of such a dialect does not name its method.
+                    # In a positional dialect, the place of a frame in the order of all frames
+                    # defines what it is. The frame does not name its method.
                     receiver.expect(pattern.fields["method"])
                 receiver.decode(payload)
         return codecs
 
     def _frame_data(self, fields: dict[str, Any]) -> bytes:
+        """Return the bytes of the vector, with framing."""
         (key,) = (key for key in fields if key.removesuffix("_hex") in ("payload", "bytes"))
         text = fields[key]
         data = bytes.fromhex(text) if key.endswith("_hex") else text.encode()
@@ -74,8 +91,11 @@ class ReadVector:
         return framing.wrap(data)
 
     def read(self, chunks: Iterable[bytes], times: int = 1) -> tuple[list[Any], Broken | None]:
-        """Read these chunks. Return the messages and garbage, and what is wrong with the end of the
-        input, None if it ends between two frames."""
+        """Read these chunks with new codecs, which have exchanged the earlier messages `times`
+        times. Stop at the first protocol violation.
+
+        Return the messages and garbage, and what is wrong with the end of the input: None if it
+        ends between two frames."""
         framing = self.dialect.framing(self.max_message_bytes)
         codec = self._make_codecs(times)[self.role]
         received: list[Any] = []
@@ -92,13 +112,14 @@ class ReadVector:
         framing = self.dialect.framing(self.max_message_bytes)
         data = b""
         for pattern in self.expected:
+            # The check writes the messages of vectors with `canonical = true`.
             assert isinstance(pattern, MessagePattern), "only messages can be canonical"
             data += framing.wrap(codec.encode(pattern.build()))
         return data
 
     def write_request(self) -> bytes | None:
-        """Return the same by `Codec.request`, which a host uses for calls. Return None if the
-        vector is not a single request to the extension."""
+        """Return the same bytes as `write`, but made with `Codec.request`, with which a host writes
+        its calls. Return None if the vector is not a single request to the extension."""
         if self.role is Role.HOST or len(self.expected) != 1:
             return None
         pattern = self.expected[0]
@@ -119,7 +140,8 @@ def _other(role: Role) -> Role:
 
 
 def _decode_item(codec: Codec, item: Item) -> Sequence[object]:
-    if isinstance(item, Skipped | Broken):
+    """Return the messages of a frame, or the garbage or the violation that it is."""
+    if isinstance(item, Skipped | Broken):  # a frame over the limit, or bytes that are not a frame
         return [item]
     frame = bytes(item)
     try:

@@ -1,4 +1,4 @@
-"""Plays the script of a vector without a process: both ends of one conversation in memory.
+"""Plays the script of a test vector without a process: both ends of one conversation in memory.
 
 The host's end runs a handshake or an operation of the dialect; the extension's end follows the
 script. A line of a script is `> message` (host to extension), `< message` (extension to host) or
@@ -99,16 +99,19 @@ class ScriptPlayer:
         return outcome[0]
 
     def receive(self, data: bytes, *, is_reply: bool) -> None:
-        """Pass bytes of the extension to the host."""
+        """Pass bytes of the extension to the host. `is_reply` (whether they are a reply of the
+        script) is for subclasses, such as a test that delivers replies in pieces."""
         self._perform(self.conversation.receive_bytes(data))
 
     def _read(self, text: str) -> None:
+        """Check that the next message of the host is the expected one."""
         expected = parse_message_pattern(text)
         self._guest.expect(expected)
         message = self._guest.next_message()
         assert expected.matches(message), f"expected {expected}, and it sends {message}"
 
     def _perform_action(self, text: str) -> None:
+        """Perform a `!` step of the script, given without its `!`."""
         verb, _, rest = text.partition(" ")
         call = self._call
         assert call is not None
@@ -127,6 +130,7 @@ class ScriptPlayer:
                 self._outcomes.append(NoReply())
 
     def _perform(self, effects: list[Effect]) -> None:
+        """Perform the effects of the conversation, and keep how the call ended."""
         for effect in effects:
             match effect:
                 case list():

@@ -1,4 +1,17 @@
-"""A test vector, and functions that load vectors from the TOML files of a dialect's package."""
+"""A test vector, and functions that load vectors from the TOML files of a dialect's package.
+
+A vector is a test case of a dialect. Its table says what is tested: `read` that bytes are read as
+the right messages, `handshake` that a handshake has the right result, and so on. A file:
+
+    module = "exthost.dialects.morphir.dialect"
+
+    [[read]]
+    name = "a result of null"
+    payload = '{"id":0,"result":null}'
+    means = 'Reply {"id": 0, "result": null}'
+
+`exthost.testing` describes all tables and keys.
+"""
 
 import importlib
 import json
@@ -17,7 +30,8 @@ from exthost.model.spec import Limits, Spec
 
 TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
 
-# In seconds. They are long because the scripted child imports half of exthost before it answers.
+# In seconds. They are long because the scripted child, the process that plays the extension of a
+# vector, imports half of exthost before it answers.
 _DEFAULT_LIMITS = {"start": 120.0, "handshake": 60.0, "call": 60.0}
 
 
@@ -67,12 +81,13 @@ class Vector:
             options=self.json("options", {}),
             limits=Limits(**(_DEFAULT_LIMITS | self.fields.get("limits", {}))),
         )
-        text = self.fields.get("manifest", self.manifest)
-        if not text:
+        manifest_text = self.fields.get("manifest", self.manifest)
+        if not manifest_text:
             return spec
         format = find.find_manifest_format(self.dialect.name)
         assert format is not None and format.join is not None
-        return format.join(spec, ManifestFile(path="/manifest", folder="/", data=text.encode()))
+        manifest = ManifestFile(path="/manifest", folder="/", data=manifest_text.encode())
+        return format.join(spec, manifest)
 
 
 def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
@@ -91,15 +106,17 @@ def load_vectors(path: Traversable) -> tuple[Vector, ...]:
     """Return the vectors of a file. Raises ValueError for an unknown table, and for a file that
     does not name its `module`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    # What remains after `module` and `manifest` are removed are the tables of vectors.
     module = tables.pop("module", None)
     if module is None:
         raise ValueError(f'{path} does not begin with module = "…", which has its dialect')
     manifest = tables.pop("manifest", "")
     if unknown := tables.keys() - set(TABLES):
         raise ValueError(f"{path} has unknown tables: {', '.join(sorted(unknown))}")
-    first = next(iter(tables.get("handshake", ())), None)
+    file = path.name.removesuffix(".toml")
+    first_handshake = next(iter(tables.get("handshake", ())), None)
     return tuple(
-        Vector(path.name.removesuffix(".toml"), module, table, fields, first, manifest)
+        Vector(file, module, table, fields, first_handshake, manifest)
         for table, vectors in tables.items()
         for fields in vectors
     )
