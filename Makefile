@@ -240,12 +240,14 @@ bench-picture: $(STAMP) node fastmcp bench-peers
 	$(BIN)/python -m bench.picture $(VENV)/bench.json docs/images/bench.svg
 
 # Every trial of the fault suite, of which `make test` runs a sample; the same trials with processes from
-# templates, and on simulated nodes; then the long trials, such as twenty kills of each part of a node, on Ray too if it
+# templates, on simulated nodes, and on Ray if it can be installed; then the long trials, such as twenty kills of each part of a node, on Ray too if it
 # can be installed. It takes an hour at most, prints a table and sets the exit code.
 soak: $(STAMP) bubblewrap ray
 	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	EXTHOST_TEST_START_METHOD=template EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
+	$(BIN)/python -c "import ray" 2>/dev/null || exit 0; \
+		EXTHOST_TEST_ENGINE=ray EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	$(BIN)/python -m soak --minutes 60
 
 # Changes eighty conditions of the source, one at a time, and counts how many of the changes the

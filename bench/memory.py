@@ -46,6 +46,19 @@ def peak() -> int:
     return _field("status", "VmHWM")
 
 
+def command_of(pid: int) -> list[str]:
+    """Return the command of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+
+
+def resident_of(pid: int) -> int:
+    """Return the resident bytes of a process."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Rss:"):
+            return int(line.split()[1]) * KIB
+    raise NotHere(f"/proc/{pid}/smaps_rollup has no Rss")
+
+
 def allow_files(count: int) -> None:
     """Raise the soft limit of open files: hundreds of children need several each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

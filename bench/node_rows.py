@@ -67,4 +67,17 @@ NODE_ROWS: tuple[Row, ...] = (
         measure=nodes.warm_start,
         must=2.0,
     ),
+    Row(
+        key="remote-warm-start-added",
+        name="restart and call on a node, beyond that of a local process",
+        measure=nodes.warm_start_added,
+        unit="ms",
+        must=60,
+    ),
+    Row(
+        key="remote-node-memory",
+        name="memory of a node with 16 processes, without the programs / 40 MB + 3 MB each",
+        measure=nodes.node_memory,
+        must=1,
+    ),
 )

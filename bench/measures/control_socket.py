@@ -31,7 +31,7 @@ def one_call(*, uvloop: bool = False) -> Measure:
             assert subject.raw(await near()) == subject.raw(await far())
             # Two processes that talk to each other have different cores, as in the row's other
             # block: the extension of the running host has the core of its client.
-            note = cores.pin(cores.apart(), cores.children_of(attached.pid))
+            note = cores.pin(cores.apart(), cores.descendants(attached.pid))
             blocks = {"in process": one_by_one(near), "attached": one_by_one(far)}
             took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
         absolute = tuple((name, duration(took[name])) for name in took)

@@ -1,20 +1,24 @@
 """Processes on nodes, which are simulated on this machine, against local processes."""
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from bench import cores, subject
+from bench import cores, memory, subject
 from bench.memory import MIB
-from bench.rounds import duration, ratios, read_values, take_turns_async
+from bench.rounds import Samples, duration, ratios, read_values, take_turns_async
 from bench.row import Reading, Setting
 
 BLOCK_CALLS = 200
 IN_FLIGHT = 100
 LARGE_BYTES = 16 * MIB
+# What a node may need before the programs, and with how many processes it is measured.
+NODE_MB, PROCESS_MB = 40, 3
+MEMORY_PROCESSES = 16
 
 Measure = Callable[[Setting], Reading]
 Block = Callable[[], Awaitable[object]]
@@ -155,9 +159,9 @@ def start(setting: Setting) -> Reading:
     return subject.run(work())
 
 
-def warm_start(setting: Setting) -> Reading:
-    """The start of the next process of an extension on a node whose agent runs / of a local one,
-    with handshake and one call."""
+async def _warm_starts(setting: Setting) -> Samples:
+    """Time the start of the next process of an extension on a node whose agent runs, and of a local
+    one, with handshake and one call."""
 
     def fresh(extension: subject.Extension) -> Block:
         async def block() -> None:
@@ -166,16 +170,56 @@ def warm_start(setting: Setting) -> Reading:
 
         return block
 
+    async with (
+        subject.connect(setting.child) as here,
+        subject.connect(setting.child, pool=_on_nodes()) as there,
+    ):
+        blocks = {"node": fresh(there), "local": fresh(here)}
+        # A restart starts the next process before the last has ended. After a few restarts, each
+        # node has an agent.
+        return await take_turns_async(blocks, setting.rounds, warm=5)
+
+
+def warm_start(setting: Setting) -> Reading:
+    """The start of a process on a node whose agent runs / of a local one."""
+    took = subject.run(_warm_starts(setting))
+    absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
+    return read_values(ratios(took["node"], took["local"]), absolute)
+
+
+def warm_start_added(setting: Setting) -> Reading:
+    """How much longer the start of a process takes on a node whose agent runs, in milliseconds."""
+    took = subject.run(_warm_starts(setting))
+    added = [(node - local) * 1e3 for node, local in zip(took["node"], took["local"], strict=True)]
+    absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
+    return read_values(added, absolute)
+
+
+def node_memory(setting: Setting) -> Reading:
+    """The memory of one node with some processes, without the programs / 40 MB and 3 MB a process.
+
+    It is that of the agent and of the processes that contain a program. Memory that several of them
+    share is counted for each of them.
+    """
+
     async def work() -> Reading:
-        async with (
-            subject.connect(setting.child) as here,
-            subject.connect(setting.child, pool=_on_nodes()) as there,
-        ):
-            blocks = {"node": fresh(there), "local": fresh(here)}
-            # A restart starts the next process before the last has ended. After a few restarts,
-            # each node has an agent.
-            took = await take_turns_async(blocks, setting.rounds, warm=5)
-        absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
-        return read_values(ratios(took["node"], took["local"]), absolute)
+        pool = {**_on_nodes(MEMORY_PROCESSES), "spread": False}  # all on one node
+        async with subject.connect(setting.child, pool=pool) as extension:
+            await subject.processes(extension, MEMORY_PROCESSES)
+            await _in_flight(extension)()  # fills the buffers
+            agents, containers = [], []
+            for process in cores.descendants(os.getpid()):
+                command = memory.command_of(process)
+                if "exthost.cluster.agent" in command:
+                    agents.append(memory.resident_of(process))
+                elif tuple(command) != setting.child:
+                    containers.append(memory.resident_of(process))
+        assert len(agents) == 1, agents
+        allowed = NODE_MB + PROCESS_MB * MEMORY_PROCESSES
+        absolute = (
+            ("agent", f"{agents[0] / 1e6:.1f} MB"),
+            ("each process", f"{sum(containers) / MEMORY_PROCESSES / 1e6:.2f} MB"),
+        )
+        return Reading((agents[0] + sum(containers)) / 1e6 / allowed, absolute)
 
     return subject.run(work())

@@ -17,6 +17,7 @@ import os
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 # On a busy machine the processes of Ray take longer to start than Ray allows.
@@ -42,8 +43,11 @@ class Nodes:
     none are placed there."""
 
     def __init__(self, folder: str) -> None:
+        from ray._common.utils import get_default_ray_temp_dir
         from ray.cluster_utils import Cluster
 
+        # Ray writes the address of the cluster there, and fails if the folder does not exist.
+        Path(get_default_ray_temp_dir()).mkdir(parents=True, exist_ok=True)
         self._cluster = Cluster()
         self._nodes: dict[str, Any] = {}
         port = find_free_port() if importlib.util.find_spec("grpc") is not None else None

@@ -23,6 +23,8 @@ from exthost.authoring.testing.behaviours import ID
 from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.cluster.cluster import Cluster
 from exthost.cluster.local_nodes import LocalNodes
+from exthost.cluster.placer import Placer
+from exthost.cluster.ray_nodes import RayNodes
 from exthost.config import spec_from_mapping
 from exthost.config.cluster import ClusterSettings
 from exthost.config.discovery.configfile import read_named_manifest
@@ -47,8 +49,12 @@ AT_ONCE_SECONDS = 25.0
 # Restart a dead child immediately, up to 50 times.
 RESTART_IMMEDIATELY = {"strategy": "immediate", "max_retries": 50}
 
-# "local": the trials run with processes on nodes that are simulated on this machine.
+# "local": the trials run with processes on nodes that are simulated on this machine; "ray": on the
+# nodes of a Ray cluster.
 ENGINE_VARIABLE = "EXTHOST_TEST_ENGINE"
+
+# The address of that cluster, which `conftest.py` starts.
+RAY_ADDRESS = "EXTHOST_TEST_RAY_ADDRESS"
 
 # "template": the processes are forked from templates.
 START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
@@ -110,23 +116,60 @@ def extension(
     spec = read_named_manifest(spec_from_mapping(entry))
     bus = ledger.bus if ledger is not None else None
     chosen_dialect = dialect or find.find_dialect(peer.dialect)
-    if os.environ.get(ENGINE_VARIABLE) != "local":
+    engine = os.environ.get(ENGINE_VARIABLE)
+    if engine is None:
         return Extension(spec, chosen_dialect, bus=bus)
-    # Longer than usual: on a busy machine this process may not run for seconds.
-    cluster = Cluster(ClusterSettings(silence=CALL_SECONDS), LocalNodes)
-    return _OnNode(spec, chosen_dialect, bus=bus, spawn=cluster.spawner(spec), cluster=cluster)
+    shared = _SharedCluster() if engine == "local" else _ray_cluster
+    return _OnNode(spec, chosen_dialect, bus=bus, spawn=shared.enter().spawner(spec), shared=shared)
+
+
+class _SharedCluster:
+    """A cluster that is closed with the last extension that uses it."""
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        self._users = 0
+
+    def enter(self) -> Cluster:
+        """Return the cluster, for an extension that will `leave` it."""
+        if self._cluster is None:
+            # Longer than usual: on a busy machine this process may not run for seconds.
+            settings = ClusterSettings(silence=CALL_SECONDS, place=CALL_SECONDS)
+            self._cluster = Cluster(settings, self._make_placer)
+        self._users += 1
+        return self._cluster
+
+    async def leave(self) -> None:
+        self._users -= 1
+        if not self._users and self._cluster is not None:
+            cluster, self._cluster = self._cluster, None
+            await cluster.close()
+
+    def _make_placer(self) -> Placer:
+        return LocalNodes()
+
+
+class _RayCluster(_SharedCluster):
+    """The cluster at `RAY_ADDRESS`. Trials that run at the same time share it, because it takes
+    seconds to connect to one."""
+
+    def _make_placer(self) -> Placer:
+        return RayNodes(os.environ[RAY_ADDRESS])
+
+
+_ray_cluster = _RayCluster()
 
 
 class _OnNode(Extension):
-    """An extension whose processes run on a simulated node, which ends with it."""
+    """An extension whose processes run on a node."""
 
-    def __init__(self, *args: Any, cluster: Cluster, **named: Any) -> None:
+    def __init__(self, *args: Any, shared: _SharedCluster, **named: Any) -> None:
         super().__init__(*args, **named)
-        self._cluster = cluster
+        self._shared = shared
 
     async def close(self, *, patience: float | None = 0.0) -> None:
         await super().close(patience=patience)
-        await self._cluster.close()
+        await self._shared.leave()
 
 
 def hurried(peer: HostilePeer, seconds: float) -> Dialect:
