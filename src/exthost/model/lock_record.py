@@ -156,7 +156,7 @@ _OWN_TEXTS = frozenset(("tools", "hooks", "capabilities", "instructions"))
 # -- before a start --------------------------------------------------------------------------------
 
 # The fields of a record with a single value that are compared before a start.
-_VALUE_SEVERITIES: Mapping[str, Severity] = {
+_VALUES: Mapping[str, Severity] = {
     "dialect": Severity.PROGRAM,
     "source": Severity.PROGRAM,
     "command": Severity.PROGRAM,
@@ -178,7 +178,7 @@ def compare_start(locked: LockRecord, now: LockRecord, platform: str) -> list[Lo
     `platform` is the one whose compiled files are compared."""
     changes = [*_compare_items("permissions", locked.permissions, now.permissions)]
     changes += _compare_items("variables", locked.variables, now.variables)
-    for name, severity in _VALUE_SEVERITIES.items():
+    for name, severity in _VALUES.items():
         before, after = _value_text(getattr(locked, name)), _value_text(getattr(now, name))
         # A package manager keeps this digest in a cache, which may have been cleaned. The digests
         # of the files decide then.

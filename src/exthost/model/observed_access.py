@@ -1,7 +1,8 @@
 """The accesses of a program that was observed: the files that it used, and the addresses that it
 connected to.
 
-The module also defines how an observed system call is read (`ObservedCall`). All values are frozen.
+`exthost learn` runs a program to find out which permissions it needs. The module also defines how
+an observed system call is read (`ObservedCall`). All values are frozen.
 """
 
 from collections.abc import Mapping

@@ -124,6 +124,7 @@ def stats_as_data(stats: Stats) -> dict[str, Any]:
 
 
 def _error_cells(error: ExthostError, when: float) -> dict[str, Any]:
+    """Return an error as the value of the column `last_error`. `when` is in seconds since 1970."""
     stderr = [line for line in error.evidence.stderr if line.strip()][-_STDERR_LINES:]
     return {
         "message": error.message,

@@ -119,7 +119,7 @@ class SyncAttachedHost:
         """Close the connection, and the thread of the event loop. The host keeps running. Closing
         twice is allowed."""
         loop_thread, self._opened_loop_thread = self._opened_loop_thread, None
-        # After a fork, the child's copy is not closed: the thread and connection are the parent's.
+        # In a fork of the process, nothing is closed: thread and connection are the parent's.
         if loop_thread is not None and not loop_thread.is_copy:
             try:
                 loop_thread.run(self._target.close)
