@@ -1,6 +1,8 @@
 """Private extensions: copies of an extension of a host, each for one client of a gateway.
 
-A private extension has the spec and the id of the listed one, and processes of its own. It is not
+A gateway serves the tools of a host to several clients. If an extension keeps state, the clients
+must not share its processes. A private extension has the spec (the configuration) and the id of the
+listed one, which the host lists and which other callers use, and processes of its own. It is not
 in the registry, and publishes its events on a bus of its own. When the host closes, it ends the
 private extensions, too.
 """

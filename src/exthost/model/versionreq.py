@@ -3,7 +3,9 @@
 Follows Cargo's crate `semver` exactly, also where that may surprise: `1.2` without operator means
 `^1.2`; `^0.1` does not match `0.2`; a pre-release matches a requirement only if the requirement
 names a pre-release of the same three numbers; build metadata is ignored; only spaces may
-stand between the parts.
+stand between the parts. Manifests name the versions of the host that an extension can run with:
+
+    VersionReq.parse(">=0.1.0, <0.3").matches(Version.parse("0.2.5"))      is True
 
 Text that cannot be parsed raises `NotAVersion`, with the place and the reason.
 """
@@ -68,7 +70,7 @@ class Comparator:
     patch: int | None = None
     pre: str = ""
 
-    def holds_for(self, version: Version) -> bool:
+    def is_satisfied_by(self, version: Version) -> bool:
         """Return whether the version satisfies the comparison. The rule that most requirements do
         not match pre-releases is not applied here but in `VersionReq.matches`."""
         match self.op:
@@ -86,8 +88,8 @@ class Comparator:
                 return self._matches_tilde(version)
         return self._matches_caret(version)
 
-    def names_pre_of(self, version: Version) -> bool:
-        """Return whether this comparison names a pre-release of the version's three numbers."""
+    def has_pre_release_of(self, version: Version) -> bool:
+        """Return whether this comparison has a pre-release of the same three numbers."""
         numbers = (version.major, version.minor, version.patch)
         return bool(self.pre) and (self.major, self.minor, self.patch) == numbers
 
@@ -102,20 +104,16 @@ class Comparator:
     def _is_below(self, version: Version) -> bool:
         """Return whether the numbers of this comparison are below those of the version."""
         required, actual = self._comparable_numbers(version)
-        return (
-            actual > required
-            if len(required) < 3
-            else (actual, _pre_release_key(version)) > (required, _pre_release_key(self))
-        )
+        if len(required) < 3:
+            return actual > required
+        return (actual, _pre_release_key(version)) > (required, _pre_release_key(self))
 
     def _is_above(self, version: Version) -> bool:
         """Return whether the numbers of this comparison are above those of the version."""
         required, actual = self._comparable_numbers(version)
-        return (
-            actual < required
-            if len(required) < 3
-            else (actual, _pre_release_key(version)) < (required, _pre_release_key(self))
-        )
+        if len(required) < 3:
+            return actual < required
+        return (actual, _pre_release_key(version)) < (required, _pre_release_key(self))
 
     def _comparable_numbers(self, version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the numbers of this comparison, and equally many numbers of the version."""
@@ -148,6 +146,7 @@ class Comparator:
             return _pre_release_key(version) >= _pre_release_key(self)
         if self.major:
             return actual > required
+        # ^0.2.3 matches 0.2.4 and not 0.3.0; ^0.0.3 matches 0.0.3 alone.
         return self.minor > 0 and version.minor == self.minor and version.patch > self.patch
 
 
@@ -179,15 +178,16 @@ class VersionReq:
 
     def matches(self, version: Version) -> bool:
         """Return whether this version satisfies the requirement."""
-        if not all(comparator.holds_for(version) for comparator in self.comparators):
+        if not all(comparator.is_satisfied_by(version) for comparator in self.comparators):
             return False
         # ^1.2 does not match 1.3.0-alpha, although that version is in its range.
         return not version.pre or any(
-            comparator.names_pre_of(version) for comparator in self.comparators
+            comparator.has_pre_release_of(version) for comparator in self.comparators
         )
 
 
 def _parse_comparator(text: str) -> tuple[Comparator, str]:
+    """Return the comparison at the beginning of a text, and the rest of the text."""
     op = next((operator for operator in _OPERATORS if text.startswith(operator)), "")
     rest = text[len(op) :].lstrip(" ")
     major, rest = _parse_number(rest, "major")
@@ -215,6 +215,8 @@ def _parse_comparator(text: str) -> tuple[Comparator, str]:
 
 
 def _parse_number(text: str, place: str) -> tuple[int, str]:
+    """Return the number at the beginning of a text, and the rest of the text. `place` is "major",
+    "minor" or "patch", for the error."""
     match = _DIGITS.match(text)
     digits = match[0] if match else ""
     if not digits:
@@ -241,12 +243,14 @@ def _parse_labels(text: str) -> tuple[str, str]:
     return pre, text
 
 
-def _parse_identifiers(text: str, what: str) -> tuple[str, str]:
+def _parse_identifiers(text: str, part: str) -> tuple[str, str]:
+    """Return the identifiers, separated by dots, at the beginning of a text, and the rest of the
+    text. `part` is the part of the version that they are, for the error."""
     match = _IDENTIFIERS.match(text)
-    word = match[0] if match else ""
-    if not all(word.split(".")):
-        raise NotAVersion(f"the {what} is empty, or a part of it is")
-    return word, text[len(word) :]
+    identifiers = match[0] if match else ""
+    if not all(identifiers.split(".")):
+        raise NotAVersion(f"the {part} is empty, or a part of it is")
+    return identifiers, text[len(identifiers) :]
 
 
 def _pre_release_key(version: Version | Comparator) -> tuple[bool, _Pre]:

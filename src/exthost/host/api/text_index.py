@@ -14,8 +14,8 @@ If SQLite has no trigram tokenizer, every block is read. Blocks that are not ind
 too: a SQLite without the tokenizer wrote them. They are indexed later, a few at each write.
 
 A block never changes. It contains the texts of consecutive records, and its number is that of the
-first of them. In this module `n` is the number of a namespace: the records of one extension, or of
-one user of it (see `memory`).
+first of them. In this module `n` is the number of a namespace: the records of one extension (see
+`memory`).
 """
 
 from __future__ import annotations

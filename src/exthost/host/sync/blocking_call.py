@@ -44,7 +44,7 @@ class BlockingCall(Call):
         self.deadline = now + timeout
         self._queue = queue
         self._lock = allocate_lock()
-        self._lock.acquire()
+        self._lock.acquire()  # so the next `acquire`, in `wait`, sleeps until `_wake`
         self._value: Any = None
         self._error: BaseException | None = None
         self.ended = False
@@ -56,10 +56,12 @@ class BlockingCall(Call):
         return self.reply_handler.is_simple
 
     def deliver(self, value: Any) -> None:
+        """End the call with the value of its reply. Called on the thread of the event loop."""
         self._value = value
         self._wake()
 
     def reject(self, error: BaseException) -> None:
+        """End the call with an error. Called on the thread of the event loop."""
         self._error = error
         self._wake()
 
