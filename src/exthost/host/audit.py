@@ -1,6 +1,6 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-    {"time": 1795.25, "extension": "weather", "method": "forecast", "outcome": "ok", …}
+    {"time": 1795075200.25, "extension": "weather", "method": "tools/call", "outcome": "result", …}
 
 These have lines of their own:
 

@@ -56,12 +56,12 @@ class BlockingCall(Call):
         return self.reply_handler.is_simple
 
     def deliver(self, value: Any) -> None:
-        """End the call with the value of its reply. Called on the thread of the event loop."""
+        """End the call with the value of its reply."""
         self._value = value
         self._wake()
 
     def reject(self, error: BaseException) -> None:
-        """End the call with an error. Called on the thread of the event loop."""
+        """End the call with an error."""
         self._error = error
         self._wake()
 

@@ -1,7 +1,9 @@
 """`sync_connect`: runs one extension without a host, for programs without an event loop.
 
-with exthost.sync_connect(["python3", "weather.py"]) as extension:
-    extension.call_tool("forecast", {"city": "Lima"})
+    with exthost.sync_connect(["python3", "weather.py"]) as extension:
+        extension.call_tool("forecast", {"city": "Lima"})
+
+The event loop of the extension runs in a separate thread.
 """
 
 from collections.abc import Mapping, Sequence
