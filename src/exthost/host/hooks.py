@@ -1,8 +1,10 @@
 """Calls the hooks of extensions before or after an event, one extension after another.
 
 A hook is a function of an extension. Before a tool is called, for example, the host calls the hook
-`before_tool_call` of each extension that has one, with the event `{"tool_name":
-"ext_files_delete", "arguments": {"path": "/srv/a"}, …}`. Its answer may be a decision "block".
+`before_tool_call` of each extension that has one. The answer may be the decision "block". The event
+that the hook gets is a mapping such as
+
+    {"tool_name": "ext_files_delete", "arguments": {"path": "/srv/a"}, …}
 
 An extension is called if it offers the hook and the filter of its dialect (`Dialect.wants_hook`)
 accepts the event. The extension with the lowest priority number is called first; among equal

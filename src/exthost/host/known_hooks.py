@@ -291,7 +291,8 @@ def _read_text(path: str) -> str:
 
 def _with_known_form(guard: Spec, known: KnownForm, rejected: RejectedManifest) -> Spec:
     """Return `guard` with the id and the hooks of its last known form. If the form has the text of
-    the manifest, parse it again to get the filters of the hooks, too."""
+    the manifest, parse it again to get the filters of the hooks, too. That text was accepted when
+    it was recorded; if it is not accepted now, its hooks are read as those of a rejected one."""
     former = replace(guard, id=known.id, has_unknown_hooks=False, declared_hooks=known.hooks)
     from exthost.config.discovery.search import read_rejected_hooks
     from exthost.dialects import find

@@ -7,9 +7,8 @@ much is missing and where it is:
     [… 1,204,511 characters are left out here; result.raw has all of it …]
     last lines of the log
 
-Structured content larger than the limit is left out as a whole,
-and so is an image or sound that is too large for the APIs of models. `ToolResult.raw` is never
-changed.
+Structured content larger than the limit is left out as a whole, and so is an image or sound that is
+too large for the APIs of models. `ToolResult.raw` is never changed.
 """
 
 from collections.abc import Sequence

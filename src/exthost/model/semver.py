@@ -1,8 +1,9 @@
 """Strict semantic versions (semver.org, 2.0.0): check one, and compare two.
 
-Dialects use it for the versions in manifests. "1.2.3" and "1.0.0-beta.2" are versions; "1.2",
-"v1.2.3" and "01.2.3" are not. `is_newer` returns False if one of its arguments is
-not a version. It need not raise: its callers have checked one version, and the other is their own.
+It is for the versions in manifests, and the versions of the host that they require. "1.2.3" and
+"1.0.0-beta.2" are versions; "1.2", "v1.2.3" and "01.2.3" are not. `is_newer` returns False if one
+of its arguments is not a version. It does not raise, because its callers have checked one version,
+and the other is a constant of theirs.
 """
 
 import re

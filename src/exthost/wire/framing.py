@@ -3,9 +3,9 @@
 The bytes of one message are a frame: for example a line (`lines`), or a body after its length
 (`prefixed`). A framing for lines, to which two reads are passed:
 
-    framing.feed(b'{"id": 1}\n{"i')      returns [b'{"id": 1}']
-    framing.feed(b'd": 2}\n')            returns [b'{"id": 2}']
-    framing.wrap(b'{"id": 3}')           returns b'{"id": 3}\n', for the other direction
+    framing.feed(b'{"id": 1}\\n{"i')      returns [b'{"id": 1}']
+    framing.feed(b'd": 2}\\n')            returns [b'{"id": 2}']
+    framing.wrap(b'{"id": 3}')            returns b'{"id": 3}\\n', for the other direction
 
 A framing has no clock and does no I/O. The codec of the dialect decodes the frames.
 

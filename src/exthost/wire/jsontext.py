@@ -2,8 +2,8 @@
 
 All dialects with JSON messages use it, in the host and in the SDK. It calls msgspec, and the
 standard library's json in two cases: for text that msgspec rejects although other programs write it
-(Node writes a lone surrogate, half of a surrogate pair, as `\ud800`), and for everything if msgspec
-is not installed, so that the SDK needs no other package.
+(Node writes a lone surrogate, half of a surrogate pair, as `\\ud800`), and for everything if
+msgspec is not installed, so that the SDK needs no other package.
 
 Whatever the bytes are (not UTF-8, NaN, a hundred thousand brackets), this module raises only
 `NotJson` and `UsageError`.

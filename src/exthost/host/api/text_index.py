@@ -112,7 +112,6 @@ def find(connection: sqlite3.Connection, n: int, text: str, first: int, last: in
     statement = f"SELECT text FROM text_blocks_{n} WHERE first = ?"
     for start in _find_candidates(connection, n, text.lower(), last):
         (block,) = connection.execute(statement, (start,)).fetchone()
-        # The search text could only reach over the end of a text if it had the separator in it.
         records = [start + position for position in _find_positions(block, pattern)]
         yield from (record for record in reversed(records) if first <= record <= last)
         if start <= first:

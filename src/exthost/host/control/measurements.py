@@ -1,6 +1,6 @@
 """Measures the duration of calls, and the memory and processor time of processes, on request.
 
-`exthost top` requests the measurements over the control socket, again and again. The durations come
+`exthost top` requests the measurements repeatedly over the control socket. The durations come
 from the event bus. A subscriber makes each call a little slower, so the subscription ends some
 seconds after the last request for measurements.
 """

@@ -2,9 +2,8 @@
 
     {"servers": {"weather": {"command": "weather-server"},}}   // the comma before } is allowed
 
-The configs of other MCP clients, which exthost reads, may have this form.
-Comments and trailing commas are replaced by blanks, so that the line and the column in an error
-message stay correct.
+The configs of other MCP clients, which exthost reads, may have this form. Comments and trailing
+commas are replaced by blanks, so that the line and the column in an error message stay correct.
 """
 
 import json
