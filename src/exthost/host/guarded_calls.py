@@ -78,7 +78,8 @@ class GuardedCalls:
     ) -> ToolResult:
         """Judge a call by the rules, and make it with the hooks before and after it. Raises Refused
         if a rule or a hook stops the call, or if a hook could not judge it. A call that cannot be
-        made at all, such as one of an unknown tool, raises before rules and hooks are used."""
+        made at all, such as one of an unknown tool, raises before rules and hooks are used. `calls`
+        makes the calls of the extension, and `name` is the tool's own name."""
         if not options.hooks:
             return await self._run_without_hooks(calls, name, arguments, options)
         if self.is_stale:

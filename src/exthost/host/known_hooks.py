@@ -166,20 +166,29 @@ class KnownHooks:
             guard = self._find_guard(manifest, config)
             if guard is None or guard.id in filters.disabled:
                 continue
-            # An id that could be read from the manifest was compared with the allowlist before.
-            if filters.allowlist and not manifest.has_id:
-                if _rejected_key(manifest) in self._forms:  # `guard.id` is its last known id
-                    is_allowed = guard.id in filters.allowlist
-                else:  # it may have any id of the allowlist that no other extension has
-                    is_allowed = not taken_ids.issuperset(filters.allowlist)
-                if not is_allowed:
-                    continue
+            if not self._may_be_on_allowlist(guard, manifest, filters.allowlist, taken_ids):
+                continue
             id = _make_unique(guard.id, taken_ids)
             taken_ids.add(id)
             spec = config.apply_overrides(replace(guard, id=id))
             refusal = _make_refusal(manifest)
             guards.append(replace(spec, refusal=refusal, config_file=config.origin))
         return guards
+
+    def _may_be_on_allowlist(
+        self,
+        guard: Spec,
+        manifest: RejectedManifest,
+        allowlist: Collection[str],
+        taken_ids: set[str],
+    ) -> bool:
+        """Return whether the allowlist of the config may have the id of this guard."""
+        if not allowlist or manifest.has_id:
+            return True  # discovery has compared an id in the manifest with the allowlist already
+        if _rejected_key(manifest) in self._forms:
+            return guard.id in allowlist  # its last known id
+        # Its id is not known: it may be any of the allowlist that no other extension has.
+        return not taken_ids.issuperset(allowlist)
 
     def _find_guard(self, rejected: RejectedManifest, config: Config) -> Spec | None:
         """Return an extension with the hooks of a rejected manifest, or None if none of them may
