@@ -1,7 +1,7 @@
 """Describes a difference from a lock in one line, for a person. A change of a text is shown by its
 words.
 
-    new permission network: api.example.com
+    new permission network
     tool forecast: schema changed
     new tool delete_file: Deletes a file.
 

@@ -73,8 +73,8 @@ class WriteGrant(NamedTuple):
 
 class Refusal(NamedTuple):
     """Why the config does not let an extension start: the code of the error, its texts, and the
-    setting that refuses it: "trust" for the rules of `[trust]` about folders, "lock" for
-    `exthost.lock`, "new" for `[trust] new`, about extensions that nobody has approved yet."""
+    setting that refuses it: "lock" for `exthost.lock`, "new" for `[trust] new`, about extensions
+    that nobody has approved yet, "trust" for the other rules about discovered packages."""
 
     code: str
     message: str

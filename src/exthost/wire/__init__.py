@@ -1,6 +1,8 @@
-"""Framings, which find the messages in a stream of bytes, and the JSON encoder and decoder. A frame
-is the bytes of one message. The package does no I/O, uses no clock and knows no dialect (the
-protocol of an extension, which uses one of the framings).
+"""Framings, which turn bytes into frames and back, and the JSON encoder and decoder. Pure: does no
+I/O, uses no clock, knows no dialect.
+
+A frame is the bytes of one message. A dialect is the protocol of an extension, which uses one of
+the framings.
 
 In reading order:
 

@@ -124,7 +124,7 @@ class Framing(Protocol):
     @property
     def is_at_line_start(self) -> bool:
         """Whether frames are lines, and the next byte is the first of a line. False at the very
-        first line, because only `feed` removes a byte order mark there."""
+        first line, which may begin with a byte-order mark."""
 
     @property
     def is_discarding(self) -> bool:

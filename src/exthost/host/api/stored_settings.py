@@ -33,8 +33,8 @@ class _Subscriber(NamedTuple):
 
 
 class StoredSettings:
-    """The settings of every extension in one store. Methods that read or write return a future of
-    the store's thread, typed Any because its type depends on the caller (see `Store`)."""
+    """The settings of every extension in one store. Methods that read or write return a
+    `concurrent.futures.Future`, which the thread of the store completes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

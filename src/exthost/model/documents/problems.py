@@ -5,7 +5,7 @@ value. When the whole file has been read, `Problems.raise_first` raises a Config
 problem in the file, whose `evidence.details` lists the others. So a caller never gets incomplete
 values. The message of such an error is
 
-    exthost.toml:7: extensions[2].limits.call: must be longer than 0 (and 2 more)
+    exthost.toml:7: extensions[2].permissions: must be a table, not text (and 2 more)
 
 The error codes are the constants below; `errors.toml` explains them.
 """
