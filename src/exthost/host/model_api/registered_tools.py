@@ -76,8 +76,8 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
         return f"RegisteredTools({', '.join(self._tools)})"
 
     def of_host(self, host: Any) -> "RegisteredTools":
-        """Return the same tools, with another object that stands for their host, such as its
-        blocking form `SyncHost`."""
+        """Return the same tools, to be called by another form of their host."""
+        # For example by a `SyncHost`, the blocking form of a `Host`.
         return RegisteredTools(self._tools, self._logged_warnings, self._search, host=host)
 
     def search(self, text: str, limit: int = 8) -> "RegisteredTools":

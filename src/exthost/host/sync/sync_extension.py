@@ -199,7 +199,7 @@ class SyncExtension(SyncFacetAttributes):
 
     @property
     def environment(self) -> Environment:
-        """The environment variables that its process gets, and those that it does not get."""
+        """The environment variables that its process gets, and those that are held back."""
         return self._target.environment
 
     @property
