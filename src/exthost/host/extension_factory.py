@@ -88,9 +88,9 @@ class ReportedNames:
         for other in self._all_extensions():
             if other.id == spec.id:
                 continue
-            is_starting = other.state is State.STARTING
-            taken = set(self._accepted_tools.get(other.id, ()) if is_starting else ())
-            taken.update(other.dialect.registered_name(other.id, tool) for tool in other.tools)
+            taken = {other.dialect.registered_name(other.id, tool) for tool in other.tools}
+            if other.state is State.STARTING:  # its new tools are not in `other.tools` yet
+                taken |= self._accepted_tools.get(other.id, frozenset())
             if common := sorted(names & taken):
                 raise HandshakeFailed(
                     "X0524",

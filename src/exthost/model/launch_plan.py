@@ -43,7 +43,8 @@ NO_CEILING = Ceiling()
 
 
 class ExpectedPath(NamedTuple):
-    """A path, and the device and inode numbers that the file or folder there must have."""
+    """A path, and the device and inode numbers that the file or folder there must have: another
+    process could have replaced it after it was checked."""
 
     path: str
     device: int

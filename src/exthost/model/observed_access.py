@@ -32,7 +32,8 @@ class PathArgument(NamedTuple):
 
 
 class ObservedCall(NamedTuple):
-    """How an observed system call is read.
+    """How an observed system call is read. `openat(folder, path, flags)`, for example, is
+    `ObservedCall("openat", "open", (PathArgument(path=1, folder=0),), flags=2)`.
 
     name     the name of the call
     use      how it uses its paths; "open" if its flags decide, "connect", "bind" or "send" for a

@@ -52,7 +52,8 @@ from exthost.model.offer import RegisteredTool
 from exthost.model.result_limit import limit_reader
 from exthost.tool_result import ResultReader, ToolResult
 
-# The most events that wait to be read. A stream in the host's own process has the same limit.
+# The most events of a stream that wait to be read. A stream in the host's own process has the same
+# limit.
 MAX_EVENTS = 4096
 
 

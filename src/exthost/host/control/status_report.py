@@ -50,8 +50,8 @@ class StatusReport:
             self._processes.pop(exited.extension, None)
 
     def _on_state_changed(self, change: StateChanged) -> None:
-        # An extension that starts at first use returns to the state `admitted` after a crash. Only
-        # then does the change to `admitted` have a reason.
+        # An extension that starts at first use returns to the state `admitted` (checked, and ready
+        # to be started) after a crash. Only then does the change to `admitted` have a reason.
         is_error = change.after in _ERROR_STATES or (change.after == "admitted" and change.reason)
         if not is_error:
             return

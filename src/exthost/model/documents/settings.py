@@ -80,11 +80,11 @@ class SettingValues(SharedSettings):
         `args` replaces all arguments of the program. A disabled entry may have no program (see
         `config.entry`); its `args` are ignored, and so are those of a remote server.
         """
-        changes = other_fields | {
-            name: _merge(value, getattr(spec, name))
-            for name in _SPEC_SETTINGS
-            if (value := getattr(self, name)) is not None and value is not _NOT_SET[name]
-        }
+        changes = dict(other_fields)
+        for name in _SPEC_SETTINGS:
+            value = getattr(self, name)
+            if value is not None and value is not _NOT_SET[name]:
+                changes[name] = _merge(value, getattr(spec, name))
         if self.args is not None and spec.argv and spec.source != "http":
             changes["argv"] = (spec.argv[0], *self.args)
         return replace(spec, **changes)
