@@ -231,7 +231,8 @@ class Registry:
         tables.serves, tables.prefixes = serves, tuple(map(registered_prefix, serves))
         tables.quarantined = quarantined
         tables.owners.update(owners)
-        # Last, because other threads, and an exception of a signal handler, may come in between.
+        # Last, because another thread may use the tables meanwhile, and an exception of a signal
+        # handler may end this function before they are complete.
         tables.is_built = True
         for warning in warnings:
             log_once(_log, self.logged_warnings, warning)

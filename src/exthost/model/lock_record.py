@@ -241,7 +241,7 @@ def digest_text(data: bytes) -> str:
 
 def _canonical(value: Any) -> str:
     """Return a value as JSON that does not depend on the order of its keys. The text of a value
-    that is nested too deep equals no other."""
+    that is nested too deep differs from every other text."""
     try:
         import json
 

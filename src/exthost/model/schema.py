@@ -184,7 +184,7 @@ def is_widely_readable(schema: Mapping[str, Any]) -> bool:
 
     It is read as draft 7, which they have in common. References that only lead in a circle are
     accepted by the host's own validator, but overflow the stack of others. A schema that is too
-    large to be compiled here is taken to be readable: nothing speaks against it.
+    large to be compiled here counts as readable, because nothing is known against it.
     """
     survey = Survey(schema)
     if survey.endless or survey.outside:

@@ -120,7 +120,8 @@ class Survey:
         if self.patterns > _MAX_PATTERNS:
             raise _UnsafeSchemaError(f"has more than {_MAX_PATTERNS} regular expressions")
         if schema.get("format") == "regex":
-            # The validator would compile the arguments, whatever their size when compiled.
+            # The validator would compile texts in the arguments as regular expressions, whose
+            # compiled size cannot be limited.
             raise _UnsafeSchemaError("uses the format regex")
 
     def _iter_subschemas(self, schema: Mapping[str, Any]) -> Iterator[Any]:

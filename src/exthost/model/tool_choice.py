@@ -4,7 +4,7 @@
     tools = { allow = ["get_*", "search"], rename = { search = "search_wiki" } }
 
 This is the one place where the tools that an extension announced become the tools that a host has.
-A tool that is not chosen is in no list and cannot be called by name. Patterns and names are those
+A tool that is not chosen is not listed and cannot be called by name. Patterns and names are those
 of the extension itself, before any renaming. `deny` takes precedence over `allow`.
 
 If the extension itself has a tool `search_wiki`, too, that tool is hidden, because an extension

@@ -23,7 +23,7 @@ not lost, and every way of cutting the same bytes into reads gives the same item
 **Cost.** Each byte is searched once and copied once. Small frames are slices of the read. A frame
 larger than one read is collected in one growing buffer, which then becomes the frame. Inside a
 large frame, `read_size` asks for larger reads, and a framing with a `read_buffer` is read into
-directly. When a read held very many tiny frames, `read_size` asks for smaller reads, because one
+directly. After a read with very many tiny frames, `read_size` asks for smaller reads, because one
 read is handled in one iteration of the event loop.
 """
 
