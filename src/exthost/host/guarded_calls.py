@@ -93,7 +93,8 @@ class GuardedCalls:
             await calls.prepare_to_call(name, options)
             tool = calls.tool(name)
         rules = self.rules.for_tool(calls, tool)
-        await self._apply_rules(rules, calls, name, arguments, options)
+        if rules:
+            await self._apply_rules(rules, calls, name, arguments, options)
         if not self._has_hooks:
             judge = self.rules.make_judge(rules, calls, name)
             self._judges[calls.extension, id(tool)] = judge, tool
@@ -113,10 +114,9 @@ class GuardedCalls:
     ) -> None:
         """Judge a call by the rules of its tool. Raises Refused if a rule denies it, or if a rule
         requests that a person is asked, and that person does not agree."""
-        if rules:
-            rule = self.rules.decide(rules, calls, name, arguments, options)
-            if rule is not None:
-                await self.rules.ask(rule, calls, name, arguments, options)
+        rule = self.rules.decide(rules, calls, name, arguments, options)
+        if rule is not None:
+            await self.rules.ask(rule, calls, name, arguments, options)
 
     async def _run_with_hooks(
         self,
