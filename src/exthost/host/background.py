@@ -117,7 +117,7 @@ class BackgroundServices:
             self.buffer = TraceBuffer()
 
     async def open(self, host: ServedHost, config: Config) -> None:
-        """Open everything but the watch."""
+        """Open every service except the watch, which `make_watch` and `start_watch` open."""
         if self._control_path is not None:
             self._control = await open_control_socket(host, self._control_path)
         self._open_audit(config)

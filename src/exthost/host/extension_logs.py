@@ -168,6 +168,8 @@ class _LogFile(RotatingFileHandler):
             text = format_entry(time.time(), logging.ERROR, HOST_SOURCE, note).decode() + text
         had_failed, self._has_failed = self._has_failed, False
         self._written_lines = 0
+        # Renames the file if it is full, and writes. If that fails, `handleError` is called, which
+        # sets `_has_failed`.
         self.handle(logging.makeLogRecord({"msg": text}))
         if not self._has_failed:
             self._lost_lines = 0

@@ -1,4 +1,5 @@
-"""Finds tools by words: `host.tools.search`, and `search_tools` of the gateway.
+"""Finds tools by words: `host.tools.search("weather in a city")`, and `search_tools` of the
+gateway.
 
 The index is a full-text table (FTS5) of SQLite in memory. It ranks by BM25 over the names of tools,
 their descriptions, the names and descriptions of their arguments, and the words of their extension.
