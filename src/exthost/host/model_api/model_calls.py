@@ -92,7 +92,9 @@ class _ModelRun(NamedTuple):
             if problem:
                 return Answer([problem], is_error=True)
             result = await self._call(call)
-            return Answer(result_parts(result, *self.limits), result.is_error)
+            limits = self.limits
+            parts = result_parts(result, limits.kinds, limits.types, limits.max_bytes)
+            return Answer(parts, result.is_error)
         except ExthostError as error:
             return Answer([error.message], is_error=True)
 
