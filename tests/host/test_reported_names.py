@@ -42,36 +42,36 @@ def reported_names(*extensions: FakeExtension) -> ReportedNames:
 def test_of_two_extensions_that_start_together_the_second_is_refused() -> None:
     first, second = FakeExtension("first"), FakeExtension("second")
     names = reported_names(first, second)
-    names.accept(first.spec, OFFER_WITH_NAME)
+    names.accept_name(first.spec, OFFER_WITH_NAME)
     with pytest.raises(
         HandshakeFailed, match="calls itself provider/test, and so does first"
     ) as caught:
-        names.accept(second.spec, OFFER_WITH_NAME)
+        names.accept_name(second.spec, OFFER_WITH_NAME)
     assert caught.value.code == "X0524"
 
 
 def test_a_second_extension_is_refused_while_the_first_is_ready() -> None:
     first, second = FakeExtension("first", State.READY, OFFER_WITH_NAME), FakeExtension("second")
     with pytest.raises(HandshakeFailed):
-        reported_names(first, second).accept(second.spec, OFFER_WITH_NAME)
+        reported_names(first, second).accept_name(second.spec, OFFER_WITH_NAME)
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.STOPPED, State.REFUSED])
 def test_the_name_is_free_again_when_the_first_has_ended(state: State) -> None:
     first, second = FakeExtension("first"), FakeExtension("second")
     names = reported_names(first, second)
-    names.accept(first.spec, OFFER_WITH_NAME)
+    names.accept_name(first.spec, OFFER_WITH_NAME)
     first.state, first.offer = state, OFFER_WITH_NAME
-    names.accept(second.spec, OFFER_WITH_NAME)
+    names.accept_name(second.spec, OFFER_WITH_NAME)
 
 
 def test_the_same_extension_and_other_dialects_may_have_the_name() -> None:
     first = FakeExtension("first", State.READY, OFFER_WITH_NAME)
     other = FakeExtension("other", State.READY, OFFER_WITH_NAME, "mcp")
     names = reported_names(first, other)
-    names.accept(first.spec, OFFER_WITH_NAME)
-    names.accept(first.spec, OFFER_WITH_NAME)
-    names.accept(other.spec, OFFER_WITH_NAME)
+    names.accept_name(first.spec, OFFER_WITH_NAME)
+    names.accept_name(first.spec, OFFER_WITH_NAME)
+    names.accept_name(other.spec, OFFER_WITH_NAME)
 
 
 TIDES = Offer(tools=(Tool("tide_next"), Tool("tide_last")))

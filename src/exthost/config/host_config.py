@@ -57,7 +57,7 @@ class Config:
         extension of a package also apply to the further ones of that package."""
         settings = self.overrides.get(spec.id, NO_SETTINGS)
         if spec.package is not None and spec.package.owner in self.overrides:
-            settings = settings.held_like(self.overrides[spec.package.owner], self.defaults)
+            settings = settings.restricted_like(self.overrides[spec.package.owner], self.defaults)
         own = {"config": self.configs[spec.id]} if spec.id in self.configs else {}
         return settings.over(self.defaults).apply_to(spec, **own)
 

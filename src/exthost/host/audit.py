@@ -1,5 +1,7 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
+    {"time": 1795075200.25, "extension": "weather", "method": "tools/call", "outcome": "result", …}
+
 These have lines of their own:
 
 - a failed hook, with the reason and whether the call was refused

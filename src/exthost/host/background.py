@@ -1,9 +1,15 @@
 """Opens and closes the services that a host runs in addition to its extensions.
 
-They are the control socket, the trace, the audit and the manifest watch. The socket, the trace and
-the audit open before the first extension starts. The trace and the audit close after the last
-extension has ended. A reload of the config may change the audit and the watch; the socket and the
-trace stay as they are.
+They are
+
+    the control socket  through which other processes send requests to the host
+    the trace           a recording of all messages between the host and its extensions
+    the audit           a file with a line for each call and its outcome
+    the manifest watch  reloads an extension when its manifest has changed
+
+The socket, the trace and the audit open before the first extension starts. The trace and the audit
+close after the last extension has ended. A reload of the config may change the audit and the watch;
+the socket and the trace stay as they are.
 """
 
 from __future__ import annotations
@@ -71,7 +77,7 @@ async def open_control_socket(host: ServedHost, path: str) -> ControlSocket:
 
 
 class BackgroundServices:
-    """The services of one host.
+    """The services of one host. Arguments and attributes whose names do not explain them:
 
     replace, unload, update_guards
                      methods of the host, which are called when a manifest has changed
@@ -111,7 +117,7 @@ class BackgroundServices:
             self.buffer = TraceBuffer()
 
     async def open(self, host: ServedHost, config: Config) -> None:
-        """Open everything but the watch."""
+        """Open every service except the watch, which `make_watch` and `start_watch` open."""
         if self._control_path is not None:
             self._control = await open_control_socket(host, self._control_path)
         self._open_audit(config)

@@ -5,9 +5,12 @@ the old one still runs, and then replaces it. An extension that the config no lo
 its calls in flight and ends. If the new extension does not start, or its manifest has an error, the
 error is reported and the old one stays. Other extensions are not touched.
 
-A guard is an extension that judges tool calls. If the manifest of a guard has an error, a refused
-guard (see `known_hooks`) takes its place: the host refuses the calls that the guard would judge. A
-refused guard is removed when the manifest is accepted, or the extension is disabled or removed.
+A spec is the configuration of one extension: command, variables, limits, permissions. It may have
+been read from a manifest, a file beside the code of the extension. A guard is an extension that
+judges tool calls. If the manifest of a guard has an error, a refused guard (see `known_hooks`)
+takes its place: an extension that never runs, because of which the host refuses the calls that the
+guard would judge. A refused guard is removed when the manifest is accepted, or the extension is
+disabled or removed.
 """
 
 from __future__ import annotations
@@ -38,15 +41,15 @@ class ConfigReloader:
         self._factory = factory
         self._api = api
         self._specs: dict[str, Spec] = {}
-        self._guards: dict[str, Spec] = {}  # the refused guards
-        self._lock = asyncio.Lock()
+        self._refused_guards: dict[str, Spec] = {}
+        self._lock = asyncio.Lock()  # one reload at a time
 
     async def open(self, specs: Sequence[Spec], guards: Sequence[Spec] = ()) -> list[Extension]:
         """Add the extensions that are enabled, and start the eager ones (those that start with the
         host). Add the refused guards. Return when each eager extension is ready or has failed."""
         enabled = [spec for spec in specs if spec.enabled]
         self._specs = {spec.id: spec for spec in enabled}
-        self._guards = {spec.id: spec for spec in guards}
+        self._refused_guards = {spec.id: spec for spec in guards}
         return await self._add([*guards, *enabled])
 
     async def reload(
@@ -60,29 +63,36 @@ class ConfigReloader:
         with errors: an extension of such a manifest stays as it is, and the error is reported."""
         async with self._lock:
             enabled = {spec.id: spec for spec in specs if spec.enabled}
-            by_id = self._extensions.by_id
+            by_id = self._extensions.by_id  # the extensions that the host has now
             await self._retire_guards(guards, keep=enabled.keys())
+
+            # Remove the extensions that are gone. One whose manifest has an error stays.
             unlisted = [id for id in self._specs if id not in enabled and id in by_id]
             broken = {id: error for id in unlisted if (error := self._find_error(id, rejected))}
             removed = [id for id in unlisted if id not in broken]
             for id in removed:
                 await self._extensions.retire(id)
+
+            # Replace the extensions whose specs have changed.
             differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
             changed = [id for id in differing if id in by_id]
             errors = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
             failed = [*broken.values(), *(error for error in errors if error is not None)]
+
             added = [spec for id, spec in enabled.items() if id not in by_id]
             # Guards first: an extension that is added must not be called without its guard.
             new_extensions = [*await self._add_guards(guards), *await self._add(added)]
             failed += [
                 extension.cause for extension in new_extensions if extension.cause is not None
             ]
-            not_replaced = {error.extension for error in failed} & set(changed)
+
             # An extension that could not be replaced keeps its old spec, so that the next reload
             # sees the difference and tries again.
+            not_replaced = {error.extension for error in failed} & set(changed)
             kept_ids = not_replaced | broken.keys()
             old_specs = {id: spec for id, spec in self._specs.items() if id in kept_ids}
             self._specs = enabled | old_specs
+        # Imported here and below where it is needed, because most hosts never reload.
         from exthost.host.control.served_host import ReloadOutcome
 
         return ReloadOutcome(
@@ -93,7 +103,8 @@ class ConfigReloader:
         )
 
     async def update_guards(self, guards: Sequence[Spec]) -> None:
-        """Add and remove refused guards so that the host has these, and leave all else."""
+        """Add and remove refused guards so that the host has exactly these. Other extensions are
+        not changed."""
         async with self._lock:
             await self._retire_guards(guards, keep=())
             await self._add_guards(guards)
@@ -114,24 +125,24 @@ class ConfigReloader:
         """Remove the refused guards that are not among `guards`. Those whose ids are in `keep` are
         replaced instead: their manifests are accepted now."""
         new_guards = {spec.id: spec for spec in guards}
-        for id, spec in tuple(self._guards.items()):
+        for id, spec in tuple(self._refused_guards.items()):
             if new_guards.get(id) != spec:
-                del self._guards[id]
+                del self._refused_guards[id]
                 extension = self._extensions.by_id.get(id)
-                # If the specs differ, the watch of manifests has replaced the guard by an
-                # extension whose manifest is accepted, which stays.
+                # If the specs differ, the watcher of the manifests has replaced the refused guard
+                # by an extension whose manifest is accepted, which stays.
                 if id not in keep and extension is not None and extension.spec == spec:
                     await self._extensions.retire(id)
 
     async def _add_guards(self, guards: Sequence[Spec]) -> list[Extension]:
-        """Add the refused guards. But if an extension that was loaded from an earlier version of
-        the manifest still runs, it continues to judge calls, and its refused guard is not added."""
+        """Add the refused guards. If an extension that was loaded from an earlier version of the
+        manifest still runs, it continues to judge calls, so its refused guard is not added."""
         by_id = self._extensions.by_id
         running = {_real_manifest(extension.spec) for extension in by_id.values()}
         new_guards = [
             spec for spec in guards if spec.id not in by_id and _real_manifest(spec) not in running
         ]
-        self._guards |= {spec.id: spec for spec in new_guards}
+        self._refused_guards |= {spec.id: spec for spec in new_guards}
         return await self._add(new_guards)
 
     async def _add(self, specs: Sequence[Spec]) -> list[Extension]:

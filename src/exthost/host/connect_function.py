@@ -1,7 +1,9 @@
 """`exthost.connect`: run one command as an extension, without a host, a config or a manifest.
 
-async with exthost.connect(["python3", "ext.py"]) as ext:
-    await ext.call_tool("echo", {})
+    async with exthost.connect(["python3", "ext.py"]) as ext:
+        await ext.call_tool("echo", {})
+
+A dialect is the protocol that an extension speaks on its stdin and stdout, such as MCP.
 """
 
 from collections.abc import Mapping, Sequence

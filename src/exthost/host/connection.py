@@ -1,6 +1,10 @@
 """Runs one extension without a host, a config or a manifest, in a given dialect (protocol).
 
-`detection.py` does the same if the dialect is not known; `connect` uses both modules.
+    async with exthost.connect(["python3", "weather.py"], dialect="mcp") as extension:
+        await extension.call_tool("forecast", {"city": "Lima"})
+
+`connect` (`connect_function`) calls this module if the dialect is given. Without a dialect it calls
+`detection`, which finds out the dialect.
 """
 
 import os
@@ -39,8 +43,8 @@ _PROGRAM_SUFFIX = re.compile(
 def connection_spec(
     command: Sequence[str], dialect: str | None, settings: ExtensionSettings
 ) -> Spec:
-    """Return the spec of the extension that `connect` runs. If `dialect` is None, the dialect is
-    detected later, and the spec has DEFAULT_DIALECT for now."""
+    """Return the spec (the complete configuration) of the extension that `connect` runs. If
+    `dialect` is None, the dialect is detected later, and the spec has DEFAULT_DIALECT for now."""
     argv = _read_command(command)
     entry = {
         **settings,
@@ -149,8 +153,11 @@ class Connection(OpenedByWith):
         return read_evidence(sessions[-1]) if sessions else NO_EVIDENCE
 
     async def _create(self) -> Extension:
-        spec, environ, session_handlers = with_environ(self._spec), self._environ, None
+        spec = with_environ(self._spec)
+        environ = self._environ
+        session_handlers = None
         dialect = find.find_dialect_of(spec)
+        # Without requests to answer and settings to look up, no HostApi is needed.
         if dialect.host_requests or spec.settings:
             self._api = HostApi(os.environ if environ is None else environ)
             spec = await self._api.with_stored_settings(spec)
@@ -174,6 +181,7 @@ class Connection(OpenedByWith):
     async def _close(self) -> None:
         try:
             if self._extension is not None:
+                # A call after the block must not start the extension again: nothing would end it.
                 self._extension.internals.queue.is_released = True
                 await self._extension.close()
                 self._extension = None
@@ -187,8 +195,9 @@ class Connection(OpenedByWith):
 
 
 def command_id(argv: Sequence[str]) -> str:
-    """Return the id of an extension that is given only by its command line: the name, without its
-    suffix, of the last argument that is a program file; if none is, of the program."""
+    """Return the id of an extension that is given only by its command line. It is the name, without
+    its suffix, of the last argument that is a program file, or else of the program: "weather" for
+    `python3 weather.py`, and "git-server" for `git-server --verbose`."""
     # Not pathlib, whose overhead is larger than the system call.
     files = [argument for argument in argv if os.path.isfile(argument)]  # noqa: PTH113
     programs = [file for file in files if _is_program(file)]

@@ -1,7 +1,8 @@
 """Detects the dialect (protocol) of a command by trying handshakes.
 
-The dialects are tried in order, the most likely first, each with a new process of the command. The
-first process that completes its handshake is used. A try fails when
+`exthost.connect(["some-server"])` uses this module, because it names no dialect. The dialects are
+tried in order, the most likely first, each with a new process of the command. The first process
+that completes its handshake is used. A try fails when
 
 - the handshake fails, or the program exits;
 - the program has read what was sent, and then writes nothing new for the `seconds` of that dialect.
@@ -239,6 +240,7 @@ def detection_order(program: str) -> list[tuple[str, float]]:
         for format in find.load_manifest_formats()
         if format.executable and format.matches(os.path.basename(program), "")  # noqa: PTH119
     }
+    # Each item begins with the values by which the list is sorted: False comes before True.
     candidates = [
         (
             package.name not in dialects_by_name,

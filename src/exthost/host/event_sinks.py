@@ -6,7 +6,8 @@ gets no events. The first event that passes the filter starts the extension.
 
 An event is written at once to an extension that is ready and reads its input. Otherwise the event
 waits in a queue of the sink, from which a task of the sink sends. So a slow sink does not delay the
-others. If the queue is full, the event is dropped and counted as lost.
+others. If the queue is full, the event is dropped and counted as lost. An event is sent as an
+envelope: a mapping with its number, time, source, name and contents.
 
 An event that is not delivered is reported in the log, and as `SinkFailed` on the bus.
 
@@ -54,6 +55,8 @@ _LIFE_EVENTS = (events.StateChanged, events.OfferChanged, events.Exited)
 
 
 class _Internals(Protocol):
+    """The part of `Extension.internals` that is used here."""
+
     @property
     def serves(self) -> bool: ...
     def try_notify(self, method: str, params: Any = None) -> bool: ...
@@ -133,6 +136,7 @@ class EventSinks:
             self._unsubscribe = self._bus.subscribe(all_types, self._on_event)
 
     def _on_event(self, event: Any) -> None:
+        """Forward an event of the bus to the sinks whose filters it passes."""
         extension_id = getattr(event, "extension", "")
         is_of_sink = extension_id in self._sinks or extension_id in self._new_sinks
         if is_of_sink and isinstance(event, _LIFE_EVENTS):

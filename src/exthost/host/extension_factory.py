@@ -2,11 +2,13 @@
 
 The factory also compares each extension with the others of the host:
 
-- An extension is refused if an earlier one has a name or a resource that only one extension may
-  have.
+- An extension is refused if an earlier one has a name that its dialect allows only once.
 - It is refused if another one may write its code (`launch.shared_folders`).
 - Some dialects (the protocols that extensions speak) require unique names. Their handshake fails if
   the extension reports a name that another extension has.
+
+A spec is the configuration of one extension. An offer is what the extension announces in its
+handshake: its name, tools, hooks and capabilities.
 """
 
 from __future__ import annotations
@@ -62,14 +64,14 @@ class ReportedNames:
         # The last accepted name of each extension, by its id. While an extension is starting, its
         # name is only here. Without this, two extensions that start together with the same name
         # would both be accepted. `_accepted_tools` is the same for the names of tools.
-        self._accepted: dict[str, str] = {}
+        self._accepted_names: dict[str, str] = {}
         self._accepted_tools: dict[str, frozenset[str]] = {}
 
     def check_for(self, spec: Spec, dialect: Dialect) -> Callable[[Offer], None] | None:
         """Return the function that checks the names in the offer of this extension, and raises if
         one of them is taken. Return None if the dialect requires no unique names."""
         if dialect.traits.unique == "name":
-            return partial(self.accept, spec)
+            return partial(self.accept_name, spec)
         if dialect.traits.unique == "tools":
             return partial(self.accept_tools, spec, dialect)
         return None
@@ -86,9 +88,9 @@ class ReportedNames:
         for other in self._all_extensions():
             if other.id == spec.id:
                 continue
-            is_starting = other.state is State.STARTING
-            taken = set(self._accepted_tools.get(other.id, ()) if is_starting else ())
-            taken.update(other.dialect.registered_name(other.id, tool) for tool in other.tools)
+            taken = {other.dialect.registered_name(other.id, tool) for tool in other.tools}
+            if other.state is State.STARTING:  # its new tools are not in `other.tools` yet
+                taken |= self._accepted_tools.get(other.id, frozenset())
             if common := sorted(names & taken):
                 raise HandshakeFailed(
                     "X0524",
@@ -99,7 +101,7 @@ class ReportedNames:
                 )
         self._accepted_tools[spec.id] = names
 
-    def accept(self, spec: Spec, offer: Offer) -> None:
+    def accept_name(self, spec: Spec, offer: Offer) -> None:
         """Accept the name of an extension that completes its handshake. Raises HandshakeFailed if
         another extension of its dialect has the same name."""
         for other in self._all_extensions():
@@ -112,7 +114,7 @@ class ReportedNames:
                     extension=spec.id,
                     help="disable one of the two: calls are routed by that name",
                 )
-        self._accepted[spec.id] = offer.name
+        self._accepted_names[spec.id] = offer.name
 
     def _name_of(self, extension: NamedExtension) -> str | None:
         """Return the name that an extension has taken; None if it has not reported any, or if it
@@ -120,7 +122,7 @@ class ReportedNames:
         from exthost.extension.lifecycle import State, lists_tools
 
         if extension.state is State.STARTING:
-            return self._accepted.get(extension.id)
+            return self._accepted_names.get(extension.id)
         return extension.offer.name if lists_tools(extension.state) else None
 
 
@@ -166,8 +168,9 @@ class ExtensionFactory:
         self._running_extensions = running_extensions
         self._cache: CodeCache | None = None
         # The extensions that were refused because a running process may write their code. A process
-        # starts without write access to the code of its neighbours. The refused extensions count as
-        # neighbours even if the host has removed them, so a restart of the process helps.
+        # starts without write access to the code of its neighbours, the other extensions of the
+        # host. The refused extensions count as neighbours even if the host has removed them, so
+        # after a restart the process can no longer write their code.
         self._refused_specs: dict[str, Spec] = {}
         self._names = ReportedNames(all_extensions)
         self._traffic = traffic
@@ -225,8 +228,8 @@ class ExtensionFactory:
     def _check_offer(self, spec: Spec, dialect: Dialect, offer: Offer) -> None:
         """Raise if the offer of a new process conflicts with another extension. Remember the offer
         otherwise."""
-        if (accept := self._names.check_for(spec, dialect)) is not None:
-            accept(offer)
+        if (check_names := self._names.check_for(spec, dialect)) is not None:
+            check_names(offer)
         if dialect.announces_hooks:
             self._api.known_hooks.record_offer(spec, offer)
         if self.record_offer is not None:
@@ -240,14 +243,15 @@ class ExtensionFactory:
                 handlers.setdefault(method, handler)
 
     def _merge_handlers(self, spec: Spec) -> Mapping[str, Handler]:
+        """Return the handlers of the host and the additional ones for this extension."""
         more = {} if self._handlers_for is None else self._handlers_for(spec)
         handlers = {**more, **self._handlers}
         self._merged_handlers[spec.id] = (spec, handlers)
         return handlers
 
     def _find_name_conflict(self, spec: Spec) -> Refused | None:
-        """Return the error if an earlier extension has a name or a resource that only one extension
-        may have; otherwise None."""
+        """Return the error if an earlier extension has a name that only one extension may have;
+        otherwise None."""
         from exthost.launch.prerequisites import find_name_conflict
 
         return find_name_conflict(spec, self._find_neighbours(spec).not_refused)
@@ -257,7 +261,7 @@ class ExtensionFactory:
         `not_refused` of the result has the earlier ones that were not refused."""
         earlier: list[Spec] = []
         not_refused: list[Spec] = []
-        # `neighbours` are the extensions that the config lists.
+        # `spec.neighbours` are the extensions that the config lists.
         every = {other.id: other for other in spec.neighbours} | self._refused_specs
         is_earlier = True
         for extension in self._all_extensions():

@@ -1,11 +1,15 @@
 """Writes a log file for each extension: its output, its changes of state and its processes.
 
-`ExtensionLogs` subscribes to the event bus. Each entry is a line `TIME LEVEL SOURCE TEXT`. A full
-file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that floods
-its stderr uses at most two files. All lines of one event-loop iteration are written together. A
-disk error is logged once and never raised, because a log must not disturb the host. When the disk
-has room again, an entry says how many lines were lost. A file that somebody has deleted or moved is
-created again.
+`ExtensionLogs` subscribes to the event bus. Each entry is a line `TIME LEVEL SOURCE TEXT`:
+
+    2026-11-19T08:30:00.125Z info exthost process 4711: python3
+    2026-11-19T08:30:00.310Z warning stderr no config file, using defaults
+
+A full file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that
+floods its stderr uses at most two files. All lines of one event-loop iteration are written
+together. A disk error is logged once and never raised, because a log must not disturb the host.
+When the disk has room again, an entry says how many lines were lost. A file that somebody has
+deleted or moved is created again.
 """
 
 import asyncio
@@ -31,6 +35,8 @@ FILE_BYTES = 1024 * 1024
 # The SOURCE of the host's own entries. Those of an extension are `stderr`, `log` and `stdout`.
 HOST_SOURCE = "exthost"
 
+# The states in which an extension has a process, or will soon get one: BACKOFF is the pause before
+# a restart, and OPEN the longer pause after too many failures.
 _ACTIVE_STATES = frozenset({State.STARTING, State.READY, State.DRAINING, State.BACKOFF, State.OPEN})
 
 # Extensions may print secrets, so only the owner may read the file.
@@ -63,8 +69,8 @@ class ExtensionLogs:
         # Lines of this event-loop iteration, by the id of the extension.
         self._pending: dict[str, bytearray] = {}
         self._files: dict[str, _LogFile] = {}
-        # The extensions that have a process, or will get one soon. Only their files stay open: a
-        # host may have thousands of others, and descriptors are few.
+        # The extensions in active states. Only their files stay open: a host may have thousands of
+        # others, and descriptors are few.
         self._active: set[str] = set()
         self._unsubscribes = [
             bus.subscribe(LogLine, self._on_log_line),
@@ -126,7 +132,8 @@ class ExtensionLogs:
 
 
 def _format_node(node: str) -> str:
-    """Return the node of a process as words after its pid; "" for this machine."""
+    """Return the words after a pid that name its node (another machine of a cluster, on which the
+    process runs); "" for this machine."""
     return f" on node {node}" if node else ""
 
 
@@ -138,10 +145,11 @@ def _one_word(node: str) -> str:
 class _LogFile(RotatingFileHandler):
     """One log file, which is opened for its first line.
 
-    Each log record contains all lines of one event-loop iteration, with their newlines.
+    It does not use the `logging` of a program, only its handler, which renames full files. Each log
+    record contains all lines of one event-loop iteration, with their newlines.
     """
 
-    terminator = ""
+    terminator = ""  # the handler adds no newline
 
     def __init__(self, path: str) -> None:
         super().__init__(path, maxBytes=FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
@@ -151,7 +159,8 @@ class _LogFile(RotatingFileHandler):
         self._written_lines = 0  # if the last write failed: how many lines it has written
 
     def append(self, lines: bytes | bytearray) -> None:
-        """Write these lines; log the first of several errors."""
+        """Write these lines, after a note about earlier lines that were lost. Log the first of
+        several errors."""
         text = _last_lines(lines, self.maxBytes).decode()
         has_note = self._lost_lines > 0
         if has_note:
@@ -159,6 +168,8 @@ class _LogFile(RotatingFileHandler):
             text = format_entry(time.time(), logging.ERROR, HOST_SOURCE, note).decode() + text
         had_failed, self._has_failed = self._has_failed, False
         self._written_lines = 0
+        # Renames the file if it is full, and writes. If that fails, `handleError` is called, which
+        # sets `_has_failed`.
         self.handle(logging.makeLogRecord({"msg": text}))
         if not self._has_failed:
             self._lost_lines = 0
@@ -177,6 +188,7 @@ class _LogFile(RotatingFileHandler):
             self.stream = None
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Remember the disk error that the write has raised, for `append`."""
         error = sys.exception()
         if not isinstance(error, OSError):
             raise  # the error that is being handled: a bug, which must be visible
@@ -185,7 +197,11 @@ class _LogFile(RotatingFileHandler):
             self._written_lines = self.stream.buffer.written_lines
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - logging's name
-        """Count bytes, where the base class counts characters; never rename an empty file."""
+        """Return whether the file must be renamed before this record is written.
+
+        The base class counts characters, and this method counts bytes. An empty file is never
+        renamed, even if the record alone is too large.
+        """
         if self.stream is not None and not self._is_at_its_path(self.stream.fileno()):
             self.close_file()
         if self.stream is None:  # the size that counts is that of the file on disk
@@ -197,10 +213,10 @@ class _LogFile(RotatingFileHandler):
         """Return whether the open file is the one that readers find: somebody may have deleted or
         moved it."""
         try:
-            found = os.stat(self.baseFilename)  # noqa: PTH116 - faster than Path.stat
+            at_path = os.stat(self.baseFilename)  # noqa: PTH116 - faster than Path.stat
         except OSError:
             return False
-        return os.path.samestat(found, os.fstat(fd))
+        return os.path.samestat(at_path, os.fstat(fd))
 
     def _open(self) -> io.TextIOWrapper:
         path = Path(self.baseFilename)

@@ -1,7 +1,8 @@
 """The extensions of a host by their ids: adds, replaces, removes and ends them.
 
 Each change also updates the registry (the table of the tools that can be called) and the event
-sinks (the extensions to which the host forwards its events).
+sinks (the extensions to which the host forwards its events). The registry is marked as stale, and
+reads the tools of the extensions again when they are needed.
 
 How an extension leaves the set:
 

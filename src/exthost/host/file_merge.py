@@ -1,7 +1,8 @@
 """Merges the file fragments of a tool result into whole files, and checks their paths.
 
-A tool may return several fragments for the same path. They are combined in the order of arrival, by
-the strategy of each fragment:
+The tools of some dialects generate files, such as a configuration of a CI system. `file_writer`
+writes the whole files. A tool may return several fragments for the same path. They are combined in
+the order of arrival, by the strategy of each fragment:
 
 replace  The content of the fragment replaces all earlier fragments.
 merge    A YAML or JSON mapping is deep-merged into the earlier fragments. If there are no earlier

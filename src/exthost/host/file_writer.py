@@ -25,6 +25,7 @@ from exthost.errors import CallFailed, Evidence, Refused, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused_error
 from exthost.host.protected_files import is_at_or_below, why_protected
 
+# O_NOFOLLOW: an error if the last part of the path is a symlink.
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -125,7 +126,8 @@ def _write_all(root: str, files: dict[str, bytes]) -> None:
         for path, content in files.items():
             *folders, name = path.split("/")
             folder_fd = stack.enter_context(_open_folder(root_fd, folders))
-            # The file's own name is not part of this: it may have the largest length of a name.
+            # The temporary name does not contain the name of the file, which may already have the
+            # largest length of a name.
             temp_name = f".exthost-{secrets.token_hex(8)}"
             stack.callback(_remove, folder_fd, temp_name)
             _write_temp(folder_fd, name, temp_name, content)

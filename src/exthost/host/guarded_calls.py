@@ -1,7 +1,9 @@
 """The steps of a host around every tool call: rules, hooks, the call, and hooks again.
 
-`Calls.call_tool` passes the tool calls of the host here, from any caller. To save time, it makes a
-call directly in two cases:
+Rules are lines of the config that allow or deny calls, or request that a person is asked. Hooks are
+functions of extensions: `before_tool_call` may change or stop a call, `after_tool_call` may change
+its result. `Calls.call_tool` passes the tool calls of the host here, from any caller. To save time,
+it makes a call directly in two cases:
 
 - `is_idle` is True: the host has neither rules nor hooks. Each change of an extension sets it to
   False, until the next call finds out if there are hooks now.
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from exthost.host.hooks import Hooks
     from exthost.host.ruled_calls import Judge, RuledCalls
     from exthost.model.offer import Tool
+    from exthost.model.rules import CallRule
     from exthost.tool_result import ToolResult
 
 
@@ -75,7 +78,8 @@ class GuardedCalls:
     ) -> ToolResult:
         """Judge a call by the rules, and make it with the hooks before and after it. Raises Refused
         if a rule or a hook stops the call, or if a hook could not judge it. A call that cannot be
-        made at all, such as one of an unknown tool, raises before rules and hooks are used."""
+        made at all, such as one of an unknown tool, raises before rules and hooks are used. `calls`
+        makes the calls of the extension, and `name` is the tool's own name."""
         if not options.hooks:
             return await self._run_without_hooks(calls, name, arguments, options)
         if self.is_stale:
@@ -90,9 +94,7 @@ class GuardedCalls:
             tool = calls.tool(name)
         rules = self.rules.for_tool(calls, tool)
         if rules:
-            rule = self.rules.decide(rules, calls, name, arguments, options)
-            if rule is not None:
-                await self.rules.ask(rule, calls, name, arguments, options)
+            await self._apply_rules(rules, calls, name, arguments, options)
         if not self._has_hooks:
             judge = self.rules.make_judge(rules, calls, name)
             self._judges[calls.extension, id(tool)] = judge, tool
@@ -100,6 +102,31 @@ class GuardedCalls:
         if rules and arguments is None:
             # The rules judged no arguments as an empty object, so hooks and the tool get that, too.
             arguments = {}
+        return await self._run_with_hooks(rules, calls, name, arguments, options)
+
+    async def _apply_rules(
+        self,
+        rules: tuple[CallRule, ...],
+        calls: InterceptedCalls,
+        name: str,
+        arguments: Any,
+        options: ToolOptions,
+    ) -> None:
+        """Judge a call by the rules of its tool. Raises Refused if a rule denies it, or if a rule
+        requests that a person is asked, and that person does not agree."""
+        rule = self.rules.decide(rules, calls, name, arguments, options)
+        if rule is not None:
+            await self.rules.ask(rule, calls, name, arguments, options)
+
+    async def _run_with_hooks(
+        self,
+        rules: tuple[CallRule, ...],
+        calls: InterceptedCalls,
+        name: str,
+        arguments: Any,
+        options: ToolOptions,
+    ) -> ToolResult:
+        """Make a call that the rules allow, with the hooks before and after it."""
         context = check_context(options.context)
         registered_name = calls.registered_name(name)
         from exthost.host.hooked_call import HookedCall
@@ -115,9 +142,7 @@ class GuardedCalls:
         async def call_with(changed: Any) -> ToolResult:
             """Call the tool with the arguments that the hooks return."""
             if rules and digest_arguments(changed) != judged_digest:
-                rule = self.rules.decide(rules, calls, name, changed, options)
-                if rule is not None:
-                    await self.rules.ask(rule, calls, name, changed, options)
+                await self._apply_rules(rules, calls, name, changed, options)
             return await calls.call_directly(name, changed, unchecked)
 
         try:
@@ -125,7 +150,7 @@ class GuardedCalls:
         except CallFailed as error:
             if options.check:
                 raise
-            # The notes name the hooks that failed open.
+            # The notes name the hooks that failed, and whose failure did not stop the call.
             notes = tuple(getattr(error, "__notes__", ()))
             from exthost.tool_result import ToolResult
 

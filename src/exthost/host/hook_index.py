@@ -1,5 +1,6 @@
 """An index of the extensions of a host by their hooks.
 
+A hook is a function of an extension that the host calls with an event, such as `before_tool_call`.
 The host needs it for every tool call, so it is cached until an extension changes. The cost of a
 call therefore does not depend on the number of extensions.
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 
 class _Internals(Protocol):
+    """The part of `Extension.internals` that the index reads."""
+
     @property
     def may_have_hooks(self) -> bool:
         """Whether the extension must be started to find out if it has hooks."""
@@ -46,7 +49,9 @@ T = TypeVar("T", bound=HookOwner)
 
 
 class _Tables(NamedTuple):
-    """by_hook     the extensions with each hook
+    """The index between two changes.
+
+    by_hook     the extensions with each hook
     unknown     the extensions whose hooks are known only after their handshake
     distrusted  the extensions that are treated as if they had every hook, see `is_distrusted`
     """
@@ -74,7 +79,7 @@ class HookIndex(Generic[T]):
         """Return the extensions that offer the hook `name`, in the order in which they are
         called: by priority, then in the order of the host. If the hook can block an event,
         distrusted extensions are added at the end. They are not running, so calling their hook
-        fails, and the event is blocked unless the hook is configured to fail open."""
+        fails, and the event is blocked unless `[hooks] on_failure = "open"` lets it pass."""
         tables = self._get_tables()
         extensions = tables.by_hook.get(name, ())
         if tables.distrusted:

@@ -1,8 +1,10 @@
 """Decides what happens when a hook fails: fail closed (the event is refused) or fail open (the
 event happens without the hook's answer).
 
-A hook fails if its extension replies with an error or with an invalid answer, exceeds the timeout,
-cannot be started, or crashes and then crashes again after a restart.
+A hook is a function of an extension that the host calls with an event, such as `before_tool_call`,
+and whose answer may refuse the event. It fails if its extension replies with an error or with an
+invalid answer, exceeds the timeout, cannot be started, or crashes and then crashes again after a
+restart.
 
 Only a hook that may block an event can fail closed. The setting is looked up in this order:
 

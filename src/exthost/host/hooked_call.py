@@ -1,5 +1,6 @@
 """Runs one tool call with the hooks before and after it.
 
+A hook is a function of an extension that the host calls with an event, here the call of a tool.
 `before_tool_call` may change the arguments or stop the call. `after_tool_call` may change the
 result, or replace it by a text; it is also called when the tool fails. A text that replaces the
 output of a failed tool becomes the message of its error.
@@ -68,21 +69,22 @@ class HookedCall:
             if result.error_reply is not None:
                 raise result.error_reply
         except ExthostError as error:
-            replaced = None
+            new_error = None
             if self._hooks.may_be_called():
                 error_data = {"code": error.code, "message": error.message}
                 outcome = await self._run_after_hooks(arguments, began, "error", error_data)
-                replaced = _with_text(error, outcome.output)
+                new_error = _with_text(error, outcome.output)
             for failure in self._failed_open:
-                (replaced or error).add_note(str(failure))
-            if replaced is not None:
-                raise replaced from error
+                (new_error or error).add_note(str(failure))
+            if new_error is not None:
+                raise new_error from error
             raise
         if self._hooks.may_be_called():
             outcome = await self._run_after_hooks(arguments, began, "result", result.raw)
             raw = outcome.event["result"]
-            # A hook that replaces the output also puts its text into the event. If `raw` is another
-            # object, a later hook has changed the result again.
+            # `outcome.output` is the text by which a hook replaced the output. The hook also puts
+            # the text into the event. If `raw` is another object, a later hook has changed the
+            # result again.
             if outcome.output is not None and raw is outcome.output:
                 result = result.with_text(raw)
             elif raw is not result.raw:
@@ -94,13 +96,13 @@ class HookedCall:
     async def _run_before_hooks(self, arguments: Any) -> Any:
         """Return the arguments, with the changes of the hooks. Raises Refused if a hook stops the
         call."""
-        # The errors are in this order because a failed hook and an unanswered question also set
-        # `aborted_by`, and have errors of their own.
         event = self._make_event(arguments)
         outcome = await self._hooks.run(
             TOOL_CALL_HOOK, event, fixed_fields=_FIXED_FIELDS, confirm=self._confirm
         )
         self._failed_open = outcome.passed_over
+        # The cases are in this order because a failed hook and an unanswered question also count as
+        # stopped, and have errors of their own.
         if outcome.failure is not None:
             raise _hook_failed_error(self._name, outcome.failure)
         if outcome.unasked is not None:
@@ -131,6 +133,7 @@ class HookedCall:
         return outcome
 
     def _make_event(self, arguments: Any) -> dict[str, Any]:
+        """Return the fields of an event that hooks get before and after the call."""
         return {
             "tool_name": self._name,
             "tool": self._tool,

@@ -1,5 +1,11 @@
 """Calls the hooks of extensions before or after an event, one extension after another.
 
+A hook is a function of an extension. Before a tool is called, for example, the host calls the hook
+`before_tool_call` of each extension that has one. The answer may be the decision "block". The event
+that the hook gets is a mapping such as
+
+    {"tool_name": "ext_files_delete", "arguments": {"path": "/srv/a"}, …}
+
 An extension is called if it offers the hook and the filter of its dialect (`Dialect.wants_hook`)
 accepts the event. The extension with the lowest priority number is called first; among equal
 numbers the order of the host decides. Each extension gets the event with the changes (`override`)
@@ -202,12 +208,15 @@ class Hooks:
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
+
         if name == TOOL_CALL_HOOK and (missing := self._find_missing_guard()) is not None:
             self._report(missing, outcome.event, failed_closed=True)
             return outcome._replace(
                 aborted_by=missing.extension, reason=missing.error.message, failure=missing
             )
-        final_dialects: set[str] = set()  # dialects whose chain of extensions has ended
+
+        # Call the extensions in order.
+        final_dialects: set[str] = set()  # an answer of such a dialect was final
         # The extensions that have not changed the event. Those whose filter did not accept it are
         # among them: the filter may accept the changed event.
         unchanging: list[HookedExtension] = []
@@ -237,6 +246,7 @@ class Hooks:
             if answer.abort and not is_after:
                 # The event will not happen, so the changes to it are dropped.
                 answer = answer._replace(override=EMPTY_MAPPING)
+            # Compared before the answer is applied, because that changes the event.
             if _changes_event(answer, outcome.event):
                 changed_by, to_ask_again = extension.id, unchanging.copy()
             else:
@@ -246,11 +256,14 @@ class Hooks:
                 return outcome
             if answer.final and not answer.abort:
                 final_dialects.add(extension.dialect.name)
+
+        # Let the earlier extensions judge the changed event.
         for extension in to_ask_again:
             if not outcome.stopped and may_block(extension.spec, name):
                 outcome = await self._ask_again(
                     extension, name, outcome, changed_by, timeout, fixed_fields, confirm
                 )
+
         # If this hook begins a session that has begun before, the text of the first time is used.
         return outcome._replace(injected=self.sessions.update(name, event, outcome.injected))
 
@@ -461,6 +474,7 @@ class Hooks:
         )
 
     def _warn_once(self, text: str) -> None:
+        """Log a warning, unless this host has logged it before."""
         log_once(_log, self._logged_warnings, text)
 
 
@@ -494,8 +508,8 @@ def _without_fields(answer: HookAnswer, fixed_fields: Collection[str]) -> HookAn
     """Return the answer, without the changes that it makes to these fields."""
     if answer.override.keys().isdisjoint(fixed_fields):
         return answer
-    fields = {k: v for k, v in answer.override.items() if k not in fixed_fields}
-    return answer._replace(override=fields)
+    changes = {key: value for key, value in answer.override.items() if key not in fixed_fields}
+    return answer._replace(override=changes)
 
 
 def _changes_event(answer: HookAnswer, event: Mapping[str, Any]) -> bool:
@@ -518,12 +532,13 @@ def _add_answer(outcome: HookOutcome, id: str, answer: HookAnswer) -> HookOutcom
         event={**outcome.event, **answer.override},
         extra={**outcome.extra, **answer.extra},
     )
+    # Texts to inject are collected. Of several outputs, the last is used.
     if answer.inject is not None:
         texts = [outcome.injected, answer.inject] if outcome.injected else [answer.inject]
         outcome = outcome._replace(injected="\n\n".join(texts))
     if answer.output is not None:
         outcome = outcome._replace(output=answer.output)
-    if answer.decision is None or outcome.decision == "block":
+    if answer.decision is None or outcome.decision == "block":  # no later answer undoes a block
         return outcome
     reason = answer.reason if answer.decision == "block" else outcome.reason
     return outcome._replace(

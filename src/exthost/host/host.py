@@ -1,5 +1,8 @@
 """The host: the public object that runs extensions and calls their tools.
 
+    async with exthost.Host.from_config("exthost.toml") as host:
+        result = await host.call_tool("ext_weather_forecast", {"city": "Lima"})
+
 It puts the parts together. Config and discovery list the extensions, each `Extension` supervises
 its processes, and the registry finds the extension of a tool. `async with` returns when each eager
 extension (one that starts with the host) is ready or has failed. A failed extension does not raise
@@ -111,7 +114,7 @@ class Host(AsyncOnly):
         self.events = Bus()
         self.traffic = Traffic(self.events)
         self.diagnostics: tuple[Diagnostic, ...] = ()
-        # One copy is made here and used by all extensions, so that they share its strings.
+        # One copy is made here and used by all extensions, to save memory.
         environ = host_environ() if environ is None else dict(environ)
         self._environ = environ
         self._known_offers: KnownOffers | None = None
@@ -211,7 +214,7 @@ class Host(AsyncOnly):
         from exthost.host.known_offers import KnownOffers
 
         self._known_offers = KnownOffers(path, self._environ, defers_starts=defer_starts)
-        # The factory records the offer of each handshake, the subscription each later change.
+        # The factory records the offer of each handshake. The subscription records later changes.
         self._factory.record_offer = self._known_offers.record
         self.events.subscribe(OfferChanged, self._on_offer_changed)
 
@@ -324,6 +327,7 @@ class Host(AsyncOnly):
         from exthost.config.discovery.configfile import find_extensions
         from exthost.config.discovery.locked_specs import keep_enforced
 
+        # A lock that this host enforces stays in force, even if its file has been deleted.
         if config.folder == self.config.folder and self.config.trust.lock == "enforce":
             config = keep_enforced(config, (ext.spec for ext in self._extensions.by_id.values()))
         discovered = await asyncio.to_thread(find_extensions, config)
@@ -582,14 +586,14 @@ class Host(AsyncOnly):
         `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
         self._extensions.check_loop(may_be_closed=True)
-        # First what could start an extension or send it something: clients of the socket, events
-        # for sinks and observers, and the watch of manifests.
+        # First, close the services that could start an extension or send it a message: the control
+        # socket, the event sinks, the hooks that observe, and the watcher of manifests.
         await self._services.close_control_socket()
         await self._sinks.close()
         await self.hooks.close()
         await self._services.stop_watch()
         await self._extensions.close(drain=drain)
-        # Then what the extensions use until they end.
+        # Then close the services that the extensions use until they end.
         if "_engines" in vars(self):  # the cached property was used
             await self._engines.close()
         await self._api.close()

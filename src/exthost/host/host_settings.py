@@ -1,4 +1,7 @@
-"""The keyword arguments of `Host` as a type, and the check of its config."""
+"""The keyword arguments of `Host` as a type, and the check of its config.
+
+The type gives `Host.from_config(…, **settings)` and `SyncHost(…, **settings)` checked arguments.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """Remembers which hooks each extension had.
 
-A guard is an extension that judges tool calls. If a guard cannot be loaded, the calls that it would
-judge must be refused. But an extension whose manifest has an error, or that is refused before its
-handshake, does not show which calls these are. So the host keeps its *last known form*: the hooks
-in the last manifest that was accepted, with their filters, and the hooks that its last handshake
-announced. The forms are in the store of the host, so later hosts have them, too.
+A hook is a function of an extension that the host calls at an event, such as `before_tool_call`. A
+guard is an extension with a hook that can stop tool calls. If a guard cannot be loaded, the calls
+that it would judge must be refused. But an extension whose manifest has an error, or that is
+refused before its handshake, does not show which calls these are. So the host keeps its *last known
+form*: the hooks in the last manifest that was accepted, with their filters (the tools that they
+judge), and the hooks that its last handshake announced. The forms are in the store of the host, a
+file of SQLite, so later hosts have them, too.
 
 If a rejected manifest declares a hook that may stop a call, an extension is added in its place
 which is refused from the beginning: a *refused guard*. If the hooks in the manifest cannot be read,
@@ -51,7 +53,8 @@ class KnownForm(NamedTuple):
     id         its id
     hooks      the hooks that its manifest declares
     announced  the hooks that its last handshake announced, in a dialect whose handshakes do
-    manifest   the text of the manifest, if a hook in it may stop a call; it has the filters
+    manifest   the text of the manifest, which has the filters of the hooks; "" unless a hook in it
+               may stop a call
     """
 
     id: str
@@ -74,7 +77,7 @@ class KnownHooks:
         """Return these extensions, with the hooks that they announced before (`known_hooks`), and
         the refused guards for the rejected manifests. Record the forms of these extensions."""
         with_hooks = [spec for spec in specs if spec.enabled and _may_have_hooks(spec)]
-        # `hooks` is None for a manifest of a dialect without hooks.
+        # `hooks` is what could be read of a manifest with errors; None for a dialect without hooks.
         rejected = [manifest for manifest in rejected if manifest.hooks is not None]
         if not with_hooks and not rejected:
             return list(specs), []
@@ -83,13 +86,14 @@ class KnownHooks:
         self._forms |= await self._read(keys)
         guards = self._make_refused_guards(rejected, {spec.id for spec in specs}, config)
         await self.record(with_hooks)
-        forms = self._forms
-        return [
-            replace(spec, known_hooks=forms[key].announced)
-            if (key := _key(spec)) in forms and forms[key].announced
-            else spec
-            for spec in specs
-        ], guards
+        return [self._with_announced_hooks(spec) for spec in specs], guards
+
+    def _with_announced_hooks(self, spec: Spec) -> Spec:
+        """Return the spec with the hooks that the extension announced before, if there are any."""
+        known = self._forms.get(_key(spec))
+        if known is None or not known.announced:
+            return spec
+        return replace(spec, known_hooks=known.announced)
 
     async def record(self, specs: Sequence[Spec]) -> None:
         """Record the manifests of these extensions, which were accepted."""
@@ -162,26 +166,35 @@ class KnownHooks:
             guard = self._find_guard(manifest, config)
             if guard is None or guard.id in filters.disabled:
                 continue
-            if filters.allowlist and not manifest.has_id:
-                if _rejected_key(manifest) in self._forms:  # its last known id
-                    is_allowed = guard.id in filters.allowlist
-                else:  # it may have any id of the allowlist that no other extension has
-                    is_allowed = not taken_ids.issuperset(filters.allowlist)
-                if not is_allowed:
-                    continue
-            id, number = guard.id, 2
-            while id in taken_ids:  # another package has this id
-                id, number = f"{guard.id}-{number}", number + 1
+            if not self._may_be_on_allowlist(guard, manifest, filters.allowlist, taken_ids):
+                continue
+            id = _make_unique(guard.id, taken_ids)
             taken_ids.add(id)
             spec = config.apply_overrides(replace(guard, id=id))
             refusal = _make_refusal(manifest)
             guards.append(replace(spec, refusal=refusal, config_file=config.origin))
         return guards
 
+    def _may_be_on_allowlist(
+        self,
+        guard: Spec,
+        manifest: RejectedManifest,
+        allowlist: Collection[str],
+        taken_ids: set[str],
+    ) -> bool:
+        """Return whether the allowlist of the config may have the id of this guard."""
+        if not allowlist or manifest.has_id:
+            return True  # discovery has compared an id in the manifest with the allowlist already
+        if _rejected_key(manifest) in self._forms:
+            return guard.id in allowlist  # its last known id
+        # Its id is not known: it may be any of the allowlist that no other extension has.
+        return not taken_ids.issuperset(allowlist)
+
     def _find_guard(self, rejected: RejectedManifest, config: Config) -> Spec | None:
         """Return an extension with the hooks of a rejected manifest, or None if none of them may
-        stop a call. If the config pins the manifest, which may then have been changed, the
-        extension may have any hook."""
+        stop a call. If the config pins the manifest (it has the digest of its text), the manifest
+        may have been rejected because it was changed, and any hook may have been removed from it.
+        The extension is then treated as if it could have any hook."""
         guard = rejected.hooks
         assert guard is not None
         known = self._forms.get(_rejected_key(rejected))
@@ -193,6 +206,14 @@ class KnownHooks:
         if isinstance(pins, Pins) and (pins.manifest or pins.package):
             guard = replace(guard, has_unknown_hooks=True)
         return guard if _is_guard(guard) else None
+
+
+def _make_unique(id: str, taken_ids: Collection[str]) -> str:
+    """Return the id, with a number if another extension has it: "policy-2"."""
+    unique_id, number = id, 2
+    while unique_id in taken_ids:
+        unique_id, number = f"{id}-{number}", number + 1
+    return unique_id
 
 
 class _Filters(NamedTuple):
@@ -233,7 +254,7 @@ def _read_forms(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str
     try:
         rows = {key: connection.execute(query, (key,)).fetchone() for key in keys}
     except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
+        if "no such table" in str(error):  # nothing was stored yet
             return {}
         raise
     return {key: _decode(row[0]) for key, row in rows.items() if row is not None}
@@ -263,6 +284,7 @@ def _key(spec: Spec) -> str:
 
 
 def _rejected_key(manifest: RejectedManifest) -> str:
+    """Return the key of the extension with this manifest, as `_key` does."""
     return os.path.realpath(manifest.path)
 
 
@@ -278,7 +300,8 @@ def _read_text(path: str) -> str:
 
 def _with_known_form(guard: Spec, known: KnownForm, rejected: RejectedManifest) -> Spec:
     """Return `guard` with the id and the hooks of its last known form. If the form has the text of
-    the manifest, parse it again to get the filters of the hooks, too."""
+    the manifest, parse it again to get the filters of the hooks, too. That text was accepted when
+    it was recorded; if it is not accepted now, its hooks are read as those of a rejected one."""
     former = replace(guard, id=known.id, has_unknown_hooks=False, declared_hooks=known.hooks)
     from exthost.config.discovery.search import read_rejected_hooks
     from exthost.dialects import find
@@ -316,6 +339,7 @@ def _make_refusal(manifest: RejectedManifest) -> Refusal:
 
 
 def _decode(text: str) -> KnownForm:
+    """Return a form from its JSON text in the store."""
     import json
 
     fields = json.loads(text)

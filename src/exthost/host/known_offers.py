@@ -55,21 +55,22 @@ class KnownOffers:
         # By the id of an extension: the data of its file, and the key at the time of `recall`.
         self._written: dict[str, bytes] = {}
         self._keys: dict[str, str] = {}
-        self._asking: set[str] = set()  # the extensions that have sent requests to their clients
+        # The extensions that have sent requests to their client, as MCP servers may. The processes
+        # of such an extension are not shared by the clients of a gateway.
+        self._asking: set[str] = set()
         self._has_warned = False
 
     def recall(self, specs: Sequence[Spec]) -> list[Spec]:
         """Return these extensions with their last offers (`known_offer`). Blocks: files are
         read."""
-        return [
-            replace(
-                spec,
-                known_offer=KnownOffer(offer, self._defers_starts, spec.id in self._asking),
-            )
-            if spec.enabled and (offer := self._read(spec)) is not None
-            else spec
-            for spec in specs
-        ]
+        return [self._with_known_offer(spec) for spec in specs]
+
+    def _with_known_offer(self, spec: Spec) -> Spec:
+        offer = self._read(spec) if spec.enabled else None
+        if offer is None:
+            return spec
+        known_offer = KnownOffer(offer, self._defers_starts, spec.id in self._asking)
+        return replace(spec, known_offer=known_offer)
 
     def record(self, spec: Spec, offer: Offer) -> None:
         """Remember the offer of a handshake. A file that cannot be written is logged once."""
@@ -131,6 +132,7 @@ class KnownOffers:
         return offer
 
     def _path(self, extension: str) -> str:
+        """Return the path of the file with the offer of this extension."""
         return offer_file(self._environ, self._config_key, extension)
 
     def _key(self, spec: Spec) -> str:
@@ -158,14 +160,15 @@ class KnownOffers:
         """Yield the paths of the files that the command names."""
         folder = spec.cwd or os.path.dirname(spec.config_file) or "."  # noqa: PTH120
         for index, word in enumerate(spec.argv):
-            if index == 0 and "/" not in word:
+            if index == 0 and "/" not in word:  # the program, which is searched for in PATH
                 program = shutil.which(word, path=self._environ.get("PATH"))
                 if program is not None:
                     yield program
-            elif "\0" not in word and len(word) < 4096:
+            elif "\0" not in word and len(word) < 4096:  # it may be a path
                 yield os.path.join(folder, word)  # noqa: PTH118
 
 
+# Flags to create a file. A symlink in its place is not followed.
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -184,8 +187,8 @@ def _is_announced(spec: Spec) -> bool:
 
 
 def _reference(value: str) -> str:
-    """Return the name of the host's variable that a value refers to, or "": the value itself may be
-    a secret."""
+    """Return the name of the host's variable that a value refers to (a `ValueReference`, which is a
+    subclass of str). Return "" for a plain str, which may be a secret."""
     return value if type(value) is not str else ""
 
 
@@ -233,6 +236,7 @@ def read_own_file(path: str) -> bytes:
 
 
 def _offer_data(offer: Offer) -> dict[str, Any]:
+    """Return an offer as JSON data, which `_read_offer` reads."""
     return {
         "name": offer.name,
         "version": offer.version,

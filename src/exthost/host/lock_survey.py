@@ -1,13 +1,15 @@
 """Compares the extensions of a config with its lock, for `exthost lock`, `approve` and `verify`.
 
-To see what an extension offers, it is started, with its settings and in its sandbox, and ended. Its
-files are read before the start and again after it. If they have changed, as when npx installs a
-package at its first start, the extension is started once more.
+The lock (`exthost.lock`) has a record of what a person has approved of each extension: its code,
+its permissions and what it offers, such as tools. To see what an extension offers, it is started,
+with its settings and in its sandbox, and ended. Its files are read before the start and again after
+it. If they have changed, as when npx installs a package at its first start, the extension is
+started once more.
 """
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from exthost.config.discovery.locked_specs import without_lock
@@ -65,11 +67,11 @@ async def compare_with_lock(
 ) -> list[Comparison]:
     """Compare these extensions with their records, in this order. With `offline`, nothing is
     started, and what they offer is not compared."""
-    turns = asyncio.Semaphore(_PARALLEL_STARTS)
+    start_limit = asyncio.Semaphore(_PARALLEL_STARTS)
 
     async def compare(spec: Spec) -> Comparison:
         locked = records.get(spec.id)
-        async with turns:
+        async with start_limit:
             try:
                 state, now = await _read_present(without_lock(spec), offline, bus)
             except ExthostError as error:
@@ -84,7 +86,8 @@ async def compare_with_lock(
 
 
 def _everything_new(now: LockRecord) -> list[LockChange]:
-    """Return the changes from an empty record to this one."""
+    """Return the changes from an empty record to this one. `unknown_code` is left out, because
+    `find_flags` reports it."""
     return [
         change
         for change in compare_records(LockRecord(), now, platform_name())
@@ -136,19 +139,16 @@ def merge_record(locked: LockRecord | None, now: LockRecord) -> LockRecord:
 def find_flags(
     id: str, record: LockRecord, records: Mapping[str, LockRecord]
 ) -> list[tuple[str, str]]:
-    """Return what the texts of a record hide, as pairs of a key and a finding. `records` are all
-    records of the config, whose tools a text should not name."""
-    others = [name for other, item in records.items() if other != id for name in item.tools]
-    texts: Sequence[tuple[str, str]] = [
-        ("instructions", record.instructions),
-        *(
-            (f"tools.{name}.{part}", text)
-            for name, tool in sorted(record.tools.items())
-            for part, text in (("description", tool.description), ("annotations", tool.annotations))
-        ),
-        *((f"tools.{name}", name) for name in sorted(record.tools)),
-    ]
-    flags = [(key, flag) for key, text in texts for flag in find_hidden_parts(text, others)]
+    """Return what a person should know about the texts of a record, such as invisible characters or
+    the name of a tool of another extension, as pairs of a key and a finding. `records` are all
+    records of the config. If it is not known which code runs, that is the first finding."""
+    other_tools = [tool for other, item in records.items() if other != id for tool in item.tools]
+    texts: list[tuple[str, str]] = [("instructions", record.instructions)]
+    for name, tool in sorted(record.tools.items()):
+        texts.append((f"tools.{name}.description", tool.description))
+        texts.append((f"tools.{name}.annotations", tool.annotations))
+    texts += [(f"tools.{name}", name) for name in sorted(record.tools)]
+    flags = [(key, flag) for key, text in texts for flag in find_hidden_parts(text, other_tools)]
     if record.unknown_code:
         flags.insert(0, ("unknown_code", f"its code is not covered: {record.unknown_code}"))
     return flags

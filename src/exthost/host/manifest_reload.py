@@ -1,5 +1,8 @@
 """Handles changes of manifests while a host is open: reports them, and reloads extensions.
 
+A manifest is a file beside the code of an extension, which says how the extension is run. The host
+finds manifests in the folders of `[discovery]`, and watches them if the config enables that.
+
 Reloading is optional: without `replace`, changes are only reported. With it, the extension of a new
 or changed manifest is passed to `replace`, which keeps the old extension if the new one does not
 get ready. So an invalid manifest, or a manifest whose extension fails to start, does not affect the

@@ -1,9 +1,11 @@
 """Queues the events of observers that are starting, and delivers them afterwards, in order.
 
-An observer is an extension with a hook whose reply changes nothing (`Spec.observer_hooks`). Nothing
-waits for it: while it starts, or starts again after a crash, its events wait in a queue. The queue
-is bounded by the number of events and by their size. If it is full, the oldest event is dropped,
-which is counted and reported as a failed hook.
+A hook is a function of an extension that the host calls with an event, such as the result of a tool
+call. An observer is an extension with a hook whose reply changes nothing (`Spec.observer_hooks`),
+as one that writes a log has. A tool call does not wait for it: while the observer starts, or starts
+again after a crash, its events wait in a queue. The queue is bounded by the number of events and by
+their size. If it is full, the oldest event is dropped, which is counted and reported as a failed
+hook.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class Observer(Protocol):
 
 
 class _QueuedEvent(NamedTuple):
+    """A call of the hook `hook` that waits. `size` is the size of the event in bytes, as JSON."""
+
     hook: str
     event: dict[str, Any]
     size: int
@@ -114,6 +118,7 @@ class ObserverQueues:
             await asyncio.wait(tasks)
 
     def _drop_oldest(self, observer: Observer, queue: _Queue) -> None:
+        """Drop the oldest event of a full queue, and report that the hook did not get it."""
         dropped = queue.pop()
         queue.dropped += 1
         error = Refused(

@@ -1,8 +1,9 @@
 """Asks a person whether a call may be made.
 
-The caller of the call is asked, if it can be asked; otherwise the host's own `confirm` is. Without
-a clear yes the answer is no. The two kinds of no are kept apart: a person who disagrees, and a
-person who could not be asked or did not answer.
+A rule of the config or a hook of an extension may request that. The function of the program that
+made the call is used (`call_tool(…, confirm=ask)`), or else that of the host (`Host(…,
+confirm=ask)`). Any answer but True means no. A person who disagrees is False; if no person could be
+asked or answered, an error is raised.
 """
 
 import logging

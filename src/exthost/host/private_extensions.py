@@ -1,8 +1,10 @@
 """Private extensions: copies of an extension of a host, each for one client of a gateway.
 
-A private extension has the spec and the id of the listed one, and processes of its own. It is not
-in the registry, and publishes its events on a bus of its own. When the host closes, it ends the
-private extensions, too.
+A gateway serves the tools of a host to several clients. If an extension keeps state, the clients
+must not share its processes. So each client gets a private extension. It has the spec (the
+configuration) and the id of the listed extension, which other callers use, and separate processes.
+It is not in the registry, and publishes its events on a bus of its own. When the host closes, it
+ends the private extensions, too.
 """
 
 from collections.abc import Mapping

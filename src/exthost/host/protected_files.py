@@ -2,8 +2,10 @@
 
 An extension that could write such a file could run code outside its sandbox. `protected_files.toml`
 lists them: files of version control, shells, editors, agents, CI systems, build tools and package
-managers, and the config of exthost. The names of manifests come from the installed dialects. No
-list of such files is complete. Only names are compared, and the files themselves are not read.
+managers, and the config of exthost. For example, `why_protected(".git/hooks/pre-commit")` returns
+"git and other version control systems run what it names". `file_writer` refuses such files. The
+names of manifests come from the installed dialects. No list of such files is complete. Only names
+are compared, and the files themselves are not read.
 """
 
 import unicodedata

@@ -49,6 +49,8 @@ _MAX_LISTED_NAMES = 5
 
 
 class _Internals(Protocol):
+    """The part of `Extension.internals` that the registry reads."""
+
     @property
     def serves(self) -> bool: ...
     def registered_name(self, tool: str) -> str: ...
@@ -138,6 +140,8 @@ class Registry:
             self._on_change()
 
     def _begin_tables(self) -> None:
+        """Begin new tables, which the next look-up builds. Threads that use the old tables can
+        finish."""
         self._tables = _Tables()
         self.fresh_owners = self._tables.owners
 
@@ -195,6 +199,7 @@ class Registry:
         return tables
 
     def _build(self, tables: _Tables) -> None:
+        """Build these tables from the tools of the extensions."""
         tools: dict[str, RegisteredTool] = {}
         owners: dict[str, tuple[str, str]] = {}
         by_name: dict[str, RegisteredTool] = {}
@@ -205,28 +210,29 @@ class Registry:
         # A copy: a thread of `SyncHost` may be here while the event loop adds an extension.
         for extension in list(self._extensions):
             serves[extension.id] = extension.internals.serves
-            quarantined_tools = extension.quarantined
-            refused = {item.tool.name: item for item in quarantined_tools.values()}
+            refused = {item.tool.name: item for item in extension.quarantined.values()}
             quarantined |= {(extension.id, name): item for name, item in refused.items()}
-            every = (*extension.tools.values(), *(item.tool for item in refused.values()))
-            for tool in every:
+            all_tools = (*extension.tools.values(), *(item.tool for item in refused.values()))
+            for tool in all_tools:
                 registered = _register(extension, tool)
-                holder = by_name.setdefault(registered.name, registered)
-                is_free = tool.name not in refused
-                if holder is registered and is_free and serves[extension.id]:
+                # The first tool with this registered name, which gets the name.
+                first = by_name.setdefault(registered.name, registered)
+                is_allowed = tool.name not in refused
+                if first is registered and is_allowed and serves[extension.id]:
                     tools[registered.name] = registered
                     owners[registered.name] = (extension.id, tool.name)
                 by_own_name.setdefault(tool.name, []).append(registered)
-                if holder is not registered:
+                if first is not registered:
                     warnings.append(
-                        f"{registered.name} is taken by {holder.extension}:{holder.tool}, "
+                        f"{registered.name} is taken by {first.extension}:{first.tool}, "
                         f"so {registered.extension}:{registered.tool} is not listed under it"
                     )
         tables.tools, tables.by_name, tables.by_own_name = tools, by_name, by_own_name
         tables.serves, tables.prefixes = serves, tuple(map(registered_prefix, serves))
         tables.quarantined = quarantined
         tables.owners.update(owners)
-        # Last, because other threads, and an exception of a signal handler, may come in between.
+        # Last, because another thread may use the tables meanwhile, and an exception of a signal
+        # handler may end this function before they are complete.
         tables.is_built = True
         for warning in warnings:
             log_once(_log, self.logged_warnings, warning)
@@ -271,6 +277,7 @@ def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Table
             f"{len(candidates)} extensions have a tool {name!r}",
             help=f"use one of these names: {names}",
         )
+    # Suggest no own name that begins like registered names: it would not be looked up.
     own_names = (name for name in tables.by_own_name if not name.startswith(tables.prefixes))
     nearest_name = nearest(name, [*tables.tools, *own_names])
     if name in tables.serves:
@@ -291,6 +298,7 @@ def _has_capability(tool: RegisteredTool, capability: str) -> bool:
 
 
 def _register(extension: ToolOwner, tool: Tool) -> RegisteredTool:
+    """Return a tool as the host offers it: under its registered name, with its extension."""
     return RegisteredTool(
         name=extension.internals.registered_name(tool.name),
         description=prefixed_description(extension.id, tool.description),

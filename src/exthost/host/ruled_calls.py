@@ -1,5 +1,12 @@
 """Applies the rules of the config to tool calls, and asks a person if a rule requests that.
 
+    [[rules]]
+    tools = "ext_mail_*"
+    action = "ask"              # or "allow", or "deny"
+    reason = "it sends mail"
+
+`model.rules` has the rules as values; `guarded_calls` applies them with this module.
+
 A person's answer is for one call, with the arguments that the person was shown. If the caller
 changes the arguments while the person is asked, the call is refused. It is also refused if the
 person does not answer in time, or if there is no person to ask.
@@ -60,9 +67,9 @@ class RuledCalls:
         if self._rules is NO_RULES:
             return ()
         key = calls.extension, tool.name
-        known = self._by_tool.get(key)
-        if known is not None and known[0] is tool:
-            return known[1]
+        known_tool, known_rules = self._by_tool.get(key, (None, ()))
+        if known_tool is tool:
+            return known_rules
         name = calls.registered_name(tool.name)
         traits = ToolTraits.of(tool, name, calls.extension, calls.dialect_name)
         rules = self._rules.for_tool(traits)
@@ -179,6 +186,7 @@ class RuledCalls:
             )
 
     async def _ask(self, confirmation: Confirmation, options: ToolOptions) -> bool:
+        """Return whether a person agrees. Raises ExthostError if no person answers in time."""
         seconds = ANSWER_SECONDS if options.timeout is None else options.timeout
         try:
             async with asyncio.timeout(seconds):
@@ -195,6 +203,7 @@ class RuledCalls:
     def _publish(
         self, rule: CallRule, calls: InterceptedCalls, tool: str, outcome: str, options: ToolOptions
     ) -> None:
+        """Publish what a rule decided about a call, for the audit."""
         if RuleApplied in self._bus.listeners:
             from exthost.extension.caller import CLIENT
 
@@ -230,6 +239,7 @@ def digest_arguments(arguments: Any) -> str:
 
 
 def _sorted(value: Any) -> Any:
+    """Return JSON data with the keys of each object in order."""
     if isinstance(value, Mapping):
         return {str(key): _sorted(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, list | tuple):

@@ -1,7 +1,9 @@
 """Keeps the texts that extensions inject into a session at its start.
 
-A program adds such a text to its system prompt, which must stay the same, byte by byte, as long as
-the session lasts. So the text of the first `on_session_start` of a session is kept until its
+A session is a conversation of a user with a model. Its start calls the hook `on_session_start` of
+the extensions, which may return a text for the model, such as the rules of a project. A program
+adds such a text to its system prompt, which must stay the same, byte by byte, as long as the
+session lasts. So the text of the first `on_session_start` of a session is kept until its
 `on_session_end`, and a later start of the same session changes nothing.
 """
 
@@ -20,7 +22,7 @@ MAX_SESSIONS = 1024
 
 
 def guarded_text(text: str) -> str:
-    """Return the text between the two lines that mark it; "" for no text."""
+    """Return a text, enclosed in the two lines that mark it; "" for no text."""
     return f"{FIRST_LINE}\n{text}\n{LAST_LINE}" if text else ""
 
 

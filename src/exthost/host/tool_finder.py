@@ -1,4 +1,8 @@
-"""Finds a tool by its name, and starts extensions whose tools are not known yet."""
+"""Finds a tool by its name, and starts extensions whose tools are not known yet.
+
+The registry knows the tools of extensions that have been running. An extension announces its tools
+in its handshake, so those of one that starts at its first use may be unknown: it is *silent*.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from exthost.host.registry import AmbiguousName
 from exthost.model.names import registered_prefix
 
 if TYPE_CHECKING:
+    from exthost.extension.extension import Extension
     from exthost.host.extension_set import ExtensionSet
     from exthost.host.registry import Registry
     from exthost.model.offer import RegisteredTool
@@ -26,9 +31,9 @@ class ToolFinder:
     async def find(self, name: str, capability: str = "", ask_all: bool = False) -> RegisteredTool:
         """Return the tool of this name, of an extension with this capability ("" for any).
 
-        An extension is silent if its tools are not known before its handshake. If no known tool
-        has the name, the silent extensions to which the name can belong are started; if there are
-        none and `ask_all` is True, every silent extension is.
+        If no known tool has the name, the silent extensions to which the name can belong (for
+        `ext_weather_forecast` that is `weather`) are started; if there are none and `ask_all` is
+        True, every silent extension is.
 
         With `ask_all`, every silent extension is also started if the name is a tool's own name,
         because another extension may have a tool of that name, too. Raises NotFound if the name
@@ -41,16 +46,16 @@ class ToolFinder:
             tool = self._registry.find(name, capability=capability)
             if not ask_all or tool.name == name or ":" in name:
                 return tool
-            silent = [ext for ext in self._extensions if ext.internals.is_offer_unknown]
+            silent = self._silent_extensions()
             if not silent:
                 return tool
             await asyncio.gather(*(ext.start() for ext in silent), return_exceptions=True)
             return self._registry.find(name, capability=capability)
-        except AmbiguousName:
+        except AmbiguousName:  # a NotFound that no start can change
             raise
         except NotFound as error:
             self._raise_why_owner_is_unavailable(name, error)
-            silent = [ext for ext in self._extensions if ext.internals.is_offer_unknown]
+            silent = self._silent_extensions()
             owners = [ext for ext in silent if _can_belong_to(name, ext.id)]
             to_start = owners or (silent if ask_all else [])
             if not to_start:
@@ -67,6 +72,9 @@ class ToolFinder:
                         raise outcome from None
             self._raise_why_unavailable(name)
             raise
+
+    def _silent_extensions(self) -> list[Extension]:
+        return [ext for ext in self._extensions if ext.internals.is_offer_unknown]
 
     def _raise_why_owner_is_unavailable(self, name: str, error: NotFound) -> None:
         """If an extension has the name but does not serve, raise the error that says why."""

@@ -71,7 +71,7 @@ async def complete_with_tools(
         ]
         if not uses:
             return completion
-        if rounds_left:
+        if rounds_left:  # after the last round the model would not get the results
             conversation.append({"role": "assistant", "content": list(completion.content)})
             results = [await _run(use, call_tool, output_bytes) for use in uses]
             conversation.append({"role": "user", "content": results})

@@ -196,7 +196,7 @@ def _fits(requirement: str, version: str) -> bool:
     from exthost.model.versionreq import NotAVersion, Version, VersionReq
 
     try:
-        parsed = replace(Version.parse(version), pre="")
+        parsed = replace(Version.parse(version), pre_release="")
         return VersionReq.parse(requirement).matches(parsed)
     except NotAVersion:
         return False

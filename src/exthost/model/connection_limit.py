@@ -1,10 +1,12 @@
-"""Limits the connections of one listening socket, so that strangers do not keep others out. Pure.
+"""Limits the connections of one listening socket, so that strangers do not keep others out. No I/O.
 
-A connection is a stranger until it has sent its token. Strangers can use only a part of the limit;
-the rest is reserved for connections with a token. If there are too many strangers, an older one is
-closed: a silent one, which has sent nothing, before an active one, and the oldest of them first. A
-client that sends its token immediately after it connects is the newest stranger during that short
-time. So it stays connected, regardless of the number of silent connections that others open.
+The HTTP servers, the control socket and the listener for other nodes use it. A connection is a
+stranger until it has sent its token (in the control socket, its first request). Strangers can use
+only a part of the limit; the rest is reserved for connections with a token. If there are too many
+strangers, an older one is closed: a silent one, which has sent nothing, before an active one, and
+the oldest of them first. A client that sends its token immediately after it connects is the newest
+stranger during that short time. So it stays connected, regardless of the number of silent
+connections that others open.
 
 A peer is the origin of a connection, as far as it is known: usually an address. A peer that has
 opened many connections loses its own, not those of other peers.
@@ -64,17 +66,16 @@ class ConnectionLimit(Generic[C]):
         """Add a new connection. Return the connection that must be closed in exchange, which is no
         longer counted; it is the new one if no other can be closed. Return None if there is
         room."""
-        connections = self._peers.setdefault(peer, _Peer())
-        connections.silent[connection] = None
-        victim: C | None = None
-        if len(connections) > self._max_per_peer:
-            victim = connections.oldest(connection)
+        own_peer = self._peers.setdefault(peer, _Peer())
+        own_peer.silent[connection] = None
+        if len(own_peer) > self._max_per_peer:
+            oldest = own_peer.oldest(connection)
         elif self.strangers > self._max_strangers or len(self) > self.max_connections:
-            largest = max(self._peers.values(), key=len)
-            victim = largest.oldest(connection)
+            largest_peer = max(self._peers.values(), key=len)
+            oldest = largest_peer.oldest(connection)
         else:
             return None
-        to_close = connection if victim is None else victim
+        to_close = connection if oldest is None else oldest
         self.remove(to_close)
         return to_close
 
@@ -97,6 +98,7 @@ class ConnectionLimit(Generic[C]):
         self._forget_stranger(connection)
 
     def _forget_stranger(self, connection: C) -> bool:
+        """Remove a connection from the strangers. Return whether it was one."""
         for key, peer in self._peers.items():
             for strangers in (peer.silent, peer.active):
                 if connection in strangers:

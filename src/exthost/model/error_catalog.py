@@ -3,6 +3,12 @@
 The texts are data in `errors.toml`. Importing exthost does not read the file, because raising an
 error does not need the texts. A dialect (a protocol of extensions) with its own codes passes a
 table of the same form to `load`.
+
+    [X1205]
+    kind = "NotFound"
+    title = "there is no such extension"
+    meaning = "…"
+    fix = "…"
 """
 
 from collections.abc import Mapping
@@ -58,6 +64,7 @@ def _load_built_in() -> Mapping[str, ErrorEntry]:
 
 
 def _parse_entry(code: str, fields: Mapping[str, str]) -> ErrorEntry:
+    """Return an entry of a table, whose texts must all be there. Raises UsageError."""
     if set(fields) != set(ErrorEntry._fields) or not all(
         isinstance(text, str) and text for text in fields.values()
     ):

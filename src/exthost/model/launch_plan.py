@@ -1,4 +1,10 @@
-"""The `LaunchPlan` of an extension: the command to execute, and its sandbox wrapper and limits."""
+"""The `LaunchPlan` of an extension: the command to execute, and its sandbox wrapper and limits.
+
+The package `launch` makes the plan from the spec (the configuration) of the extension, and the
+package `process` executes it. Without a sandbox, it is only a command and its environment:
+
+    LaunchPlan(argv=("/usr/bin/python3", "weather.py"), env={"PATH": "/usr/bin"})
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,7 +43,8 @@ NO_CEILING = Ceiling()
 
 
 class ExpectedPath(NamedTuple):
-    """A path, and the device and inode numbers that the file or folder there must have."""
+    """A path, and the device and inode numbers that the file or folder there must have: another
+    process could have replaced it after it was checked."""
 
     path: str
     device: int

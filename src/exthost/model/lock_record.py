@@ -1,10 +1,11 @@
 """The record of one extension in `exthost.lock`, and how two records differ. Frozen values.
 
-A record has three parts: what is run (command, digests of the code), what the extension may do
-(permissions, variables, limits), and what it offers (tools, hooks, instructions). The first two are
-compared before a process is started, the third after its handshake and whenever a running process
-lists its tools again. `config.lock_file` reads and writes records, and `launch.locked_code`
-computes what is run.
+The lock is a file in which a person has approved what each extension is. A host compares each
+extension with its record, and refuses one that differs. A record has three parts: what is run
+(command, digests of the code), what the extension may do (permissions, variables, limits), and what
+it offers (tools, hooks, instructions). The first two are compared before a process is started, the
+third after its handshake and whenever a running process lists its tools again. `config.lock_file`
+reads and writes records, and `launch.locked_code` computes what is run.
 
 Modules of the standard library are imported lazily, because few hosts have a lock.
 """
@@ -99,7 +100,8 @@ class SpecLock:
 
 
 class Severity(IntEnum):
-    """How much a change matters to the person who approves it: the worst first."""
+    """How much a change matters to the person who approves it: the worst first. LESS is a change
+    that takes something away from the extension, or that only changes a limit."""
 
     PERMISSION = 0
     VARIABLE = 1
@@ -133,8 +135,9 @@ class LockChange(NamedTuple):
         return ".".join(self.path)
 
     def __str__(self) -> str:
-        """What differs, without texts that the extension wrote: an error may reach a model, and a
-        changed description must not. `change_text.describe_change` shows the words."""
+        """What differs, without texts that the extension wrote: an error may reach a model, to
+        which a changed description could give instructions. `change_text.describe_change` shows
+        the words to a person."""
         detail = f": {self.detail}" if self.detail else ""
         is_own_text = self.path[0] in _OWN_TEXTS
         if self.kind == "changed":
@@ -152,7 +155,7 @@ _OWN_TEXTS = frozenset(("tools", "hooks", "capabilities", "instructions"))
 
 # -- before a start --------------------------------------------------------------------------------
 
-# The single values that are compared before a start.
+# The fields of a record with a single value that are compared before a start.
 _VALUES: Mapping[str, Severity] = {
     "dialect": Severity.PROGRAM,
     "source": Severity.PROGRAM,
@@ -176,7 +179,7 @@ def compare_start(locked: LockRecord, now: LockRecord, platform: str) -> list[Lo
     changes = [*_compare_items("permissions", locked.permissions, now.permissions)]
     changes += _compare_items("variables", locked.variables, now.variables)
     for name, severity in _VALUES.items():
-        before, after = _text(getattr(locked, name)), _text(getattr(now, name))
+        before, after = _value_text(getattr(locked, name)), _value_text(getattr(now, name))
         # A package manager keeps this digest in a cache, which may have been cleaned. The digests
         # of the files decide then.
         if name == "integrity" and not (before and after) and has_same_code(locked, now):
@@ -205,7 +208,8 @@ def has_same_code(locked: LockRecord, now: LockRecord) -> bool:
     return code == (locked.registry, locked.program, locked.package) and any(code[1:])
 
 
-def _text(value: str | tuple[str, ...]) -> str:
+def _value_text(value: str | tuple[str, ...]) -> str:
+    """Return a value of a record as text. The command, a tuple, becomes a JSON list."""
     import json
 
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -215,10 +219,12 @@ _ITEM_SEVERITIES = {"permissions": Severity.PERMISSION, "variables": Severity.VA
 
 
 def _compare_items(name: str, before: Iterable[str], after: Iterable[str]) -> list[LockChange]:
+    """Return the items of a list, such as the permissions, that are new, and those that are
+    gone."""
     old, new = set(before), set(after)
     severity = _ITEM_SEVERITIES.get(name, Severity.LESS)
-    # Taking "unrestricted" away restricts the extension. Any other loss of a permission cannot
-    # harm, and is a difference all the same.
+    # A permission that is gone cannot harm: without "unrestricted" too, the extension can do less.
+    # It is reported all the same.
     added = [LockChange(severity, (name,), "new", "", item) for item in sorted(new - old)]
     return added + [LockChange(Severity.LESS, (name,), "gone", item) for item in sorted(old - new)]
 
@@ -235,7 +241,7 @@ def digest_text(data: bytes) -> str:
 
 def _canonical(value: Any) -> str:
     """Return a value as JSON that does not depend on the order of its keys. The text of a value
-    that is nested too deep equals no other."""
+    that is nested too deep differs from every other text."""
     try:
         import json
 
@@ -244,9 +250,9 @@ def _canonical(value: Any) -> str:
         return f"nested too deep: {id(value)}"
 
 
-def _plain(text: str) -> str:
-    """Return a text as a lock can have it. Half a surrogate pair, which UTF-8 cannot express, is
-    written as its escape."""
+def _escape_surrogates(text: str) -> str:
+    """Return a text as a lock, which is in UTF-8, can have it. Half a surrogate pair, which UTF-8
+    cannot express, is written as its escape, such as `\\ud800`."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -258,9 +264,9 @@ def record_tool(tool: Tool) -> LockedTool:
     """Return what a lock records of a tool."""
     schemas = _canonical([tool.input_schema, tool.output_schema])
     return LockedTool(
-        description=_plain(tool.description),
+        description=_escape_surrogates(tool.description),
         schema=digest_text(schemas.encode("utf-8", "surrogatepass")),
-        annotations=_plain(_canonical(tool.extra)) if tool.extra else "",
+        annotations=_escape_surrogates(_canonical(tool.extra)) if tool.extra else "",
     )
 
 
@@ -271,18 +277,18 @@ def with_offer(record: LockRecord, offer: Offer) -> LockRecord:
         hooks=_sorted(offer.hooks),
         capabilities=_sorted(offer.capabilities),
         instructions=_instructions(offer),
-        tools={_plain(tool.name): record_tool(tool) for tool in offer.tools},
+        tools={_escape_surrogates(tool.name): record_tool(tool) for tool in offer.tools},
     )
 
 
 def _sorted(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({_plain(text) for text in texts}))
+    return tuple(sorted({_escape_surrogates(text) for text in texts}))
 
 
 def _instructions(offer: Offer) -> str:
     """Return the text for models that an extension sends in its handshake."""
     text = offer.extra.get("instructions")
-    return _plain(text) if isinstance(text, str) else ""
+    return _escape_surrogates(text) if isinstance(text, str) else ""
 
 
 def compare_offer(locked: LockRecord, offer: Offer) -> list[LockChange]:
@@ -318,13 +324,13 @@ class Quarantine(NamedTuple):
 def judge_tools(
     locked: LockRecord, tools: Iterable[Tool], *, is_manifest: bool = False
 ) -> tuple[tuple[Tool, ...], dict[str, Quarantine]]:
-    """Return the tools that are as the record has them, and the others by name. Of two tools with
-    one name, one that differs quarantines both. A manifest (`is_manifest`) may leave out parts of a
-    tool, which are compared after the handshake."""
+    """Return the tools that are equal to the record, and by name the quarantine of the others. Of
+    two tools with one name, one that differs quarantines both. A manifest (`is_manifest`) may leave
+    out parts of a tool, which are compared after the handshake."""
     allowed: dict[str, Tool] = {}
     quarantined: dict[str, Quarantine] = {}
     for tool in tools:
-        name = _plain(tool.name)
+        name = _escape_surrogates(tool.name)
         before, after = locked.tools.get(name), record_tool(tool)
         if is_manifest and before is not None:
             after = _without_omissions(tool, after, before)
@@ -366,8 +372,9 @@ def _compare_tool(
 
 
 def compare_records(locked: LockRecord, now: LockRecord, platform: str) -> list[LockChange]:
-    """Return every difference between a record and the present state, the worst first. A `now`
-    without an offer is compared by `compare_start`."""
+    """Return every difference between a record and the present state, the worst first. `now` must
+    have the offer of the extension (`with_offer`); without it, `compare_start` is the
+    comparison."""
     changes = compare_start(locked, now, platform)
     offer = Offer(
         hooks=now.hooks, capabilities=now.capabilities, extra={"instructions": now.instructions}
@@ -385,6 +392,7 @@ _MAX_HIDDEN_FOLDERS = 8
 
 class Bytecode(NamedTuple):
     """The compiled Python files beside the code of an extension, which its lock does not cover.
+    They are hidden from the extension, because they could have other code than the source files.
 
     folder  the folder that the lock covers; "" if it covers the program alone
     caches  the folders with these files

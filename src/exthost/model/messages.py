@@ -2,7 +2,9 @@
 message.
 
 These are values only: no bytes, no dialect, no rules about ids. The codec of a dialect translates
-frames to messages and back; a session sends and receives them.
+frames to messages and back; a session sends and receives them. In a dialect that uses JSON-RPC, for
+example, `{"jsonrpc": "2.0", "id": 7, "method": "ping"}` is `Request("ping", None, 7)`, and
+`{"jsonrpc": "2.0", "id": 7, "result": {}}` is `Reply(7, {})`.
 
 Messages are named tuples and not dataclasses, because each call makes two of them and a frozen
 dataclass takes three times as long to make. As a consequence, messages of different types with

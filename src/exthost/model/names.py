@@ -1,6 +1,11 @@
 """Rules for names: the name under which the host registers a tool, the suggestion for a misspelt
 name, the match of two capabilities, and the name of an environment variable.
 
+    registered_name("weather", "forecast")          returns "ext_weather_forecast"
+    nearest("forcast", ["forecast", "history"])     returns "forecast"
+    capability_fits("text.*", "text.summarize")     returns True
+    variable_name("api-key")                        returns "API_KEY"
+
 These are pure functions that do not see the registry of tools. If two tools get the same name, the
 registry keeps the first one and warns. No function raises: they accept any strings.
 """
@@ -87,7 +92,9 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     the end of the candidate. A name with more mistakes than that gives None.
     """
     typed = _normalize(name)
-    # Ranks of candidates, the lower the better: the number of mistakes, the difference in length.
+    # The best candidate so far has the lowest rank: the number of mistakes, the difference in
+    # length, and the candidate itself. A matching beginning or end counts as more mistakes than any
+    # misspelling.
     best: tuple[int, int, str] | None = None
     for candidate in candidates:
         if candidate == name:
@@ -119,13 +126,15 @@ def _count_mistakes(word: str, other: str, limit: int) -> int:
     over `limit` if their lengths alone differ by more than `limit`."""
     if abs(len(word) - len(other)) > limit:
         return limit + 1
+    # The usual table with a row for each character of `word`, of which three rows are kept:
+    # `row[j]` is the distance of the beginning of `word` from the first `j` characters of `other`.
     previous: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(word, 1):
         second_previous, previous, row = previous, row, [i]
         for j, b in enumerate(other, 1):
             cost = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (a != b))
-            if i > 1 and j > 1 and (a, word[i - 2]) == (other[j - 2], b):
+            if i > 1 and j > 1 and (a, word[i - 2]) == (other[j - 2], b):  # two exchanged ones
                 cost = min(cost, second_previous[j - 2] + 1)
             row.append(cost)
     return row[-1]

@@ -6,8 +6,8 @@ network of addresses (`10.1.2.3`, `10.0.0.0/8`, `[2001:db8::1]`). A port can fol
 
 The proxy resolves a name that fits an entry, and uses only addresses that are public.
 Otherwise the owner of a name could direct an extension to the services of the local network. An
-address that is not public can be reached only if the list has that address, too. Pure: the module
-resolves nothing.
+address that is not public can be reached only if the list has that address, too. This module only
+parses and compares; `process.network_proxy` resolves names and connects.
 """
 
 import ipaddress
@@ -186,6 +186,7 @@ def parse_entry(text: str) -> NetworkEntry:
 
 
 def _parse_network(text: str) -> Network:
+    """Return a network of addresses. Raises BadHost."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:
@@ -255,8 +256,8 @@ class NetworkRules:
 
 
 class UpstreamProxy(NamedTuple):
-    """A proxy of the company, through which the host itself connects. `authorization` is the value
-    of the header for it; "" for none."""
+    """A proxy through which the host itself connects, such as that of a company. `authorization` is
+    the value of the header `Proxy-Authorization`; "" for none."""
 
     host: str
     port: int
@@ -285,7 +286,8 @@ def parse_proxy_url(url: str) -> UpstreamProxy:
 
 
 def is_excluded(host: Host, port: int, no_proxy: str) -> bool:
-    """Return whether the variable NO_PROXY excludes a host from the proxy of the company."""
+    """Return whether the variable NO_PROXY (`no_proxy`), such as ".example.org,10.0.0.0/8",
+    excludes a host from the upstream proxy. Items that are not valid are ignored."""
     for item in re.split(r"[,\s]+", no_proxy.strip()):
         if item == "*":
             return True

@@ -1,7 +1,8 @@
 """The accesses of a program that was observed: the files that it used, and the addresses that it
 connected to.
 
-The module also defines how an observed system call is read (`ObservedCall`). All values are frozen.
+`exthost learn` runs a program to find out which permissions it needs. The module also defines how
+an observed system call is read (`ObservedCall`). All values are frozen.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,8 @@ class PathArgument(NamedTuple):
 
 
 class ObservedCall(NamedTuple):
-    """How an observed system call is read.
+    """How an observed system call is read. `openat(folder, path, flags)`, for example, is
+    `ObservedCall("openat", "open", (PathArgument(path=1, folder=0),), flags=2)`.
 
     name     the name of the call
     use      how it uses its paths; "open" if its flags decide, "connect", "bind" or "send" for a

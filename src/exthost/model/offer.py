@@ -1,4 +1,11 @@
-"""The offer of an extension: the tools, hooks and capabilities that it announced. Frozen values."""
+"""The offer of an extension: the tools, hooks and capabilities that it announced. Frozen values.
+
+The dialect of the extension makes the offer from the handshake:
+
+    Offer(tools=(Tool("forecast", "The weather of a city"),), name="weather", version="1.2.0")
+
+A hook is the name of a function that the host calls at an event, such as `before_tool_call`.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -74,6 +81,7 @@ class OfferWarnings(list[str]):
         self += texts
 
     def append(self, text: str) -> None:
+        """Add a warning, or count it if there are too many."""
         if len(self) < MAX_WARNINGS:
             super().append(text)
         else:

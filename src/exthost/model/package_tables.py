@@ -1,4 +1,7 @@
-"""Reads the TOML files that are data of this distribution, beside the modules that use them."""
+"""Reads the TOML files that are data of this distribution, beside the modules that use them.
+
+For example, `read_tables("exthost", "errors.toml")` returns the explanations of the error codes.
+"""
 
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Patterns of names and texts, as the config has them: `*` matches any text, `?` one character.
 
-Every other character stands for itself, and case matters. A pattern is compiled once. Matching
-never goes back over text that a `*` has passed, so no pattern takes long.
+Every other character stands for itself, and case matters: `get_*` fits `get_user`, and not
+`Get_user` or `forget_user`. A pattern is compiled once. Matching never goes back over text that a
+`*` has passed, so no pattern takes long.
 """
 
 import re

@@ -1,6 +1,8 @@
 """Values that describe which sandboxes work on this machine.
 
-`launch.sandbox_probe` looks for the programs, tries the sandboxes, and returns these values.
+A sandbox needs programs such as bubblewrap (`bwrap`), and features of the kernel that a system may
+have turned off. `launch.sandbox_probe` looks for the programs, tries the sandboxes, and returns
+these values.
 """
 
 from typing import NamedTuple

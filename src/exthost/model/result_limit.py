@@ -1,9 +1,14 @@
-"""Limits how much of a tool's result a model reads (`limits.result`). Pure.
+"""Limits how much of a tool's result a model reads (the setting `limits.result`). No I/O.
 
 Of a text that is too long, the beginning and the end are kept, and a sentence in between says how
-much is missing and where it is. Structured content larger than the limit is left out as a whole,
-and so is an image or sound that is too large for the APIs of models. `ToolResult.raw` is never
-changed.
+much is missing and where it is:
+
+    first lines of a log
+    [… 1,204,511 characters are left out here; result.raw has all of it …]
+    last lines of the log
+
+Structured content larger than the limit is left out as a whole, and so is an image or sound that is
+too large for the APIs of models. `ToolResult.raw` is never changed.
 """
 
 from collections.abc import Sequence
@@ -41,23 +46,31 @@ def limit_texts(texts: Sequence[str], limit: int, where: str) -> list[str] | Non
     budget = max(0, limit - len(_note(total, where).encode()))
     head_bytes = int(budget * _HEAD_SHARE)
     kept = [""] * len(texts)
-    number, remaining = 0, head_bytes
-    while number < len(texts):  # ends before the last text, since not all of them fit
-        kept[number] = _first_bytes(texts[number], remaining)
-        if len(kept[number]) < len(texts[number]):
+
+    # Keep whole texts from the beginning, and of `texts[cut]`, the first that does not fit, its
+    # head. The loop always breaks, because not all texts fit.
+    cut, head = 0, ""
+    remaining = head_bytes
+    for cut, text in enumerate(texts):
+        head = _first_bytes(text, remaining)
+        if len(head) < len(text):
             break
-        remaining -= _count_bytes(kept[number])
-        number += 1
-    cut, head = number, kept[number]
-    number, remaining = len(texts) - 1, budget - head_bytes
-    while number > cut:
+        kept[cut] = head
+        remaining -= _count_bytes(head)
+
+    # In the same way, keep texts from the end. If all that follow `texts[cut]` fit, its tail is
+    # kept, too.
+    tail = ""
+    remaining = budget - head_bytes
+    for number in range(len(texts) - 1, cut, -1):
         kept[number] = _last_bytes(texts[number], remaining)
-        remaining -= _count_bytes(kept[number])
         if len(kept[number]) < len(texts[number]):
             break
-        number -= 1
-    tail = _last_bytes(texts[cut][len(head) :], remaining) if number == cut else ""
-    missing = total - sum(map(len, kept)) - len(tail)
+        remaining -= _count_bytes(kept[number])
+    else:
+        tail = _last_bytes(texts[cut][len(head) :], remaining)
+
+    missing = total - sum(map(len, kept)) - len(head) - len(tail)
     kept[cut] = f"{head}{_note(missing, where)}{tail}"
     return kept
 
@@ -121,8 +134,8 @@ def limit_reader(reader: ResultReader, limit: int | None) -> ResultReader:
     )
 
 
-# Values with a `__call__` instead of closures: results with the same reader are equal, and can be
-# pickled.
+# The three readers below are dataclasses with a `__call__`, and not closures: so results with the
+# same reader are equal, and can be pickled.
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +179,7 @@ class _LimitedContent:
 
 
 def _block_text(block: Block) -> str:
+    """Return the text of a block; "" if it has none."""
     if isinstance(block, TextBlock):
         return block.text
     return block.text or "" if isinstance(block, ResourceBlock) else ""

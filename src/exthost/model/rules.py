@@ -1,8 +1,19 @@
 """The rules of an operator about tool calls: which calls are allowed, denied, or need a person.
 
-The first rule that fits a call decides; without one the call is allowed. All values are frozen, and
-patterns are compiled once. A rule fits by the tool (its names, its dialect, its annotations), which
-is the same for every call of the tool, and by the arguments and the client of one call.
+    [[rules]]
+    tools = "ext_files_*"
+    arguments = { path = "/srv/*" }
+    action = "allow"
+
+    [[rules]]
+    tools = "ext_files_*"
+    destructive = true
+    action = "ask"
+
+The operator is the person who wrote the config of the host. The first rule that fits a call
+decides; without one the call is allowed. All values are frozen, and patterns are compiled once. A
+rule fits by the tool (its names, its dialect, its annotations), which is the same for every call of
+the tool, and by the arguments and the client of one call.
 
 The annotations are what the extension says about its own tool. If they are missing, MCP's defaults
 count: the tool is not read-only, and it is destructive. An argument is compared as text, and never
@@ -42,7 +53,7 @@ class ToolTraits(NamedTuple):
         """Return the traits of a tool. `tool` is what its extension announced."""
         annotations = tool.extra.get("annotations")
         hints = annotations if isinstance(annotations, Mapping) else {}
-        # Only true and false count, so that a wrong value is as good as none.
+        # Only true and false count. Any other value is treated as if it were missing.
         read_only = hints.get("readOnlyHint") is True
         destructive = hints.get("destructiveHint", not read_only) is not False
         return cls(name, extension, tool.name, dialect, read_only, destructive)
@@ -100,15 +111,18 @@ class CallRule:
         return True
 
     def _fits_argument(self, arguments: Any, name: str, pattern: str) -> bool:
+        """Return whether an argument of any type fits. A list or object fits a rule that denies or
+        asks if any value inside it does, and never fits a rule that allows."""
         if not isinstance(arguments, Mapping) or name not in arguments:
             return False
         matches, value = compile_pattern(pattern), arguments[name]
         if not isinstance(value, Mapping | list | tuple):
             return bool(matches(_as_text(value)))
-        # Part of a list or object must not be enough to allow all of it.
-        return self.action != "allow" and any(
-            text is None or matches(text) for text in _iter_texts(value)
-        )
+        if self.action == "allow":  # one value that fits must not be enough to allow all of them
+            return False
+        # None stands for the values of a large argument that were not compared: they count as
+        # fitting, to be safe.
+        return any(text is None or matches(text) for text in _iter_texts(value))
 
 
 def _as_text(value: Any) -> str:

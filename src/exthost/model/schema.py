@@ -72,7 +72,8 @@ class Checker:
     """Checks values against one schema.
 
     `warning` is the reason why values are not checked, or why the schema is not read as written; ""
-    for a usable schema. The private fields are the results of the `Survey`.
+    for a usable schema. `_validator` is None if values are not checked. The other private fields
+    are the results of the `Survey`, which explains them.
     """
 
     warning: str = ""
@@ -149,8 +150,8 @@ class Checker:
     def _can_check(self, arguments: Any) -> bool:
         """Return whether these arguments are shallow enough for a schema that refers to itself, and
         short enough for its regular expressions."""
-        repetitions = 1
-        if self._forks:
+        repetitions = 1  # how often the validator may walk the whole schema
+        if self._forks:  # the schema refers to itself: each level of the arguments may fork again
             max_depth = _MAX_RECURSIVE_DEPTH // self._depth
             depth = _measure_depth(arguments, max_depth + 1)
             repetitions = self._forks**depth
@@ -183,7 +184,7 @@ def is_widely_readable(schema: Mapping[str, Any]) -> bool:
 
     It is read as draft 7, which they have in common. References that only lead in a circle are
     accepted by the host's own validator, but overflow the stack of others. A schema that is too
-    large to be compiled here is taken to be readable: nothing speaks against it.
+    large to be compiled here counts as readable, because nothing is known against it.
     """
     survey = Survey(schema)
     if survey.endless or survey.outside:
@@ -205,6 +206,7 @@ def is_widely_readable(schema: Mapping[str, Any]) -> bool:
 
 
 def _make_pattern_options() -> Any:
+    """Return the limits of the validator for regular expressions."""
     import jsonschema_rs
 
     return jsonschema_rs.FancyRegexOptions(
@@ -213,6 +215,7 @@ def _make_pattern_options() -> Any:
 
 
 def _describe_schema_error(error: Any) -> str:
+    """Return a sentence about a mistake in a schema, which begins with its path."""
     path = list(error.instance_path)
     place = "".join(f"/{step}" for step in path) or "/"
     if path[-1:] == ["type"]:
@@ -222,6 +225,8 @@ def _describe_schema_error(error: Any) -> str:
 
 
 def _compiled(schema: dict[str, Any]) -> tuple[_Validator, str]:
+    """Return a validator for this schema, and a warning or "". Raises an error of the validator if
+    the schema is not valid."""
     import jsonschema_rs
 
     warning = ""
@@ -263,6 +268,8 @@ def _is_undecided(error: Any) -> bool:
 
 
 def _describe_error(error: Any, noun: str) -> str:
+    """Return a sentence about an error of the validator, such as "arguments.days: 9 is greater than
+    the maximum of 7"."""
     branch = _find_branch_of_right_type(error)
     if branch is not None:
         return _describe_error(branch[0], noun)
@@ -275,7 +282,8 @@ def _describe_error(error: Any, noun: str) -> str:
 
 def _find_branch_of_right_type(error: Any) -> Any:
     """Return the errors of the only branch of `anyOf` or `oneOf` that accepts the value's type, or
-    None. Of an integer or null, with bounds, the reader wants to know which bound is violated."""
+    None. If the schema is "an integer up to 7, or null", and the value is 9, the error of the first
+    branch is more helpful than that no branch fits."""
     branches = [
         branch
         for branch in getattr(error.kind, "context", None) or ()
@@ -299,7 +307,9 @@ def _list_branch_types(error: Any) -> str:
                 return ""
             types |= dict.fromkeys(part.kind.types)
     words = [_TYPE_NOUNS.get(name, name) for name in types]
-    return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _measure_depth(value: Any, limit: int) -> int:

@@ -1,8 +1,14 @@
 """Walks the schema of a tool as a validator would, and refuses one that would take too long.
 
 The schema comes from an extension, which may be hostile. `model.schema` gives it to a validator,
-which no timeout can interrupt, only if this walk stays within its budget. The module knows no
-validator, and raises nothing.
+which no timeout can interrupt, only if this walk stays within its budget. In this schema, for
+example, each of `b`, `c`, `d` and so on is reached twice as often as the one before:
+
+    {"$ref": "#/$defs/a", "$defs": {
+        "a": {"allOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/b"}]},
+        "b": {"allOf": [{"$ref": "#/$defs/c"}, {"$ref": "#/$defs/c"}]}, …}}
+
+The module uses no validator, and raises nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +55,8 @@ class Survey:
 
     visits   the number of subschemas, each counted as often as it is reached
     depth    the deepest nesting
-    forks    the number of references to a subschema that encloses them
+    forks    the number of references to a subschema that encloses them, so that the schema refers
+             to itself
     patterns the number of regular expressions, each counted as often as it is reached
     endless  whether a reference leads through references alone back to itself
     outside  whether a reference leads out of the schema
@@ -61,8 +68,9 @@ class Survey:
         self.visits = self.depth = self.forks = self.patterns = 0
         self.refusal = ""
         self.endless = self.outside = False
-        self._leading_on: set[int] = set()  # id() of the references that lead to something
-        self.enclosing: set[int] = set()  # id() of the subschemas that enclose the current one
+        # id() of the references that are known to end at a subschema that is not a reference.
+        self._ending_references: set[int] = set()
+        self._enclosing: set[int] = set()  # id() of the subschemas that enclose the current one
         try:
             self._check_parts(schema)
             self._visit(schema, 1)
@@ -92,9 +100,10 @@ class Survey:
                 values.extend(value)
 
     def _visit(self, schema: Any, depth: int) -> None:
+        """Walk this subschema, which is at this depth, and all inside it."""
         if not isinstance(schema, Mapping):
             return
-        if id(schema) in self.enclosing:
+        if id(schema) in self._enclosing:
             self.forks += 1
             return
         self.visits += 1
@@ -104,22 +113,25 @@ class Survey:
         if depth > _MAX_DEPTH:
             raise _UnsafeSchemaError(f"is more than {_MAX_DEPTH} subschemas deep")
         self._count_patterns(schema)
-        self.enclosing.add(id(schema))
+        self._enclosing.add(id(schema))
         for inner in self._iter_subschemas(schema):
             self._visit(inner, depth + 1)
-        self.enclosing.discard(id(schema))
+        self._enclosing.discard(id(schema))
 
     def _count_patterns(self, schema: Mapping[str, Any]) -> None:
+        """Count the regular expressions of this subschema itself."""
         named = schema.get("patternProperties")
         self.patterns += len(named) if isinstance(named, Mapping) else 0
         self.patterns += "pattern" in schema
         if self.patterns > _MAX_PATTERNS:
             raise _UnsafeSchemaError(f"has more than {_MAX_PATTERNS} regular expressions")
         if schema.get("format") == "regex":
-            # The validator would compile the arguments, whatever their size when compiled.
+            # The validator would compile texts in the arguments as regular expressions, whose
+            # compiled size cannot be limited.
             raise _UnsafeSchemaError("uses the format regex")
 
     def _iter_subschemas(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+        """Yield the subschemas directly inside this one, and the targets of its references."""
         for keyword, value in schema.items():
             if keyword in _SCHEMA_KEYWORDS:
                 yield from value if isinstance(value, list | tuple) else (value,)
@@ -127,25 +139,28 @@ class Survey:
                 yield from value.values()
             elif keyword == "$ref" and isinstance(value, str):
                 target = self._resolve_reference(value)
-                self.endless = self.endless or self._leads_nowhere(target)
+                self.endless = self.endless or self._is_endless(target)
                 yield target
             elif keyword in {"$dynamicRef", "$recursiveRef"}:
                 raise _UnsafeSchemaError("uses dynamic references")
 
-    def _leads_nowhere(self, target: Any) -> bool:
-        """Return whether the references from this target on never reach anything else."""
+    def _is_endless(self, target: Any) -> bool:
+        """Return whether the references from this target on lead back to one of them, and never to
+        a subschema that is not a reference."""
         passed: set[int] = set()
         while isinstance(target, Mapping) and isinstance(target.get("$ref"), str):
             if id(target) in passed:
                 return True
-            if id(target) in self._leading_on:
+            if id(target) in self._ending_references:
                 break
             passed.add(id(target))
             target = self._resolve_reference(target["$ref"])
-        self._leading_on |= passed
+        self._ending_references |= passed
         return False
 
     def _resolve_reference(self, reference: str) -> Any:
+        """Return the part of the schema to which a reference such as `#/$defs/point` leads; None if
+        there is no such part."""
         if reference != "#" and not reference.startswith("#/"):
             self.outside = not reference.startswith("#")  # otherwise it is the name of a part
             raise _UnsafeSchemaError(

@@ -1,7 +1,9 @@
 """Strict semantic versions (semver.org, 2.0.0): check one, and compare two.
 
-"1.2", "v1.2.3" and "01.2.3" are not versions. `is_newer` returns False if one of its arguments is
-not a version. It need not raise: its callers have checked one version, and the other is their own.
+It is for the versions in manifests, and the versions of the host that they require. "1.2.3" and
+"1.0.0-beta.2" are versions; "1.2", "v1.2.3" and "01.2.3" are not. `is_newer` returns False if one
+of its arguments is not a version. It does not raise, because its callers have checked one version,
+and the other is a constant of theirs.
 """
 
 import re
@@ -17,7 +19,8 @@ _SEMVER: Final = re.compile(
 # Longer than every real version. The limit is needed because int() raises for thousands of digits.
 _MAX_CHARS: Final = 256
 
-# The three numbers; whether it is a release; the sort keys of the identifiers of a pre-release.
+# The three numbers; whether it is a release; the sort keys of the identifiers of a pre-release,
+# which are `beta` and `2` in "1.0.0-beta.2".
 Precedence: TypeAlias = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
@@ -41,10 +44,10 @@ def precedence(text: str) -> Precedence | None:
     if match is None:
         return None
     numbers = tuple(int(part) for part in match.groups()[:3])
-    pre = match[4]
-    if pre is None:
+    pre_release = match[4]
+    if pre_release is None:
         return numbers, True, ()
-    return numbers, False, tuple(_identifier_key(part) for part in pre.split("."))
+    return numbers, False, tuple(_identifier_key(part) for part in pre_release.split("."))
 
 
 def _identifier_key(part: str) -> tuple[bool, int, str]:

@@ -1,5 +1,10 @@
 """The steps by which a dialect asks a process to exit, in order. If it is still running after the
-last step, the host sends SIGKILL."""
+last step, the host sends SIGKILL.
+
+A dialect with a request `shutdown`, for example, has the steps
+
+    (Say(Request("shutdown"), wait=2.0), CloseStdin(wait=1.0), Terminate(wait=1.0))
+"""
 
 from typing import NamedTuple, TypeAlias
 

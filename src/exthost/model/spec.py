@@ -1,7 +1,16 @@
 """The `Spec` of an extension: its configuration.
 
-All values are frozen. The settings that a config may have, with their groups such as `Limits`, are
-declared in `documents.setting_keys`; they can be imported from here.
+A spec is made from an entry of a config, from a manifest that was discovered, or from a command
+line. The entry
+
+    [[extensions]]
+    name = "weather"
+    dialect = "mcp"
+    source = { type = "process", command = "weather-server", args = ["--metric"] }
+
+becomes `Spec(id="weather", argv=("weather-server", "--metric"), dialect="mcp", …)`. All values are
+frozen. The settings that a config may have, with their groups such as `Limits`, are declared in
+`documents.setting_keys`; they can be imported from here.
 """
 
 from collections.abc import Mapping
@@ -64,7 +73,8 @@ class WriteGrant(NamedTuple):
 
 class Refusal(NamedTuple):
     """Why the config does not let an extension start: the code of the error, its texts, and the
-    rule that it breaks: that of trust, of the lock, or of new extensions."""
+    setting that refuses it: "lock" for `exthost.lock`, "new" for `[trust] new`, about extensions
+    that nobody has approved yet, "trust" for the other rules about discovered packages."""
 
     code: str
     message: str
@@ -111,10 +121,11 @@ class UniqueName(NamedTuple):
 class Package:
     """How a manifest that was discovered in a package says that its extension is run.
 
-    The author of the package wrote this, and no operator. Therefore it must not make further files
-    visible in the sandbox. `root` is the real path of the package: a folder, or a single program.
-    `owner` is the id of the package's main extension if this is a further one of the same package,
-    such as an MCP server that its manifest declares; otherwise "".
+    The author of the package wrote this, not the operator (the person who wrote the config).
+    Therefore it must not make further files visible in the sandbox. `root` is the real path of the
+    package: a folder, or a single program. `owner` is the id of the package's main extension if
+    this is a further one of the same package, such as an MCP server that its manifest declares;
+    otherwise "".
     """
 
     root: str

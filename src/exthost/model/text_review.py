@@ -1,8 +1,9 @@
-"""Shows a person what changed in a text, and what the text hides. Pure: no model and no network.
+"""Shows a person what changed in a text, and what the text hides. It asks no model and does no I/O.
 
-`word_diff` marks the words that were added and removed. `find_hidden_parts` names what a reader of
-a tool's description does not see, or would not expect: invisible and bidirectional characters, HTML
-comments, terminal codes, very long lines, and the names of other tools.
+`exthost approve` uses it for the descriptions of tools, which a model follows and a person
+approves. `word_diff` marks the words that were added and removed. `find_hidden_parts` names what a
+reader of a tool's description does not see, or would not expect: invisible and bidirectional
+characters, HTML comments, terminal codes, very long lines, and the names of other tools.
 """
 
 import difflib
@@ -19,9 +20,10 @@ _MAX_WORDS = 4000
 # How many unchanged words are shown around a change.
 _CONTEXT_WORDS = 6
 
-# A reader does not scroll further to the right.
+# A longer line is suspicious: a reader does not scroll further to the right.
 _MAX_LINE = 500
 
+# Characters that change the direction of text, so that it is shown in another order.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 # Characters of the category "format" that ordinary text has: joiners of scripts and emoji.
@@ -40,50 +42,46 @@ def word_diff(before: str, after: str) -> str:
         return f"[-{before[:_SHOWN_CHARACTERS]}-]{{+{after[:_SHOWN_CHARACTERS]}+}}"
     parts = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for operation, a, b, c, d in matcher.get_opcodes():
+    for operation, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         if operation == "equal":
-            parts.append(_shorten(old[a:b]))
+            parts.append(_shorten(old[old_start:old_end]))
             continue
-        removed, added = "".join(old[a:b]), "".join(new[c:d])
+        removed, added = "".join(old[old_start:old_end]), "".join(new[new_start:new_end])
         parts += [f"[-{removed}-]" if removed else "", f"{{+{added}+}}" if added else ""]
     return "".join(parts)
 
 
 def _words(text: str) -> list[str]:
+    """Return the words of a text, and the spaces and signs between them."""
     return re.findall(r"\s+|\w+|[^\w\s]", text)
 
 
 def _shorten(words: list[str]) -> str:
+    """Return unchanged words as text. Of many words, only those beside the changes are shown. Each
+    word and the space after it are two items of the list."""
     if len(words) <= 4 * _CONTEXT_WORDS:
         return "".join(words)
     return "".join((*words[: 2 * _CONTEXT_WORDS], " … ", *words[-2 * _CONTEXT_WORDS :]))
 
 
 def find_hidden_parts(text: str, other_tools: Iterable[str] = ()) -> list[str]:
-    """Return what a text hides, one sentence part each. `other_tools` are the names of the tools of
-    other extensions."""
+    """Return what a text hides, one sentence part each, such as "an HTML comment: <!-- … -->".
+    `other_tools` are the names of the tools of other extensions."""
     flags = []
     if bidi := [character for character in text if character in _BIDI]:
-        flags.append(f"characters that change the direction of text: {_name(bidi)}")
-    invisible = [
-        character
-        for character in text
-        if character not in _BIDI
-        and (
-            _INVISIBLE.match(character)
-            or (unicodedata.category(character) == "Cf" and character not in _ORDINARY)
-            or unicodedata.category(character) in ("Co", "Cn", "Cs")
-        )
-    ]
-    # Between ASCII letters a joiner joins nothing.
+        flags.append(f"characters that change the direction of text: {_code_points(bidi)}")
+    invisible = [character for character in text if _is_invisible(character)]
+    # After an ASCII letter a joiner joins nothing.
     invisible += re.findall(r"(?<=[\x00-\x7f])[\u200c\u200d\u00ad]", text)
     if invisible:
-        flags.append(f"invisible characters: {_name(invisible)}")
+        flags.append(f"invisible characters: {_code_points(invisible)}")
     if "\x1b" in text or "\x9b" in text:
         flags.append("terminal codes (ANSI)")
     controls = [c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t\r\x1b\x9b"]
-    if controls or re.search(r"\r(?!\n)", text):
-        flags.append(f"control characters: {_name(controls or [chr(13)])}")
+    has_lone_carriage_return = re.search(r"\r(?!\n)", text) is not None
+    if controls or has_lone_carriage_return:
+        code_points = _code_points(controls or ["\r"])
+        flags.append(f"control characters: {code_points}")
     if comment := re.search(r"<!--.*?(?:-->|$)", text, re.DOTALL):
         flags.append(f"an HTML comment: {_excerpt(comment[0])}")
     if tag := re.search(r"<(?:important|system|secret|instructions?)\b[^>]*>", text, re.IGNORECASE):
@@ -101,17 +99,31 @@ def find_hidden_parts(text: str, other_tools: Iterable[str] = ()) -> list[str]:
     return flags
 
 
+def _is_invisible(character: str) -> bool:
+    """Return whether a character shows nothing, and does not change the direction of text."""
+    if character in _BIDI:
+        return False
+    category = unicodedata.category(character)
+    return (
+        _INVISIBLE.match(character) is not None
+        or (category == "Cf" and character not in _ORDINARY)  # a formatting character
+        or category in ("Co", "Cn", "Cs")  # private use, not assigned, half a surrogate pair
+    )
+
+
 def _is_telling(name: str) -> bool:
-    """Return whether a word is the name of a tool, and unlikely to be an ordinary word."""
+    """Return whether the name of a tool is unlikely to be an ordinary word."""
     return bool(re.search(r"[_.:-]|[a-z][A-Z]|[0-9]", name)) and len(name) > 3
 
 
-def _name(characters: Iterable[str]) -> str:
-    found = list(dict.fromkeys(characters))
-    names = [f"U+{ord(c):04X}" for c in found[:5]]
-    return ", ".join(names) + (" …" if len(found) > 5 else "")
+def _code_points(characters: Iterable[str]) -> str:
+    """Return the code points of characters as text, each once, at most five."""
+    different = list(dict.fromkeys(characters))
+    code_points = [f"U+{ord(character):04X}" for character in different[:5]]
+    return ", ".join(code_points) + (" …" if len(different) > 5 else "")
 
 
 def _excerpt(text: str) -> str:
+    """Return the beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:60]}…"

@@ -1,11 +1,14 @@
-"""Chooses which tools of an extension exist for its host, by the setting `tools`. Pure.
+"""Chooses which tools of an extension exist for its host, by the setting `tools`. No I/O.
+
+    [[extensions]]
+    tools = { allow = ["get_*", "search"], rename = { search = "search_wiki" } }
 
 This is the one place where the tools that an extension announced become the tools that a host has.
-A tool that is not chosen is in no list and cannot be called by name. Patterns and names are those
+A tool that is not chosen is not listed and cannot be called by name. Patterns and names are those
 of the extension itself, before any renaming. `deny` takes precedence over `allow`.
 
-If the extension also has a tool of the new name of a renamed one, the name belongs to the renamed
-one, because an extension must not be able to take a name that the operator gave to another tool.
+If the extension itself has a tool `search_wiki`, too, that tool is hidden, because an extension
+must not be able to take a name that the operator gave to another tool.
 """
 
 from __future__ import annotations
@@ -44,22 +47,22 @@ def choose_tools(offered: Iterable[Tool], settings: ToolSettings) -> ChosenTools
         return ChosenTools({tool.name: tool for tool in offered} or EMPTY_MAPPING)
     # An extension may announce a name twice; the last one counts, as without a choice.
     by_name = {tool.name: tool for tool in offered}
-    names, texts = dict(settings.rename or ()), dict(settings.describe or ())
-    renamed = {names[name]: name for name in by_name if name in names}
+    new_names, new_descriptions = dict(settings.rename or ()), dict(settings.describe or ())
+    old_names = {new_names[name]: name for name in by_name if name in new_names}
     tools: dict[str, Tool] = {}
     hidden: list[HiddenTool] = []
     for name, tool in by_name.items():
-        new_name = names.get(name, name)
+        new_name = new_names.get(name, name)
         reason = _reason_to_hide(name, settings)
-        if not reason and renamed.get(new_name, name) != name:
-            reason = f"{renamed[new_name]!r} has its name, by tools.rename"
+        if not reason and old_names.get(new_name, name) != name:
+            reason = f"{old_names[new_name]!r} has its name, by tools.rename"
         if reason:
             hidden.append(HiddenTool(tool, reason))
             continue
         if new_name != name:
             tool = replace(tool, name=new_name, original_name=name)
-        if name in texts:
-            tool = replace(tool, description=texts[name])
+        if name in new_descriptions:
+            tool = replace(tool, description=new_descriptions[name])
         tools[new_name] = tool
     return ChosenTools(tools, tuple(hidden))
 

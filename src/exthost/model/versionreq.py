@@ -3,7 +3,9 @@
 Follows Cargo's crate `semver` exactly, also where that may surprise: `1.2` without operator means
 `^1.2`; `^0.1` does not match `0.2`; a pre-release matches a requirement only if the requirement
 names a pre-release of the same three numbers; build metadata is ignored; only spaces may
-stand between the parts.
+stand between the parts. Manifests name the versions of the host that an extension can run with:
+
+    VersionReq.parse(">=0.1.0, <0.3").matches(Version.parse("0.2.5"))      is True
 
 Text that cannot be parsed raises `NotAVersion`, with the place and the reason.
 """
@@ -14,7 +16,7 @@ from typing import Final, TypeAlias
 
 # The sort key of a pre-release. Each identifier is (0, number, "") or (1, 0, text), so that numbers
 # come before texts.
-_Pre: TypeAlias = tuple[tuple[int, int, str], ...]
+_PreReleaseKey: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _OPERATORS: Final = (">=", "<=", "=", ">", "<", "~", "^")
 _WILDCARDS: Final = ("*", "x", "X")
@@ -38,7 +40,7 @@ class Version:
     major: int
     minor: int
     patch: int
-    pre: str = ""
+    pre_release: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Version":
@@ -52,26 +54,26 @@ class Version:
                 rest = rest[1:]
             number, rest = _parse_number(rest, place)
             numbers.append(number)
-        pre, rest = _parse_labels(rest)
+        pre_release, rest = _parse_labels(rest)
         if rest:
             raise NotAVersion(f"{text!r} is not a version: {rest!r} does not belong there")
-        return cls(numbers[0], numbers[1], numbers[2], pre)
+        return cls(numbers[0], numbers[1], numbers[2], pre_release)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
     """One comparison, such as `>=1.2`. A number is None if it is left out or a wildcard."""
 
-    op: str
+    operator: str
     major: int
     minor: int | None = None
     patch: int | None = None
-    pre: str = ""
+    pre_release: str = ""
 
-    def holds_for(self, version: Version) -> bool:
+    def is_satisfied_by(self, version: Version) -> bool:
         """Return whether the version satisfies the comparison. The rule that most requirements do
         not match pre-releases is not applied here but in `VersionReq.matches`."""
-        match self.op:
+        match self.operator:
             case "=" | "*":
                 return self._equals(version)
             case ">":
@@ -86,36 +88,32 @@ class Comparator:
                 return self._matches_tilde(version)
         return self._matches_caret(version)
 
-    def names_pre_of(self, version: Version) -> bool:
-        """Return whether this comparison names a pre-release of the version's three numbers."""
+    def has_pre_release_of(self, version: Version) -> bool:
+        """Return whether this comparison has a pre-release of the same three numbers."""
         numbers = (version.major, version.minor, version.patch)
-        return bool(self.pre) and (self.major, self.minor, self.patch) == numbers
+        return bool(self.pre_release) and (self.major, self.minor, self.patch) == numbers
 
     def _equals(self, version: Version) -> bool:
         return (
             version.major == self.major
             and self.minor in (None, version.minor)
             and self.patch in (None, version.patch)
-            and version.pre == self.pre
+            and version.pre_release == self.pre_release
         )
 
     def _is_below(self, version: Version) -> bool:
         """Return whether the numbers of this comparison are below those of the version."""
         required, actual = self._comparable_numbers(version)
-        return (
-            actual > required
-            if len(required) < 3
-            else (actual, _pre_release_key(version)) > (required, _pre_release_key(self))
-        )
+        if len(required) < 3:
+            return actual > required
+        return (actual, _pre_release_key(version)) > (required, _pre_release_key(self))
 
     def _is_above(self, version: Version) -> bool:
         """Return whether the numbers of this comparison are above those of the version."""
         required, actual = self._comparable_numbers(version)
-        return (
-            actual < required
-            if len(required) < 3
-            else (actual, _pre_release_key(version)) < (required, _pre_release_key(self))
-        )
+        if len(required) < 3:
+            return actual < required
+        return (actual, _pre_release_key(version)) < (required, _pre_release_key(self))
 
     def _comparable_numbers(self, version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the numbers of this comparison, and equally many numbers of the version."""
@@ -148,6 +146,7 @@ class Comparator:
             return _pre_release_key(version) >= _pre_release_key(self)
         if self.major:
             return actual > required
+        # ^0.2.3 matches 0.2.4 and not 0.3.0; ^0.0.3 matches 0.0.3 alone.
         return self.minor > 0 and version.minor == self.minor and version.patch > self.patch
 
 
@@ -179,17 +178,18 @@ class VersionReq:
 
     def matches(self, version: Version) -> bool:
         """Return whether this version satisfies the requirement."""
-        if not all(comparator.holds_for(version) for comparator in self.comparators):
+        if not all(comparator.is_satisfied_by(version) for comparator in self.comparators):
             return False
         # ^1.2 does not match 1.3.0-alpha, although that version is in its range.
-        return not version.pre or any(
-            comparator.names_pre_of(version) for comparator in self.comparators
+        return not version.pre_release or any(
+            comparator.has_pre_release_of(version) for comparator in self.comparators
         )
 
 
 def _parse_comparator(text: str) -> tuple[Comparator, str]:
-    op = next((operator for operator in _OPERATORS if text.startswith(operator)), "")
-    rest = text[len(op) :].lstrip(" ")
+    """Return the comparison at the beginning of a text, and the rest of the text."""
+    operator = next((item for item in _OPERATORS if text.startswith(item)), "")
+    rest = text[len(operator) :].lstrip(" ")
     major, rest = _parse_number(rest, "major")
     numbers: list[int | None] = []
     is_wild = False
@@ -206,15 +206,17 @@ def _parse_comparator(text: str) -> tuple[Comparator, str]:
             number, rest = _parse_number(rest, place)
             numbers.append(number)
     minor, patch = (*numbers, None, None)[:2]
-    pre = ""
+    pre_release = ""
     if patch is not None:
-        pre, rest = _parse_labels(rest)
+        pre_release, rest = _parse_labels(rest)
     # After an operator, `1.*` means the same as `1`. Without one, the wildcard is the operator.
-    op = op or ("*" if is_wild else "^")
-    return Comparator(op, major, minor, patch, pre), rest.lstrip(" ")
+    operator = operator or ("*" if is_wild else "^")
+    return Comparator(operator, major, minor, patch, pre_release), rest.lstrip(" ")
 
 
 def _parse_number(text: str, place: str) -> tuple[int, str]:
+    """Return the number at the beginning of a text, and the rest of the text. `place` is "major",
+    "minor" or "patch", for the error."""
     match = _DIGITS.match(text)
     digits = match[0] if match else ""
     if not digits:
@@ -230,27 +232,29 @@ def _parse_number(text: str, place: str) -> tuple[int, str]:
 
 def _parse_labels(text: str) -> tuple[str, str]:
     """Return the pre-release, and the rest of the text after the pre-release and build metadata."""
-    pre = ""
+    pre_release = ""
     if text.startswith("-"):
-        pre, text = _parse_identifiers(text[1:], "pre-release")
-        for part in pre.split("."):
+        pre_release, text = _parse_identifiers(text[1:], "pre-release")
+        for part in pre_release.split("."):
             if part.isdigit() and part[0] == "0" and len(part) > 1:
                 raise NotAVersion(f"the number {part} in the pre-release begins with 0")
     if text.startswith("+"):
         _, text = _parse_identifiers(text[1:], "build metadata")
-    return pre, text
+    return pre_release, text
 
 
-def _parse_identifiers(text: str, what: str) -> tuple[str, str]:
+def _parse_identifiers(text: str, part: str) -> tuple[str, str]:
+    """Return the identifiers, separated by dots, at the beginning of a text, and the rest of the
+    text. `part` is the part of the version that they are, for the error."""
     match = _IDENTIFIERS.match(text)
-    word = match[0] if match else ""
-    if not all(word.split(".")):
-        raise NotAVersion(f"the {what} is empty, or a part of it is")
-    return word, text[len(word) :]
+    identifiers = match[0] if match else ""
+    if not all(identifiers.split(".")):
+        raise NotAVersion(f"the {part} is empty, or a part of it is")
+    return identifiers, text[len(identifiers) :]
 
 
-def _pre_release_key(version: Version | Comparator) -> tuple[bool, _Pre]:
+def _pre_release_key(version: Version | Comparator) -> tuple[bool, _PreReleaseKey]:
     """Return the sort key of the pre-release: a release comes after all its pre-releases."""
-    parts = version.pre.split(".") if version.pre else []
-    keys = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts)
+    parts = version.pre_release.split(".") if version.pre_release else []
+    keys = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
     return not parts, keys

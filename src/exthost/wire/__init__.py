@@ -1,6 +1,9 @@
 """Framings, which turn bytes into frames and back, and the JSON encoder and decoder. Pure: does no
 I/O, uses no clock, knows no dialect.
 
+A frame is the bytes of one message. A dialect is the protocol of an extension, which uses one of
+the framings.
+
 In reading order:
 
     framing    the interface of a framing: bytes in, frames and errors out

@@ -1,8 +1,15 @@
-"""The interface of a framing: it turns bytes into frames, and payloads into framed bytes.
+"""The interface of a framing: it finds the messages in the bytes of a stream.
 
-A framing has no clock and does no I/O. It returns frames; decoding them is the codec's work.
+The bytes of one message are a frame: for example a line (`lines`), or a body after its length
+(`prefixed`). A framing for lines, to which two reads are passed:
 
-A framing distinguishes four outcomes, and none of them raises:
+    framing.feed(b'{"id": 1}\\n{"i')      returns [b'{"id": 1}']
+    framing.feed(b'd": 2}\\n')            returns [b'{"id": 2}']
+    framing.wrap(b'{"id": 3}')            returns b'{"id": 3}\\n', for the other direction
+
+A framing has no clock and does no I/O. The codec of the dialect decodes the frames.
+
+A framing distinguishes four outcomes, and none of them raises an exception:
 
 - *more bytes are needed*: the list that `feed` returns is empty;
 - *garbage*: the list has a `Skipped` item (the framing can continue) or a `Broken` item (it cannot
@@ -16,7 +23,7 @@ not lost, and every way of cutting the same bytes into reads gives the same item
 **Cost.** Each byte is searched once and copied once. Small frames are slices of the read. A frame
 larger than one read is collected in one growing buffer, which then becomes the frame. Inside a
 large frame, `read_size` asks for larger reads, and a framing with a `read_buffer` is read into
-directly. When a read held very many tiny frames, `read_size` asks for smaller reads, because one
+directly. After a read with very many tiny frames, `read_size` asks for smaller reads, because one
 read is handled in one iteration of the event loop.
 """
 
@@ -28,7 +35,8 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 # The default size of a pipe on Linux: a larger read costs a larger allocation and returns no more.
 READ_BYTES = 64 * 1024
 
-# The size of a read inside a large frame: all that the pipe holds, so that few reads are needed.
+# The size of a read inside a large frame: as much as the largest pipe can contain (by default on
+# Linux), so that few reads are needed.
 LARGE_READ_BYTES = 1024 * 1024
 
 # The size of a read after a read of very many tiny frames. To handle 64 KiB of them took a third of
@@ -38,11 +46,12 @@ TINY_FRAMES_READ_BYTES = 4 * 1024
 # No message of any dialect is shorter. Shorter frames are not messages, or are an attack.
 SHORTEST_MESSAGE_BYTES = 8
 
-# How many bytes of a bad frame are kept: enough to show to a person, or to find an id in. The size
-# of the frame itself is up to the extension.
+# How many bytes of a bad frame are kept: enough to show to a person, or to find the id of the
+# message in. The whole frame is not kept, because the extension determines its size.
 EVIDENCE_BYTES = 4096
 
-# How many bytes of an incomplete frame are examined: they have the short fields before a large one.
+# How many bytes of an incomplete frame are examined: enough for the short fields, such as the id,
+# that usually come before a large field.
 HEAD_BYTES = 256
 
 
@@ -93,10 +102,12 @@ class NoReadBuffer:
         return b""
 
 
-def next_read_size(size: int, frames: int) -> int:
-    """Return the size of the read after one of `size` bytes that held this many frames."""
-    are_tiny = size >= TINY_FRAMES_READ_BYTES and frames * SHORTEST_MESSAGE_BYTES > size
-    return TINY_FRAMES_READ_BYTES if are_tiny else READ_BYTES
+def next_read_size(last_read_bytes: int, frame_count: int) -> int:
+    """Return the size of the next read. `frame_count` frames were in the last read."""
+    has_tiny_frames = frame_count * SHORTEST_MESSAGE_BYTES > last_read_bytes
+    if last_read_bytes >= TINY_FRAMES_READ_BYTES and has_tiny_frames:
+        return TINY_FRAMES_READ_BYTES
+    return READ_BYTES
 
 
 class Framing(Protocol):
@@ -107,12 +118,13 @@ class Framing(Protocol):
 
     @property
     def suffix(self) -> bytes | None:
-        """The bytes that follow each payload, if a frame is only the payload and these bytes."""
+        """The bytes that follow each payload, such as a newline, if a framed payload is only the
+        payload and these bytes; else None."""
 
     @property
     def is_at_line_start(self) -> bool:
-        """Whether frames are lines, and the next byte is the first of a line, but not of the very
-        first line."""
+        """Whether frames are lines, and the next byte is the first of a line. False at the very
+        first line, which may begin with a byte-order mark."""
 
     @property
     def is_discarding(self) -> bool:

@@ -1,9 +1,16 @@
 """Content-Length framing: header lines, a blank line, and a body of Content-Length bytes.
 
-Header names are trimmed and their case does not matter. Unknown headers are ignored. Of several
-Content-Length headers the last is used; its value must be ASCII digits only, after at most one plus
-sign, which the original host of this framing accepts. A line without a colon is not a header and is
-reported as `Skipped`. Before the first frame, blank lines and a byte-order mark are ignored.
+It is the framing of the Language Server Protocol: `{"id": 1}` is sent as
+
+    Content-Length: 9\\r\\n
+    \\r\\n
+    {"id": 1}
+
+`framing` documents the methods. Header names are trimmed and their case does not matter. Unknown
+headers are ignored. Of several Content-Length headers the last is used; its value must be ASCII
+digits only, after at most one plus sign, which the original host of this framing accepts. A line
+without a colon is not a header and is reported as `Skipped`. Before the first frame, blank lines
+and a byte-order mark are ignored.
 
 Any other mistake breaks the stream, because the framing then cannot find the next frame.
 """
@@ -35,7 +42,7 @@ class Headers(NoReadBuffer):
 
     __slots__ = (
         "_body",
-        "_broken",
+        "_is_broken",
         "_is_first",
         "_length",
         "_line",
@@ -51,34 +58,35 @@ class Headers(NoReadBuffer):
         self._seen_header = False  # a line with a colon has come since the last frame
         self._length: int | None = None  # Content-Length; None until that header has come
         self._body: bytearray | None = None  # not None: inside a body
-        self._broken = False
+        self._is_broken = False
         self.read_size = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
         data = bytes(data)  # bytes(data) does not copy if data is bytes
         view = memoryview(data)
         items: list[Item] = []
-        at = 0
-        while at < len(view) and not self._broken:
+        position = 0
+        while position < len(view) and not self._is_broken:
             if self._body is None:
-                at = self._read_header(data, at, items)
+                position = self._read_header(data, position, items)
             else:
-                at = self._read_body(view, at, items)
+                position = self._read_body(view, position, items)
         if self._body is None:
             self.read_size = next_read_size(len(view), len(items))
         return items
 
-    def _read_header(self, data: bytes, at: int, items: list[Item]) -> int:
-        """Read a header line, or the part of it in `data`, from the index `at`; return its end."""
-        room = HEADER_LINE_BYTES - len(self._line)
-        newline = data.find(b"\n", at, at + room)
+    def _read_header(self, data: bytes, start: int, items: list[Item]) -> int:
+        """Read a header line, or the part of it in `data`, from the index `start`. Return the index
+        after it."""
+        allowed_bytes = HEADER_LINE_BYTES - len(self._line)
+        newline = data.find(b"\n", start, start + allowed_bytes)
         if newline < 0:
-            part = data[at : at + room]
+            part = data[start : start + allowed_bytes]
             self._line += part
-            if len(part) == room:
+            if len(part) == allowed_bytes:
                 self._break(items, "a header line is longer than 1024 bytes", bytes(self._line))
-            return at + len(part)
-        line = bytes(self._line) + data[at:newline]
+            return start + len(part)
+        line = bytes(self._line) + data[start:newline]
         self._line.clear()
         self._handle_line(line.removesuffix(b"\r"), items)
         return newline + 1
@@ -105,7 +113,7 @@ class Headers(NoReadBuffer):
     def _end_headers(self, items: list[Item]) -> None:
         """Handle the blank line after the headers: the body follows."""
         if self._length is None:
-            if self._is_first and not self._seen_header:
+            if self._is_first and not self._seen_header:  # a blank line before the first frame
                 return
             self._break(items, "the headers have no Content-Length", b"")
             return
@@ -119,13 +127,15 @@ class Headers(NoReadBuffer):
         elif self._length > READ_BYTES:
             self.read_size = LARGE_READ_BYTES
 
-    def _read_body(self, view: memoryview, at: int, items: list[Item]) -> int:
+    def _read_body(self, view: memoryview, start: int, items: list[Item]) -> int:
+        """Read the body, or the part of it in `view`, from the index `start`. Return the index
+        after it."""
         assert self._body is not None and self._length is not None
-        part = view[at : at + self._length - len(self._body)]
+        part = view[start : start + self._length - len(self._body)]
         self._body += part
         if len(self._body) == self._length:
             self._complete_frame(items)
-        return at + len(part)
+        return start + len(part)
 
     def _complete_frame(self, items: list[Item]) -> None:
         assert self._body is not None
@@ -135,14 +145,14 @@ class Headers(NoReadBuffer):
         self.read_size = READ_BYTES
 
     def _break(self, items: list[Item], reason: str, head: bytes) -> None:
-        self._broken = True
+        self._is_broken = True
         items.append(Broken(reason, head[:EVIDENCE_BYTES]))
 
     def incomplete_head(self) -> bytes:
         return bytes((self._body or b"")[:HEAD_BYTES])
 
     def end(self) -> Broken | None:
-        if self._broken:
+        if self._is_broken:
             return None  # `feed` has reported it
         if self._body is not None:
             reason = (

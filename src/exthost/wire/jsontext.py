@@ -1,8 +1,9 @@
 """Decodes JSON text to values, and encodes values to JSON text.
 
-It uses msgspec, and the standard library's json in two cases: for text that msgspec rejects
-although other programs write it (Node escapes lone surrogates), and for everything if msgspec is
-not installed, so that extension authors can share this code without a dependency.
+All dialects with JSON messages use it, in the host and in the SDK. It calls msgspec, and the
+standard library's json in two cases: for text that msgspec rejects although other programs write it
+(Node writes a lone surrogate, half of a surrogate pair, as `\\ud800`), and for everything if
+msgspec is not installed, so that the SDK needs no other package.
 
 Whatever the bytes are (not UTF-8, NaN, a hundred thousand brackets), this module raises only
 `NotJson` and `UsageError`.
@@ -37,7 +38,7 @@ _NOT_A_REPLY = re.compile(
     rb'\s*"method"\s*:)'
 )
 
-# DEL, C1 and bidirectional controls, in UTF-8.
+# DEL, the C1 control characters and the characters that change the direction of text, in UTF-8.
 _TERMINAL_CONTROLS = re.compile(
     rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
 )
@@ -59,12 +60,14 @@ def _parse_float(digits: str) -> float:
 
 
 def _decode_slowly(text: Bytes) -> Any:
+    """Decode with the standard library."""
     # The bytes are decoded here, because json.loads would also accept UTF-16 and half a surrogate
     # pair.
     return json.loads(str(text, "utf-8"), parse_constant=_reject_constant, parse_float=_parse_float)
 
 
 def _encode_slowly(value: Any) -> bytes:
+    """Encode with the standard library."""
     return _dump(value, ascii_only=False).encode()
 
 
@@ -117,6 +120,7 @@ def decode(text: Bytes) -> Any:
     except ValueError as error:  # every other error of msgspec or json is a ValueError
         if b"\\u" not in bytes(text):
             raise NotJson(f"not JSON: {error}") from None
+    # The text has an escape. If that is a lone surrogate, msgspec rejects it and json accepts it.
     try:
         return _decode_slowly(text)
     except RecursionError:
@@ -130,9 +134,10 @@ def reply_decoder(*markers: str) -> Callable[[list[Any]], list[tuple[int, Any]] 
 
     A plain reply is an object with exactly these fields: `id` (a number), `result` and `markers`,
     such as `jsonrpc`. The function takes frames and returns one `(id, result)` for each frame. It
-    returns None if any frame is something else, and always if msgspec is not installed.
+    returns None if any frame is something else, and always if msgspec is not installed. The caller
+    then decodes each frame by itself.
     """
-    if decode_fast is _decode_slowly:
+    if decode_fast is _decode_slowly:  # msgspec is not installed
         return lambda frames: None
     fields: list[Any] = [("id", Annotated[int, msgspec.Meta(ge=0)]), "result", *markers]
     reply_type = msgspec.defstruct("PlainReply", fields, forbid_unknown_fields=True, gc=False)
@@ -141,19 +146,20 @@ def reply_decoder(*markers: str) -> Callable[[list[Any]], list[tuple[int, Any]] 
 
     def decode_replies(frames: list[Any]) -> list[tuple[int, Any]] | None:
         try:
-            lines = b"\n".join(frames)  # raises if an item is not a frame
-            # A value could continue on the next line, and a line could have two values. But inside
-            # a value no newline is between `}` and `{`. So if every newline is between them, each
-            # frame has at least one value, and if there are as many values as frames, each frame
-            # has exactly one. The search is for `}`, newline and the first bytes of the first
-            # frame, because a longer text is found faster.
+            lines = b"\n".join(frames)  # raises TypeError if an item is not a frame
+            # `decode_lines` does not check that each line is one value: a value could continue on
+            # the next line, and a line could have two values. Valid JSON has no `}`, newline, `{`
+            # inside a value, so if each newline is between `}` and `{`, no value continues on the
+            # next line. If there are then as many values as frames, each frame has exactly one.
+            # Instead of `{`, more of the first frame is searched for: a longer text is found
+            # faster.
             gaps = len(frames) - 1
             if lines[:1] != b"{" or lines[-1:] != b"}" or lines.count(b"\n") != gaps:
                 return None
             if lines.count(b"}\n" + lines[:6]) != gaps:
                 return None
             replies = decode_lines(lines)
-        except (TypeError, *DECODE_ERRORS):  # decoded frame by frame, it gives the reason
+        except (TypeError, *DECODE_ERRORS):  # decoding frame by frame gives the reason
             return None
         return list(map(get_pair, replies)) if len(replies) == len(frames) else None
 
@@ -169,16 +175,16 @@ def encode(value: Any) -> bytes:
         return encode_fast(value)
     except UnicodeEncodeError:  # a lone surrogate, which can only be written as an escape
         return _encode_with_escapes(value)
-    except ENCODE_ERRORS as refused:
-        raise _not_encodable_error(refused) from None
+    except ENCODE_ERRORS as error:
+        raise _not_encodable_error(error) from None
 
 
 def canonical(value: Any) -> str:
     """Return compact JSON with sorted fields, so that equal values give equal texts."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    except ENCODE_ERRORS as refused:
-        raise _not_encodable_error(refused) from None
+    except ENCODE_ERRORS as error:
+        raise _not_encodable_error(error) from None
 
 
 def display_text(value: Any) -> str:
@@ -192,32 +198,32 @@ def display_text(value: Any) -> str:
 def _encode_with_escapes(value: Any) -> bytes:
     try:
         return _dump(value, ascii_only=True).encode()
-    except ENCODE_ERRORS as refused:
-        raise _not_encodable_error(refused) from None
+    except ENCODE_ERRORS as error:
+        raise _not_encodable_error(error) from None
 
 
-def _not_encodable_error(refused: Exception) -> UsageError:
+def _not_encodable_error(error: Exception) -> UsageError:
     return UsageError(
         "X1302",
-        f"this value cannot be written as JSON: {refused}",
+        f"this value cannot be written as JSON: {error}",
         help="use dicts with string keys, lists, strings, numbers, booleans and None",
     )
 
 
 def escape_terminal_controls(text: bytes) -> bytes:
-    """Return JSON text with the characters escaped that JSON does not require to be escaped, but by
-    which a terminal could be controlled or text be reordered. It has the same value."""
+    """Return JSON text of the same value that is safe to print: characters that control a terminal
+    or change the direction of text, and that JSON allows in strings, are escaped."""
     return _TERMINAL_CONTROLS.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), text)
 
 
 def leading_id(head: bytes) -> int | None:
-    """Return the number in the field `id` of a message of which only the beginning is known. Return
-    None if it has no id there."""
+    """Return the id of a reply of which only the beginning is known, because the rest is missing or
+    too long. Return None if the beginning has no id that is a number."""
     match = _LEADING_ID.match(head)
     return int(match[1]) if match else None
 
 
 def may_be_reply(head: bytes) -> bool:
-    """Return whether a text that begins with these bytes may be a reply: not if it is not a message
-    at all, or has a method."""
+    """Return whether a text that begins with these bytes may be a reply. It is not one if it is not
+    an object or a list, or has a field `method`, as requests and notifications have."""
     return _NOT_A_REPLY.match(head) is None

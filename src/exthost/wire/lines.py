@@ -1,9 +1,15 @@
 """Line framing: a frame is one line without its `\\n`. Blank lines are ignored.
 
+The bytes `{"id": 1}\\n\\n{"id": 2}\\n` are the frames `{"id": 1}` and `{"id": 2}`. `framing`
+documents the methods.
+
 Accepts what real extensions print: a byte-order mark at the beginning, `\\r\\n`, blank lines and
 text that is not a message. Such text becomes a frame; the codec then reports it as `Noise`. A line
 that is longer than the limit is reported as one `Skipped` as soon as that is known, and discarded
 up to its newline.
+
+An incomplete line is kept in `_partial_line`, until it is large. The caller then reads directly
+into `read_buffer`, and the line is kept there.
 """
 
 from collections.abc import Callable
@@ -22,7 +28,10 @@ from exthost.wire.framing import (
     next_read_size,
 )
 
-_LAST_WHITE_SPACE = ord(" ")  # the largest byte that is white space
+# The largest byte that is white space: a line that begins with a larger byte is not blank.
+_LAST_WHITE_SPACE = ord(" ")
+
+# The byte-order mark in UTF-8. Some programs for Windows write it at the beginning.
 BOM = b"\xef\xbb\xbf"
 
 
@@ -63,7 +72,7 @@ class Lines:
     def feed(self, data: Bytes) -> list[Item]:
         if type(data) is not bytes:
             return self._feed_large(data)
-        # Whether `data` begins inside a line, or with the very first line.
+        # Whether `data` begins inside a line, or with the very first line, which may have a BOM.
         is_midway = self._partial_line is not None or self.is_discarding or self._is_first_line
         last = len(data) - 1
         if (
@@ -90,7 +99,7 @@ class Lines:
         """Return the frames of these complete lines."""
         if len(lines) <= self._max_bytes:  # true for nearly every read: no line can be too long
             # A line that sorts after b"!" does not begin with white space, so it is not blank. Few
-            # lines need the second check.
+            # lines need the second check. The empty part after the last newline is left out, too.
             parts = lines.split(b"\n")
             return [part for part in parts if part > b"!" or (part and not part.isspace())]
         items: list[Item] = []
@@ -103,12 +112,12 @@ class Lines:
         """Do the same as `feed` for a read inside a long line: copy and search its bytes once."""
         if self._partial_line is None:
             return self.feed(bytes(data))
-        searched = len(self._partial_line)
+        searched_bytes = len(self._partial_line)
         self._partial_line += data
-        newline = self._partial_line.find(b"\n", searched)
+        newline = self._partial_line.find(b"\n", searched_bytes)
         items: list[Item] = []
         if newline < 0:
-            self._add_part(b"", items)
+            self._add_part(b"", items)  # only checks whether the line is too long
             return items
         rest = bytes(self._partial_line[newline + 1 :])
         del self._partial_line[newline:]
@@ -128,11 +137,12 @@ class Lines:
         return memoryview(self._memory)[self._used : self._used + LARGE_READ_BYTES]
 
     def commit(self, count: int) -> list[Item]:
-        searched, used = self._used, self._used + count
-        newline: int = self._memory.find(b"\n", searched, used)
+        used = self._used + count
+        newline: int = self._memory.find(b"\n", self._used, used)
         if newline < 0 and used < self._discard_bytes:
             self._used = used
             return []
+        # The line is complete, or it is too long.
         self._used = 0
         self.read_size = READ_BYTES
         if newline < 0 or newline > self._max_bytes:
@@ -142,11 +152,17 @@ class Lines:
         if self._is_first_line and line[:3] == BOM:
             line = line[3:]
         self._is_first_line = False
+        # The buffer is read into only after the beginning of a long line, so `line` is not empty.
         is_blank = line[0] <= _LAST_WHITE_SPACE and bytes(line).isspace()
         return [*([] if is_blank else [line]), *(self.feed(rest) if rest else [])]
 
     def _discard_line(self, newline: int, used: int) -> list[Item]:
-        """Report the over-long line in the read buffer, discard it, and continue after it."""
+        """Report the over-long line in the read buffer, discard it, and continue after it.
+
+        `newline` is the index of its end, or negative if that has not come. `used` is the number of
+        bytes in the buffer.
+        """
+        # The same size as `_add_part` reports, however the line was cut into reads.
         size = self._discard_bytes if newline < 0 or newline > self._discard_bytes else newline
         head = bytes(self._memory[: min(size, EVIDENCE_BYTES)])
         rest = bytes(self._memory[newline + 1 : used]) if newline >= 0 else b""

@@ -1,7 +1,8 @@
 """Length-prefixed framing: a big-endian 32-bit length, then a body of that many bytes.
 
-A length of 0 is an empty frame. A length over the limit breaks the stream, because the framing then
-cannot find the next frame. It is rejected before any memory is allocated for the body.
+The body `hello` is sent as `00 00 00 05 68 65 6c 6c 6f`. `framing` documents the methods. A length
+of 0 is an empty frame. A length over the limit breaks the stream, because the framing then cannot
+find the next frame. It is rejected before any memory is allocated for the body.
 """
 
 from exthost.wire.framing import (
@@ -25,25 +26,25 @@ _SEND_LESS = "send less at a time: the extension has this limit, too, and would 
 class Prefixed(NoReadBuffer):
     """Length-prefixed framing. `max_bytes` is the largest body that is accepted or sent."""
 
-    __slots__ = ("_broken", "_buffer", "_length", "_max_bytes", "read_size")
+    __slots__ = ("_buffer", "_is_broken", "_length", "_max_bytes", "read_size")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._length: int | None = None  # None: inside the prefix
-        self._buffer = bytearray()  # what has come of the prefix, or of the body
-        self._broken = False
+        self._buffer = bytearray()  # the bytes of the prefix or body that have come so far
+        self._is_broken = False
         self.read_size = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
         view = memoryview(data)
         items: list[Item] = []
-        at = 0
-        while not self._broken:
+        position = 0
+        while not self._is_broken:
             needed = _PREFIX_BYTES if self._length is None else self._length
-            part = view[at : at + needed - len(self._buffer)]
+            part = view[position : position + needed - len(self._buffer)]
             self._buffer += part
-            at += len(part)
-            if len(self._buffer) < needed:
+            position += len(part)
+            if len(self._buffer) < needed:  # `data` is used up
                 break
             if self._length is None:
                 self._read_length(items)
@@ -54,10 +55,12 @@ class Prefixed(NoReadBuffer):
         return items
 
     def _read_length(self, items: list[Item]) -> None:
+        """Read the complete prefix. If its length is over the limit, add a Broken to `items`."""
         length = int.from_bytes(self._buffer, "big")
         if length > self._max_bytes:
-            self._broken = True
+            self._is_broken = True
             reason = f"a length of {length:,} bytes is over the limit of {self._max_bytes:,}"
+            # A common mistake: text that the extension prints is read as a length.
             if self._buffer.isascii() and self._buffer.decode().isprintable():
                 text = self._buffer.decode()
                 reason = f"{reason}; these bytes are the text {text!r}: was it printed to stdout?"
@@ -69,7 +72,7 @@ class Prefixed(NoReadBuffer):
             self.read_size = LARGE_READ_BYTES
 
     def end(self) -> Broken | None:
-        if self._broken or (self._length is None and not self._buffer):
+        if self._is_broken or (self._length is None and not self._buffer):
             return None
         if self._length is None:
             reason = f"the output ended after {len(self._buffer)} of 4 bytes of a length"

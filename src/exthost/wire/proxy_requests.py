@@ -1,9 +1,16 @@
 """Reads the first bytes that a client sends to a proxy: HTTP CONNECT, plain HTTP or SOCKS5.
 
-A function returns None if it needs more bytes, and raises BadRequest if no bytes can make the
-request valid. The rules are stricter than those of HTTP: two programs that read one head in two
-ways are how a request passes a proxy. So there are no folded lines, no line that ends in LF alone,
-no second Content-Length, and no body after CONNECT.
+A sandboxed extension reaches the network only through the proxy of its host
+(`process.network_proxy`), which decides by the host that a request names:
+
+    CONNECT api.example.com:443 HTTP/1.1        a tunnel for any bytes, such as https
+    GET http://api.example.com/data HTTP/1.1    plain HTTP
+
+The bytes of a request up to the blank line are its head. A function returns None if it needs more
+bytes, and raises BadRequest if no bytes can make the request valid. The rules are stricter than
+those of HTTP: two programs that read one head in two ways are how a request passes a proxy. So
+there are no folded lines, no line that ends in LF alone, no second Content-Length, and no body
+after CONNECT.
 """
 
 import re
@@ -26,7 +33,8 @@ _HEADER = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: |\r|\Z)")
 _ABSOLUTE_URI = re.compile(rb"(?i:http)://([^/?#@\\]+)([/?][^#]*)?\Z")
 
-# Headers that concern one connection, and are not passed on. Host is written anew.
+# Headers that concern one connection (hop by hop), and are not passed on. `Host` is among them
+# because the proxy writes its own.
 _HOP_HEADERS = frozenset(
     (
         *(b"connection", b"proxy-connection", b"keep-alive", b"te", b"trailer", b"upgrade"),
@@ -131,14 +139,11 @@ def parse_http(data: bytes) -> HttpRequest | None:
             raise BadRequest("the URL of a request has no user and password: use Authorization")
         raise BadRequest("a request for a proxy names the whole URL, which begins with http://")
     path = absolute[2] or b"/"
-    dropped = _HOP_HEADERS | {
-        name.strip().lower()
-        for header, value in headers
-        if header == b"connection"
-        for name in value.split(b",")
-    }
-    # These decide where a body ends, so no other header can remove them.
-    dropped -= {b"content-length", b"transfer-encoding"}
+    # `Connection` lists further headers that concern this connection.
+    connection_values = [value for name, value in headers if name == b"connection"]
+    listed = {name.strip().lower() for value in connection_values for name in value.split(b",")}
+    # The two last headers decide where a body ends, so `Connection` must not remove them.
+    dropped = (_HOP_HEADERS | listed) - {b"content-length", b"transfer-encoding"}
     return HttpRequest(
         absolute[1].decode("ascii"),
         False,
@@ -152,6 +157,7 @@ def parse_http(data: bytes) -> HttpRequest | None:
 
 
 def _parse_header(line: bytes) -> tuple[bytes, bytes]:
+    """Return the name of a header in lower case, and its value."""
     match = _HEADER.match(line)
     if match is None:
         raise BadRequest("a line of the head is not a header")
@@ -159,6 +165,8 @@ def _parse_header(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _body_bytes(headers: list[tuple[bytes, bytes]]) -> int | None:
+    """Return the length of the body; None for a chunked body, whose end is not known before it has
+    been read."""
     lengths = [value for name, value in headers if name == b"content-length"]
     encodings = [value for name, value in headers if name == b"transfer-encoding"]
     if len(lengths) > 1 or len(encodings) > 1 or (lengths and encodings):
@@ -190,13 +198,18 @@ def parse_status(data: bytes) -> tuple[int, bytes] | None:
 def parse_socks_greeting(data: bytes) -> tuple[bool, bytes] | None:
     """Return whether a client of SOCKS5 accepts a connection without authentication, and the bytes
     after its greeting."""
+    # The greeting is the version, the number of methods, and the methods, one byte each. Method 0
+    # is no authentication.
     if len(data) < 2 or len(data) < 2 + data[1]:
         return None
-    return 0 in data[2 : 2 + data[1]], data[2 + data[1] :]
+    end = 2 + data[1]
+    return 0 in data[2:end], data[end:]
 
 
 def parse_socks(data: bytes) -> SocksRequest | None:
-    """Return the request of SOCKS5 at the beginning of `data`."""
+    """Return the request of SOCKS5 at the beginning of `data`. Its bytes are the version, the
+    command, a 0, the type of the address, the address, and two bytes of the port. An address that
+    is a name begins with its length."""
     if len(data) >= 1 and data[0] != SOCKS_VERSION:
         raise BadRequest("it is not a request of SOCKS5")
     if len(data) >= 2 and data[1] != _SOCKS_CONNECT:
@@ -219,7 +232,8 @@ def parse_socks(data: bytes) -> SocksRequest | None:
     elif kind == _SOCKS_IPV4:
         host = ".".join(map(str, raw))
     else:
-        host = ":".join(f"{raw[i] << 8 | raw[i + 1]:x}" for i in range(0, 16, 2))
+        groups = [int.from_bytes(raw[index : index + 2], "big") for index in range(0, 16, 2)]
+        host = ":".join(f"{group:x}" for group in groups)
     return SocksRequest(host, int.from_bytes(data[end : end + 2], "big"), data[end + 2 :])
 
 

@@ -1,7 +1,9 @@
 """Converts decoded JSON values to dataclasses and other types, and checks them on the way.
 
-The types of fields are checked strictly: neither true nor "1" is a number. Unknown fields are
-ignored. `convert` needs msgspec; this module can be imported without it.
+Dialects use it for the messages of extensions. With a dataclass `Tool` whose field `name` is a str,
+`convert({"name": "get"}, Tool)` returns `Tool(name="get")`, and `convert({"name": 7}, Tool)` raises
+WrongValue("name is not text"). The types of fields are checked strictly: neither true nor "1" is a
+number. Unknown fields are ignored. `convert` needs msgspec; this module can be imported without it.
 """
 
 import re
@@ -23,6 +25,7 @@ else:
         import msgspec
         from msgspec import Meta
     except ImportError:  # pragma: no cover - the SDK's own tests run without it
+        # Annotations can then still be written; `convert`, which would read them, cannot be called.
         Meta = lambda **_: None  # noqa: E731
     from typing import Annotated
 
@@ -66,12 +69,14 @@ def convert_with_extra(value: Any, type_: Callable[..., T], name: str = "it") ->
 
 @cache
 def _declared_names(type_: Any) -> Mapping[str, None]:
+    """Return the names of a dataclass's fields except `extra`, as the keys of a dictionary: these
+    are in order and found fast."""
     return {field.name: None for field in fields(type_) if field.name != "extra"}
 
 
 def _describe(message: str, name: str) -> str:
-    """Return a message of msgspec in the words of a WrongValue. `name` is what it calls the
-    value."""
+    """Return a message of msgspec, such as "Expected `str`, got `int` - at `$.id`", in the words of
+    a WrongValue: "id is not text". `name` is what it calls the value as a whole."""
     match = _MESSAGE.fullmatch(message)
     assert match is not None  # its last alternative matches any message
     place = match["place"] or ""

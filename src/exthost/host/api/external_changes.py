@@ -1,5 +1,9 @@
 """Detects settings that another host changed in the same store, by polling.
 
+The store is a file of SQLite in which each extension can keep settings (`stored_settings`). Several
+hosts of one user have the same file. An extension that has subscribed to a setting is notified
+whichever host changes it.
+
 SQLite has a counter (`PRAGMA data_version`) that changes when another connection has written. If
 the counter has changed, the settings are read and compared with those of the last poll. The caller
 stops the polling while there are no subscriptions to settings.
@@ -78,7 +82,7 @@ class ExternalChanges:
 
     async def _poll(self, first_read: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        due = asyncio.Event()
+        due = asyncio.Event()  # the timer sets it when the next poll is due
         timer = make_deadline_timer(loop, due.set)
         version: int | None = None
         try:

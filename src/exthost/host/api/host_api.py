@@ -3,8 +3,9 @@
 Each dialect translates its own requests into the actions of `dialects.host_requests`, such as
 `Remember` or `ReadConfig`. This module performs the actions; it is the same for every dialect.
 
-Each process of an extension has a `_RequestServer`, whose subscriptions end with the process. The
-store is opened by the first request.
+For example, the dialect synaps reads a request for a stored value as `ReadConfig("theme")`, and
+`perform` returns the value. Each process of an extension has a `_RequestServer`, whose
+subscriptions end with the process. The store is a file of SQLite, which the first request opens.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ class HostApi:
         if not isinstance(value, str):
             raise wrong_type_error("the value of a setting", "a string", value)
         stored = None
+        # Reported to `external_changes`, so that it does not take this write for one of another
+        # host.
         self.external_changes.begin_own_write(extension, key)
         try:
             await _result(self.settings.set(extension, key, value, quota))

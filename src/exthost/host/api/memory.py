@@ -1,5 +1,8 @@
 """The memory of extensions: stores records with a time and tags, and finds them, newest first.
 
+An extension sends a request to store a record, such as the text "prefers short answers" with the
+tag `user:7`, and later a request for the newest records whose tags begin with `user:`.
+
 Each extension has a namespace with its own tables, so that a search in one reads no pages of
 another. Records are numbered from 1 without gaps, and their times never decrease, even if the clock
 is set back. So the order of the numbers is the order of the times, and a span of time is a range of
@@ -167,6 +170,8 @@ def _add_block(connection: sqlite3.Connection, space: _Namespace) -> None:
 
 # -- finding -----------------------------------------------------------------------------------
 
+# A row of a table of records, with these columns. `at` is the time in milliseconds since 1970;
+# `tags` and `meta` are JSON.
 _Row = tuple[int, int, str, str, str | None]
 _COLUMNS = "id, at, content, tags, meta"
 
@@ -215,6 +220,8 @@ def _read_candidates(
 
 
 def _matches(row: _Row, action: Recall) -> bool:
+    """Return whether a record has a tag with the requested prefix, and contains the requested
+    text."""
     _, _, content, tags, _ = row
     prefix, text = action.tag_prefix, action.content_contains
     if prefix is not None and not any(tag.startswith(prefix) for tag in json.loads(tags)):
@@ -269,11 +276,11 @@ def _tag_condition(prefix: str) -> tuple[str, list[str]]:
     # The upper bound is the smallest text that is greater than every text with the prefix: the
     # prefix with its last character increased. A last character that is the greatest of Unicode is
     # dropped. The code points from U+D800 to U+DFFF (surrogates) are not characters.
-    for at in range(len(prefix) - 1, -1, -1):
-        following = ord(prefix[at]) + 1
-        following = 0xE000 if following == 0xD800 else following
-        if following <= 0x10FFFF:
-            return "tag >= ? AND tag < ?", [prefix, prefix[:at] + chr(following)]
+    for index in range(len(prefix) - 1, -1, -1):
+        increased = ord(prefix[index]) + 1
+        increased = 0xE000 if increased == 0xD800 else increased
+        if increased <= 0x10FFFF:
+            return "tag >= ? AND tag < ?", [prefix, prefix[:index] + chr(increased)]
     return "tag >= ?", [prefix]
 
 
@@ -281,7 +288,8 @@ def _find_content(
     connection: sqlite3.Connection, space: _Namespace, text: str, first: int, last: int
 ) -> Iterator[int]:
     """Yield the records whose content contains this text, in upper or lower case, newest first."""
-    n, first_unblocked, lowered = space.n, max(first, space.last_in_block + 1), text.lower()
+    n, lowered = space.n, text.lower()
+    first_unblocked = max(first, space.last_in_block + 1)  # the first record that is in no block
     statement = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
     for number, content in connection.execute(statement, (first_unblocked, last)):
         if lowered in content.lower():

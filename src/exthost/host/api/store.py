@@ -1,7 +1,10 @@
 """The store of a host: one SQLite file, and the only thread of this process that uses it.
 
-A job is a function that gets the connection. Writes that wait in the queue together are committed
-together (group commit). The future of a write is done when the commit is on disk (WAL,
+    store = Store("/home/me/.local/state/exthost")
+    future = store.write(lambda connection: connection.execute("INSERT …"))
+
+A job is such a function, which gets the connection. Writes that wait in the queue together are
+committed together (group commit). The future of a write is done when the commit is on disk (WAL,
 synchronous=FULL), so an acknowledged write survives a crash. Each write has a savepoint, so that a
 write that fails is rolled back alone. If the commit itself fails, all of its writes fail, and none
 is stored.
@@ -108,6 +111,7 @@ class _StoreThread:
         self.thread.start()
 
     def _run(self) -> None:
+        """Perform the jobs in order. Writes are collected while more of them wait in the queue."""
         batch: list[_Job] = []  # writes that are committed together
         while True:
             import queue
@@ -138,6 +142,7 @@ class _StoreThread:
                 job.done.set_exception(self._translate(error))
 
     def _write(self, batch: list[_Job]) -> None:
+        """Perform these writes in one transaction."""
         jobs = [job for job in batch if job.done.set_running_or_notify_cancel()]
         outcomes: list[tuple[_Job, Any, Exception | None]] = []
         try:

@@ -42,9 +42,10 @@ def setting_bytes(key: str, value: str) -> int:
 def charge(
     connection: sqlite3.Connection, extension: str, added: int, quota: int | None = None
 ) -> None:
-    """Add `added` bytes, which may be negative, to the count of an extension.
+    """Add `added` bytes to the count of an extension. The number is negative if a value is replaced
+    by a shorter one.
 
-    Raises QuotaExceeded if bytes are added and the sum exceeds `quota`; None is unlimited. So an
+    Raises QuotaExceeded if bytes are added and the sum exceeds `quota`; None is unlimited. An
     extension that is over its quota can still make its data smaller.
     """
     connection.execute(_TABLE)

@@ -4,6 +4,8 @@ Settings are written by the extensions themselves, or by the program that uses t
 values are strings; each extension has its own keys. Subscribers are notified of each change that
 this host makes, after it is on disk, in the order of the changes. Changes by other hosts are
 detected by `external_changes`.
+
+sqlite3 is imported where it is used, because few extensions store anything.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class _Subscriber(NamedTuple):
 
 
 class StoredSettings:
-    """The settings of every extension in one store."""
+    """The settings of every extension in one store. Methods that read or write return a
+    `concurrent.futures.Future`, which the thread of the store completes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -103,7 +106,7 @@ def _get(connection: sqlite3.Connection, extension: str, key: str) -> str | None
             "SELECT value FROM config WHERE extension = ? AND key = ?", (extension, key)
         ).fetchone()
     except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
+        if "no such table" in str(error):  # nothing was stored yet: `_set` creates the table
             return None
         raise
     return None if row is None else str(row[0])

@@ -14,7 +14,8 @@ If SQLite has no trigram tokenizer, every block is read. Blocks that are not ind
 too: a SQLite without the tokenizer wrote them. They are indexed later, a few at each write.
 
 A block never changes. It contains the texts of consecutive records, and its number is that of the
-first of them. In this module `n` is the number of a namespace (see `memory`).
+first of them. In this module `n` is the number of a namespace: the records of one extension (see
+`memory`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from itertools import pairwise
 
 _log = logging.getLogger("exthost.text_index")
 
+# The tables of a new namespace.
 TABLES = ("CREATE TABLE text_blocks_{n} (first INTEGER PRIMARY KEY, text BLOB NOT NULL)",)
 
 # The index stores no text and no positions, only which blocks contain a trigram. Python converts

@@ -1,6 +1,7 @@
 """The paths of a host's control socket and locks, and the folders that they are in.
 
-`socket_path` has the rules for the paths, as strings.
+Other processes send requests to a running host through its control socket, such as
+`/run/user/1000/exthost/0f3a….sock`. `socket_path` has the rules for the paths, as strings.
 
 A folder is used only if it is not a symlink and this user owns it, because another user may have
 created a symlink or a folder of that name in /tmp. The mode of the folder is then set to 0700.

@@ -8,7 +8,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-# Types whose values are JSON data already.
+# Types whose values are JSON data already. Types are compared exactly (`type(value)`), because that
+# is faster than `isinstance` for large results.
 _PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
 _KEY_TYPES = frozenset({str})
 

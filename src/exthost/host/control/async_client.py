@@ -1,4 +1,10 @@
-"""The asyncio client of the control socket: many requests at the same time on one connection."""
+"""The asyncio client of the control socket: many requests at the same time on one connection.
+
+`exthost.attach` uses it. `protocol` documents the lines that it writes and reads.
+
+    client = AsyncHostClient(connect_to_host("exthost.toml", os.environ, 10.0))
+    row = await client.ask("restart", "weather")
+"""
 
 import asyncio
 import logging
@@ -30,7 +36,8 @@ class _Pending:
     how."""
 
     # The defaults are class attributes: an object is created for each call, and most of these
-    # attributes are never set on it.
+    # attributes are never set on it. asyncio.Task requires the first one of every awaitable that
+    # stands for a future.
     _asyncio_future_blocking = True
     _resume: Callable[["_Pending | Done"], object]
     _context: Context | None = None
@@ -193,6 +200,7 @@ class AsyncHostClient(LineConnection):
 
 
 def _deliver_event(pending: _Pending, event: Mapping[str, Any]) -> None:
+    """Call the callback of a request with an event. Log an error that it raises."""
     if pending.on_event is None:
         return
     try:

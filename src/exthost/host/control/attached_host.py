@@ -4,9 +4,10 @@
         await host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
 `host` has the methods of `Host`, with the same parameters, results and errors, except `events`,
-`load`, `unload`, `complete` and `configure`. The attribute `tools`, and the state and health of an
-extension, have the values of the last `refresh`; entering the block refreshes them. Leaving the
-block cancels the calls in flight of this program. The host and its processes keep running.
+`load`, `unload`, `complete` and `configure`. Each method sends a request over the control socket of
+the host. The attribute `tools`, and the state and health of an extension, have the values of the
+last `refresh`; entering the block refreshes them. Leaving the block cancels the calls in flight of
+this program. The host and its processes keep running.
 """
 
 import asyncio
@@ -51,7 +52,8 @@ from exthost.model.offer import RegisteredTool
 from exthost.model.result_limit import limit_reader
 from exthost.tool_result import ResultReader, ToolResult
 
-# The most events that wait to be read. A stream in the host's own process has the same limit.
+# The most events of a stream that wait to be read. A stream in the host's own process has the same
+# limit.
 MAX_EVENTS = 4096
 
 
@@ -327,7 +329,7 @@ class AttachedHost(AsyncOnly):
     def row(self, name: str) -> Mapping[str, Any]:
         """Return the state of an extension at the last refresh. Raises NotFound if the host did not
         have it then."""
-        self[name]
+        self[name]  # raises NotFound
         return self._rows[name]
 
     # -- tools -------------------------------------------------------------------------------
@@ -343,13 +345,20 @@ class AttachedHost(AsyncOnly):
     ) -> RegisteredTool:
         """Return the tool of this name, as `Host.find_tool` does."""
         extension, tool_name = await self._locate(name, capability, ask_all=ask_all)
-        for is_second_try in (False, True):
-            for tool in self._tools.values():
-                if (tool.extension, tool.tool) == (extension, tool_name):
-                    return tool
-            if not is_second_try:
-                await self.refresh()
-        raise NotFound("X1201", f"there is no tool {name!r}", help="it was there a moment ago")
+        tool = self._find_known_tool(extension, tool_name)
+        if tool is None:  # the host has found it since the last refresh
+            await self.refresh()
+            tool = self._find_known_tool(extension, tool_name)
+        if tool is None:
+            raise NotFound("X1201", f"there is no tool {name!r}", help="it was there a moment ago")
+        return tool
+
+    def _find_known_tool(self, extension: str, tool_name: str) -> RegisteredTool | None:
+        """Return a tool of the last refresh; None if there was no such tool."""
+        for tool in self._tools.values():
+            if (tool.extension, tool.tool) == (extension, tool_name):
+                return tool
+        return None
 
     async def _locate(
         self, name: str, capability: str = "", *, ask_all: bool = False
@@ -437,6 +446,7 @@ class AttachedHost(AsyncOnly):
         """Call a tool of an extension by the tool's own name."""
         if type(name) is not str:
             check_name(name)
+        # Only parameters that are not the defaults are sent: a host performs a plain call faster.
         params = {"tool": name, "arguments": arguments}
         if timeout is not None:
             params["timeout"] = _finite_timeout(timeout)
@@ -456,6 +466,7 @@ class AttachedHost(AsyncOnly):
             pending = client.send("call", extension, params, forward)
             await pending
         else:
+            # The host then sends an event for each question of a hook, and waits for the answer.
             params["confirm"] = True
             answers = QuestionAnswers(confirm, client.answer)
             on_event = partial(_handle_event, answers, forward)
@@ -467,6 +478,7 @@ class AttachedHost(AsyncOnly):
         reply = pending.value
         if "error_reply" in reply:
             error = read_error(reply["error_reply"])
+            # Without `check`, an error of the tool is a result. Other errors are always raised.
             if check or not isinstance(error, CallFailed):
                 raise error
             return _with_warnings(ToolResult.from_error_reply(error), reply)
@@ -571,6 +583,7 @@ def _with_warnings(result: ToolResult, reply: Mapping[str, Any]) -> ToolResult:
 def _handle_event(
     answers: QuestionAnswers, forward: OnEvent | None, event: Mapping[str, Any]
 ) -> None:
+    """Handle an event that the host sends during a call: a question for a person, or progress."""
     if event["kind"] == "question":
         answers.start(event)
     elif forward is not None:
@@ -583,5 +596,7 @@ def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None
 
 
 def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
+    """Return a tool from its description in a reply, as `description` writes it."""
+    # `remembered` (the tool is from an earlier run of its extension) is only for display.
     fields = {key: value for key, value in tool.items() if key != "remembered"}
     return RegisteredTool(**{**fields, "capabilities": tuple(tool["capabilities"])})

@@ -85,6 +85,7 @@ class CallPerformer:
         has_limit = extension.internals.calls.result_limit is not None
 
         def on_end(value: Any, error: BaseException | None) -> None:
+            # A plain result, the common case, needs no ToolResult.
             is_plain = not has_limit and (reader.is_error is None or not reader.is_error(value))
             if error is None and is_plain:
                 send_reply(

@@ -1,6 +1,9 @@
 """The blocking client of the control socket, for the command line.
 
-It works without asyncio, because a command that sends one request does not need an event loop.
+It works without asyncio, because a command that sends one request does not need an event loop. A
+request such as `exthost status` is
+
+    ask("exthost.toml", ControlRequest("status"), timeout=10.0)
 """
 
 import contextlib
@@ -73,9 +76,9 @@ class HostClient:
 
     @classmethod
     def resume(cls, fd: int, host: dict[str, Any], received: bytes) -> Self:
-        """Return the client of a connection that was made elsewhere, and on which a request was
-        sent. `host` is the reply to `hello`, and `received` is the beginning of what the host has
-        sent since."""
+        """Return the client of a connection that `exthost call` has made before this module was
+        imported, and on which a request was sent. `host` is the reply to `hello`, and `received`
+        are the first bytes that the host has sent since."""
         client = cls.__new__(cls)
         client._socket = socket.socket(fileno=fd)
         client._framing = Lines(REPLY_BYTES)
@@ -114,7 +117,8 @@ class HostClient:
     ) -> Any:
         """Return the value of the reply to a request that was sent before, or raise the error in
         the reply. The parameters are those of `ask`."""
-        return self._exchange(b"", "", None, on_event, confirm)
+        nothing_to_send = b""
+        return self._exchange(nothing_to_send, "", None, on_event, confirm)
 
     def _exchange(
         self,
@@ -176,6 +180,7 @@ class HostClient:
 
     def _add_lines(self, data: bytes) -> None:
         for item in self._framing.feed(data):
+            # A line that is too long is not valid JSON: `read_line` raises the error.
             self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
 
 

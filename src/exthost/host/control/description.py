@@ -68,6 +68,8 @@ def describe_extension(
 
 
 def _override_warnings(spec: Spec) -> list[str]:
+    """Return a warning if variables of the config are overridden by those for the proxy of the
+    extension."""
     names = find_overridden_variables(spec)
     return [override_warning(names)] if names else []
 
@@ -141,6 +143,20 @@ def _rules_for(host: ServedHost, tool: RegisteredTool) -> tuple[CallRule, ...]:
     return host.rules.for_tool(calls, calls.tool(tool.tool))
 
 
+def _describe_denied_tool(host: ServedHost, tool: RegisteredTool) -> dict[str, str] | None:
+    """Return a row about a tool of which a rule denies every call; None for any other tool."""
+    rules = _rules_for(host, tool)
+    if not rules or rules[0].action != "deny" or not rules[0].is_unconditional:
+        return None
+    reason = f": {rules[0].reason}" if rules[0].reason else ""
+    return {
+        "tool": tool.tool,
+        "extension": tool.extension,
+        "description": tool.description,
+        "reason": f"rule {rules[0].number} denies it{reason}",
+    }
+
+
 def describe_tools(
     host: ServedHost, name: str = "", *, with_hidden: bool = False
 ) -> dict[str, Any]:
@@ -163,18 +179,8 @@ def describe_tools(
         for extension in extensions
         for tool, reason in extension.internals.hidden_tools
     ]
-    hidden += [
-        {
-            "tool": tool.tool,
-            "extension": tool.extension,
-            "description": tool.description,
-            "reason": f"rule {rule.number} denies it" + (f": {rule.reason}" if rule.reason else ""),
-        }
-        for tool in host.tools.values()
-        if not name or tool.extension == name
-        for rule in _rules_for(host, tool)[:1]
-        if rule.action == "deny" and rule.is_unconditional
-    ]
+    tools = [tool for tool in host.tools.values() if not name or tool.extension == name]
+    hidden += [row for tool in tools if (row := _describe_denied_tool(host, tool)) is not None]
     return {
         "tools": [
             {
@@ -189,8 +195,7 @@ def describe_tools(
                 "extra": as_data(tool.extra),
                 "remembered": host[tool.extension].internals.is_offer_remembered,
             }
-            for tool in host.tools.values()
-            if not name or tool.extension == name
+            for tool in tools
         ],
         "quarantined": [row for extension in extensions for row in describe_quarantine(extension)],
         "not_asked": [

@@ -1,6 +1,7 @@
 """The lock of a config: ensures that a config has one host only.
 
-A host holds a lock on a file beside its control socket. The kernel releases the lock when the host
+It is not the lock file `exthost.lock` (`model.lock_record`), which records approved extensions. A
+host holds a lock on a file beside its control socket. The kernel releases the lock when the host
 dies. So a socket that is left over from a crashed host can be replaced, and two hosts that start at
 the same time cannot both open it.
 
@@ -132,7 +133,8 @@ def _take_lock(lock: Path, config: str) -> int:
             os.close(fd)
             raise _lock_taken_error(lock, config, holder) from None
         if _is_file_at(fd, lock):
-            # Only for the error of a second host: the disk may be full.
+            # The pid is only for the error of a second host, so it may be missing: the disk may be
+            # full.
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)

@@ -17,7 +17,7 @@ This module imports as little as it can, because each start of the relay waits f
 
 import sys
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # type checkers take it for True; importing `typing` would take time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

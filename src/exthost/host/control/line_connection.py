@@ -1,7 +1,8 @@
 """One end of the control socket on an event loop: reads and writes lines.
 
-A subclass handles the lines (`wire.framing.Item`: a line, or what stands for one that is too long),
-the end of the input, and back-pressure (the other side does not read).
+The host (`server_connection`) and the client (`async_client`) have a subclass each. It handles the
+lines (`wire.framing.Item`: a line, or a `Skipped` in place of one that is too long), the end of the
+input, and back-pressure (the other side does not read).
 
 The socket is read and written directly, without a transport of asyncio: a line is read in one
 callback of the event loop, and written by the call that creates it. That takes half the time of a
@@ -38,7 +39,7 @@ class LineConnection:
         self._socket = connected
         self._fd = connected.fileno()
         self._framing = Lines(max_line)
-        self._feed = self._framing.feed
+        self._feed = self._framing.feed  # saves an attribute look-up for each read
         self._backlog: deque[bytes | memoryview] = deque()  # output that is not written yet
         self._is_reading = False
         self._has_ended = False  # whether the other side has closed its output
@@ -80,6 +81,7 @@ class LineConnection:
             self.loop.remove_reader(self._fd)
 
     def _read_now(self) -> None:
+        """Handle one read. The event loop calls this when the socket can be read."""
         try:
             data = read_fd(self._fd, READ_BYTES)
         except (BlockingIOError, InterruptedError):

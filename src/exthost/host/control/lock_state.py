@@ -1,22 +1,27 @@
-"""Describes, as data for users, how an extension compares with the lock of its config."""
+"""Describes how an extension compares with the lock of its config, as data for `exthost status`.
+
+The lock (`exthost.lock`) records what a person has approved of each extension: code, permissions
+and tools. A tool that differs from its record is in quarantine: it is neither listed nor called.
+"""
 
 from typing import Any
 
 from exthost.extension.extension import Extension
 from exthost.model.change_text import describe_change
 
-# The codes of errors for an extension that differs from its record, and for one without a record.
-_CHANGED = frozenset(("X1820", "X1821", "X1827"))
-_UNLOCKED = frozenset(("X1823", "X1824", "X1825"))
+# The codes of errors because of which the lock did not let an extension start (`errors.toml`): it
+# differs from its record or cannot be compared with it, or it has no record.
+_CHANGED_CODES = frozenset(("X1820", "X1821", "X1827"))
+_UNLOCKED_CODES = frozenset(("X1823", "X1824", "X1825"))
 
 
 def lock_state(extension: Extension) -> str:
     """Return "locked", "changed", "quarantined" (one of its tools is), or "unlocked" if the lock
     has no record of it; "" if there is no lock."""
     code = extension.cause.code if extension.cause is not None else ""
-    if code in _CHANGED:
+    if code in _CHANGED_CODES:
         return "changed"
-    if code in _UNLOCKED:
+    if code in _UNLOCKED_CODES:
         return "unlocked"
     if extension.quarantined:
         return "quarantined"

@@ -1,7 +1,8 @@
 """Measures the duration of calls, and the memory and processor time of processes, on request.
 
-The durations come from the event bus. A subscriber makes each call a little slower, so the
-subscription ends some seconds after the last request for measurements.
+`exthost top` requests the measurements repeatedly over the control socket. The durations come
+from the event bus. A subscriber makes each call a little slower, so the subscription ends some
+seconds after the last request for measurements.
 """
 
 import asyncio
@@ -73,10 +74,11 @@ class Measurements:
 def measure_processes(pids: Sequence[int]) -> tuple[float, int]:
     """Return the processor time in seconds and the memory in bytes of these processes, and of those
     that they started."""
-    clocks = descendants(*pids)
-    seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9
-    cpu_seconds = round(seconds + sum(map(reaped_seconds, clocks)), 3)
-    return cpu_seconds, sum(memory_use(pid).total for pid in clocks)
+    cpu_nanoseconds = descendants(*pids)  # by the pid, of these processes and those they started
+    seconds = sum(value for value in cpu_nanoseconds.values() if value != ENDED) / 1e9
+    # `reaped_seconds` is the time of children that have ended, which their parent keeps.
+    cpu_seconds = round(seconds + sum(map(reaped_seconds, cpu_nanoseconds)), 3)
+    return cpu_seconds, sum(memory_use(pid).total for pid in cpu_nanoseconds)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:

@@ -3,9 +3,10 @@
 Linux reports the user and the pid by SO_PEERCRED. On other systems the modes of the folder (0700)
 and of the socket (0600) are the only protection against other users, and there is no sandbox.
 
-A sandboxed extension may run as the user of its host. If it may use the network, it can connect to
-a socket even in a folder that it may only read, because a read-only mount does not prevent that. By
-the control socket it could call the tools of extensions that have no sandbox.
+The user alone is not enough, because a sandboxed extension may run as the user of its host. If it
+may use the network, it can connect to a socket even in a folder that it may only read, because a
+read-only mount does not prevent that. Through the control socket of the host it could call the
+tools of extensions that have no sandbox.
 
 The relay of `exthost gateway` (`faces/relay`) imports this module, and must start as fast as
 possible. So `_socket` is imported in place of `socket`.
@@ -42,8 +43,8 @@ def peer_pid(connected: "_socket.socket") -> int | None:
 
 def is_sandboxed(connected: "_socket.socket") -> bool:
     """Return whether the process at the other end is in the sandbox of an extension: in an inner
-    PID namespace, without a way to new privileges, and with a filter of system calls. Return True
-    if the process has ended, since nothing is known about it then."""
+    PID namespace, without a way to get new privileges (NoNewPrivs), and with a filter of system
+    calls (Seccomp). Return True if the process has ended, since nothing is known about it then."""
     if _SO_PEERCRED is None:
         return False
     pid, _, _ = _read_credentials(connected, _SO_PEERCRED)
@@ -53,11 +54,13 @@ def is_sandboxed(connected: "_socket.socket") -> bool:
         peer, own = _read_status(str(pid)), _read_status("self")
     except OSError:
         return True
+    # NSpid has the pid of the process in each PID namespace that contains it, the outermost first.
     is_inner = len(peer.get("NSpid", "").split()) > len(own.get("NSpid", "").split())
     return is_inner and peer.get("NoNewPrivs") == "1" and peer.get("Seccomp") == _FILTERED
 
 
 def _read_credentials(connected: "_socket.socket", option: int) -> tuple[int, int, int]:
+    """Return the pid, the user id and the group id of the process at the other end."""
     credentials = connected.getsockopt(_socket.SOL_SOCKET, option, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(credentials)
     return pid, uid, gid

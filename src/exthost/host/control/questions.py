@@ -41,8 +41,8 @@ AskClient: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]
 
 def confirm_by_client(ask: AskClient, time_limit: Callable[[], float]) -> Confirm:
     """Return a function that asks the client of a call which begins now. `time_limit` returns the
-    seconds that the call has. The function raises Refused if no answer comes within them, or if the
-    client could not ask anybody."""
+    time limit of the call in seconds. The function raises Refused if no answer comes within this
+    time, or if the client could not ask anybody."""
     now = asyncio.get_running_loop().time
     began = now()
 

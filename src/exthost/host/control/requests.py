@@ -1,7 +1,9 @@
 """Performs the requests that come over the control socket.
 
 `perform` runs one request, and may send events before it returns the value of the reply. A verb is
-the name of a request, such as `restart`. `call_requests` performs the verb `call`.
+the name of a request, such as `restart`. `call_requests` performs the verb `call`. For example, the
+request `{"verb": "restart", "name": "weather"}` is performed by `_start_or_stop`, which returns the
+state of the extension.
 """
 
 import asyncio
@@ -148,6 +150,7 @@ class RequestPerformer:
     # -- state and control -------------------------------------------------------------------
 
     async def _hello(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
+        """Return facts about the host. Clients send this first, to see that the host answers."""
         return {
             "pid": os.getpid(),
             "version": __version__,

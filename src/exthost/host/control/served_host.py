@@ -1,7 +1,8 @@
 """The interface of the host that the control server needs.
 
-`exthost.host.Host` implements it. The server uses this interface, and does not import `Host`,
-because `Host` imports the server to open its own socket.
+The control server answers the requests that other processes send to a running host over a Unix
+socket. `exthost.host.Host` implements the interface. The server does not import `Host`, because
+`Host` imports the server to open its own socket.
 """
 
 from collections.abc import Mapping

@@ -53,8 +53,9 @@ class ControlServer:
         absolute = str(Path(config).absolute())
         self.requests = RequestPerformer(host, report, absolute, is_program=is_program)
         self._clients: set[ServerConnection] = set()
-        # The three numbers are the same, because all clients are of the same user. A client that
-        # has sent a request is not disconnected in favour of another client.
+        # The three limits (of all clients, of those that have sent no request yet, and of one
+        # origin) are the same, because all clients are of this user. Only a client that has sent no
+        # request yet is disconnected to make room for another.
         self._limit: ConnectionLimit[ServerConnection] = ConnectionLimit(
             MAX_CLIENTS, MAX_CLIENTS, MAX_CLIENTS
         )
@@ -107,6 +108,7 @@ class ControlServer:
             self._loop.add_reader(self._socket, self._accept)
 
     def _accept(self) -> None:
+        """Accept a client. The event loop calls this when one has connected."""
         assert self._loop is not None
         try:
             connected, _ = self._socket.accept()

@@ -207,6 +207,7 @@ class ServerConnection(LineConnection):
             self.resume_reading()
 
     def _has_room(self) -> bool:
+        """Return whether a further request can be started (see MAX_REQUESTS)."""
         question_count = len(self._questions)
         return len(self._tasks) + len(self._calls) - question_count < MAX_REQUESTS
 

@@ -23,7 +23,7 @@ except ImportError:
     except ImportError:
         from hashlib import sha256
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # type checkers take it for True; importing `typing` would take time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -52,6 +52,7 @@ def socket_paths(
 
 
 def _candidate_folders(environ: "Mapping[str, str]") -> "Iterator[str]":
+    """Yield the folders in which the socket may be, the preferred one first."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     # After `sudo` the variable may name the folder of another user, where no files of this user
     # should be created.
@@ -73,5 +74,5 @@ def is_own_folder(folder: "str | os.PathLike[str]") -> bool:
         status = os.lstat(folder)
     except OSError:
         return False
-    is_folder = status.st_mode & 0o170000 == 0o040000  # S_ISDIR
+    is_folder = status.st_mode & 0o170000 == 0o040000  # stat.S_ISDIR, without importing `stat`
     return is_folder and status.st_uid == os.geteuid()

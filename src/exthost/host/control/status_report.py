@@ -50,8 +50,8 @@ class StatusReport:
             self._processes.pop(exited.extension, None)
 
     def _on_state_changed(self, change: StateChanged) -> None:
-        # An extension that starts at first use returns to the state `admitted` after a crash. Only
-        # then does the change to `admitted` have a reason.
+        # An extension that starts at first use returns to the state `admitted` (checked, and ready
+        # to be started) after a crash. Only then does the change to `admitted` have a reason.
         is_error = change.after in _ERROR_STATES or (change.after == "admitted" and change.reason)
         if not is_error:
             return
@@ -124,6 +124,7 @@ def stats_as_data(stats: Stats) -> dict[str, Any]:
 
 
 def _error_cells(error: ExthostError, when: float) -> dict[str, Any]:
+    """Return an error as the value of the column `last_error`. `when` is in seconds since 1970."""
     stderr = [line for line in error.evidence.stderr if line.strip()][-_STDERR_LINES:]
     return {
         "message": error.message,

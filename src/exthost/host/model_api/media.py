@@ -1,4 +1,4 @@
-"""The content of a tool result as texts and media, for models that take images or sounds. Pure.
+"""The content of a tool result as texts and media, for models that accept images or sounds. No I/O.
 
 An API answers a whole request with an error if one image in it is not valid. An extension may send
 any text as base64 and any media type, so both are checked here. A block that is not valid or not
@@ -80,8 +80,10 @@ def _read_media(
         kind = "document"
     else:
         return None
-    is_taken = kind in kinds and (types is None or media_type in types)
-    if not is_taken or (max_bytes is not None and len(block.data) * 3 // 4 > max_bytes):
+    if kind not in kinds or (types is not None and media_type not in types):
+        return None
+    size = len(block.data) * 3 // 4  # four characters of base64 are three bytes
+    if max_bytes is not None and size > max_bytes:
         return None
     try:
         base64.b64decode(block.data, validate=True)

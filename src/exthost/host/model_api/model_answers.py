@@ -1,4 +1,8 @@
-"""Writes the answers to the tool calls of a model, in the form of its API. Pure.
+"""Writes the answers to the tool calls of a model, in the form of its API. No I/O.
+
+An answer for Anthropic is a block of a message:
+
+    {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny", "is_error": False}
 
 Anthropic and Gemini have a field that marks a failure; for OpenAI the text of a failure begins with
 "Error: ". Images, sounds and documents are a part of the answer if the API allows that. A `tool`
@@ -84,6 +88,7 @@ def messages(calls: ModelCalls, answers: Sequence[Answer]) -> list[Any]:
 
 
 def _marked_text(answer: Answer) -> str:
+    """Return the text of an answer for OpenAI, where only the text can mark a failure."""
     return f"Error: {answer.text}" if answer.is_error else answer.text
 
 
@@ -93,16 +98,19 @@ def _marked_text(answer: Answer) -> str:
 def _chat_messages(pairs: list[tuple[ModelCall, Answer]]) -> list[Any]:
     """Return a `tool` message for each call, and a `user` message with all media if there are
     any."""
-    answers: list[Any] = []
-    shown: list[Any] = []  # the content of the `user` message
+    tool_messages: list[Any] = []
+    user_content: list[Any] = []
     for call, answer in pairs:
         text = _marked_text(answer)
         if answer.media:
             text = text or "The result is in the message that follows."
-            shown.append({"type": "text", "text": f"The result of {call.name} ({call.id}):"})
-            shown += map(_chat_part, answer.media)
-        answers.append({"role": "tool", "tool_call_id": call.id, "content": text})
-    return [*answers, {"role": "user", "content": shown}] if shown else answers
+            heading = f"The result of {call.name} ({call.id}):"
+            user_content.append({"type": "text", "text": heading})
+            user_content += map(_chat_part, answer.media)
+        tool_messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+    if not user_content:
+        return tool_messages
+    return [*tool_messages, {"role": "user", "content": user_content}]
 
 
 def _chat_part(media: Media) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Runs the tool calls in a model's response, and returns the messages that answer them.
 
-`model_responses` reads the calls, `model_answers` writes the answers. A response may have any
-number of calls, so a limited number runs at a time: the time limit of a call begins when it runs.
+This is `host.run_calls(response)`. `model_responses` reads the calls, `model_answers` writes the
+answers. A response may have any number of calls, so a limited number runs at a time: the time limit
+of a call begins when it runs.
 """
 
 import asyncio
@@ -23,10 +24,10 @@ from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.tools")
 
-# More at a time do not make a model's calls faster, and each one takes memory.
+# A larger number does not make the calls of a model faster, and each running call takes memory.
 MAX_CONCURRENT_CALLS = 64
 
-# How much of the arguments a question shows; its `event` has all of them.
+# How much of the arguments the question to a person shows; its `event` has all of them.
 _SHOWN_CHARACTERS = 500
 
 
@@ -91,7 +92,9 @@ class _ModelRun(NamedTuple):
             if problem:
                 return Answer([problem], is_error=True)
             result = await self._call(call)
-            return Answer(result_parts(result, *self.limits), result.is_error)
+            limits = self.limits
+            parts = result_parts(result, limits.kinds, limits.types, limits.max_bytes)
+            return Answer(parts, result.is_error)
         except ExthostError as error:
             return Answer([error.message], is_error=True)
 

@@ -1,9 +1,15 @@
-"""Reads the tool calls in a response of a model API. Pure.
+"""Reads the tool calls in a response of a model API. `Host.run_calls` then runs them. No I/O.
 
 The APIs are OpenAI's chat completions and Responses, Anthropic's messages and Gemini's
-generateContent. A response may be given as a whole, as its message or content, or as the list of
-all chunks of a stream; and as dictionaries or as the objects of the APIs' own packages. Everything
-else is an error: if it were read as a response without calls, an agent would end silently.
+generateContent. For example, a message of Anthropic has a call in its content:
+
+    {"role": "assistant", "content": [
+        {"type": "tool_use", "id": "toolu_1", "name": "forecast", "input": {"city": "Lima"}}]}
+
+A response may be given as a whole, as its message or content, or as the list of all chunks of a
+stream; and as dictionaries or as the objects of the APIs' own packages. The API is recognised by
+the fields. A value that is not recognised is an error: if it were read as a response without calls,
+an agent would end silently.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +20,7 @@ from exthost.wire import jsontext
 
 Api: TypeAlias = Literal["chat", "responses", "anthropic", "gemini"]
 
-# The chunks of a stream of Anthropic; the last four are those of its package.
+# The types of the chunks in a stream of Anthropic. Only its Python package makes the last five.
 _ANTHROPIC_EVENTS: Final = frozenset(
     [
         "message_start",
@@ -44,7 +50,8 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
         "container_upload",
     ]
 )
-# The items of a Responses output that name themselves neither `…_call` nor `…_output`.
+# The types of the items in an output of the Responses API that do not end with `_call`, `_output`
+# or `_request`.
 _RESPONSES_ITEMS: Final = frozenset(["message", "reasoning", "compaction", "mcp_list_tools"])
 
 _CUT_OFF: Final = "the response ended before its arguments were complete"
@@ -72,22 +79,29 @@ def read_calls(response: Any) -> ModelCalls:
     not understood."""
     if isinstance(response, list | tuple):
         return _read_list(response)
+    # A whole response of chat completions.
     choices = _member(response, "choices")
     if isinstance(choices, list | tuple) and choices:
         if (message := _member(choices[0], "message")) is not None:
             return read_calls(message)
         raise _unknown_error(response, "is one chunk of a stream: pass the list of all its chunks")
+    # A whole response of the Responses API.
     if isinstance(output := _member(response, "output"), list | tuple):
         return _read_items(output)
+    # A response of Gemini, or the content of its candidate.
     if _is_gemini(response):
         return _read_gemini([response])
     if isinstance(parts := _member(response, "parts"), list | tuple):
         return ModelCalls(tuple(_read_parts(parts)), "gemini")
+    # A message of chat completions with calls.
     if calls := _member(response, "tool_calls"):
         return ModelCalls(tuple(map(_from_function, calls)), "chat")
+    # A message of Anthropic.
     content, role = _member(response, "content"), _member(response, "role")
     if isinstance(content, list | tuple) and role is not None:
         return _read_blocks(content)
+    # A message of chat completions without calls. `function_call` is its old form of a call, which
+    # is not supported.
     if role is not None and _member(response, "function_call") is None:
         return ModelCalls((), "chat")
     raise _unknown_error(response)
@@ -133,14 +147,15 @@ def _read_chat_chunks(chunks: Sequence[Any]) -> ModelCalls:
     servers give several calls the same index; a part with a new id then begins a new call."""
     parts_by_index: dict[Any, _CallParts] = {}
     all_parts: list[_CallParts] = []
-    is_whole = False
+    is_complete = False  # not if the stream broke off, or the limit of tokens ("length") ended it
     for chunk in chunks:
         for choice in _list(_member(chunk, "choices")):
             if _member(choice, "index"):
                 continue  # only the first choice is answered
-            if (message := _member(choice, "message")) is not None:
+            if (message := _member(choice, "message")) is not None:  # a list of one whole response
                 return read_calls(message)
-            is_whole = is_whole or _member(choice, "finish_reason") not in (None, "", "length")
+            if _member(choice, "finish_reason") not in (None, "", "length"):
+                is_complete = True
             for part in _list(_member(_member(choice, "delta"), "tool_calls")):
                 index, id = _member(part, "index"), _text(_member(part, "id"))
                 parts = parts_by_index.get(index)
@@ -149,24 +164,32 @@ def _read_chat_chunks(chunks: Sequence[Any]) -> ModelCalls:
                     all_parts.append(parts)
                 function = _member(part, "function")
                 parts.name = parts.name or _text(_member(function, "name"))
-                parts.texts.append(_text(_member(function, "arguments")))
-    return ModelCalls(tuple(parts.join(is_whole=is_whole) for parts in all_parts), "chat")
+                parts.json_parts.append(_text(_member(function, "arguments")))
+    return ModelCalls(tuple(parts.join(is_complete=is_complete) for parts in all_parts), "chat")
 
 
 class _CallParts:
-    """A call of which a stream has sent parts."""
+    """A call whose arguments a stream sends in parts.
 
-    def __init__(self, id: str, name: str = "") -> None:
+    json_parts         the parts of the JSON text of the arguments
+    initial_arguments  the arguments as a value, if the start of the call has them (Anthropic)
+    is_complete        whether the end of the call was received (Anthropic)
+    """
+
+    def __init__(self, id: str, name: str = "", initial_arguments: Any = None) -> None:
         self.id = id
         self.name = name
-        self.texts: list[str] = []
-        self.is_whole = False
+        self.json_parts: list[str] = []
+        self.initial_arguments = initial_arguments
+        self.is_complete = False
 
-    def join(self, *, is_whole: bool) -> ModelCall:
-        """Return the call. `is_whole` is whether its end was received. Without arguments and
+    def join(self, *, is_complete: bool) -> ModelCall:
+        """Return the call. `is_complete` is whether its end was received. Without arguments and
         without an end, the call was cut off; it is not a call with the arguments `{}`."""
-        text = "".join(self.texts)
-        if not text and not is_whole:
+        text = "".join(self.json_parts)
+        if not text and self.initial_arguments:
+            return ModelCall(self.id, self.name, self.initial_arguments)
+        if not text and not is_complete:
             return ModelCall(self.id, self.name, None, _CUT_OFF)
         return _from_json(self.id, self.name, text)
 
@@ -226,8 +249,7 @@ def _from_block(block: Any) -> ModelCall:
 def _read_anthropic_events(events: Sequence[Any]) -> ModelCalls:
     """Return the calls in a stream. The arguments of a call come in parts, as JSON, or as a whole
     at its start."""
-    # By the index of its content block: the parts of a call, and the arguments at its start.
-    blocks: dict[Any, tuple[_CallParts, Any]] = {}
+    calls: dict[Any, _CallParts] = {}  # by the index of the content block
     for event in events:
         index = _member(event, "index")
         match _member(event, "type"):
@@ -235,19 +257,15 @@ def _read_anthropic_events(events: Sequence[Any]) -> ModelCalls:
                 block = _member(event, "content_block")
                 if _member(block, "type") == "tool_use":
                     id, name = _text(_member(block, "id")), _text(_member(block, "name"))
-                    blocks[index] = _CallParts(id, name), _member(block, "input")
-            case "content_block_delta" if index in blocks:
+                    calls[index] = _CallParts(id, name, _member(block, "input"))
+            case "content_block_delta" if index in calls:
                 partial_json = _member(_member(event, "delta"), "partial_json")
-                blocks[index][0].texts.append(_text(partial_json))
-            case "content_block_stop" if index in blocks:
-                blocks[index][0].is_whole = True
-    calls = (
-        ModelCall(parts.id, parts.name, input)
-        if input and not any(parts.texts)
-        else parts.join(is_whole=parts.is_whole)
-        for parts, input in blocks.values()
+                calls[index].json_parts.append(_text(partial_json))
+            case "content_block_stop" if index in calls:
+                calls[index].is_complete = True
+    return ModelCalls(
+        tuple(parts.join(is_complete=parts.is_complete) for parts in calls.values()), "anthropic"
     )
-    return ModelCalls(tuple(calls), "anthropic")
 
 
 # -- Gemini ----------------------------------------------------------------------------------
@@ -299,7 +317,8 @@ def _text(value: Any) -> str:
 
 
 def _from_json(id: str, name: str, text: Any) -> ModelCall:
-    """Return a call whose arguments are the JSON text `text`."""
+    """Return a call whose arguments are the JSON text `text`. If the text is not JSON, the call has
+    a problem."""
     try:
         arguments = jsontext.decode(text.encode("utf-8", "surrogatepass")) if text else {}
     except jsontext.NotJson as error:

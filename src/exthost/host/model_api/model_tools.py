@@ -1,4 +1,8 @@
-"""Converts tools to the form that a model API accepts, and reports what had to be changed. Pure.
+"""Converts tools to the form that a model API accepts, and reports what had to be changed. No I/O.
+
+`host.tools.as_anthropic()` and the methods for other APIs use it. A tool for Anthropic is
+
+    {"name": "ext_weather_forecast", "description": "…", "input_schema": {"type": "object", …}}
 
 Each API requires the JSON schema of an object with `properties`. The APIs of OpenAI and Anthropic
 also reject some keywords at the top level of a schema, and limit lengths and characters. An API
@@ -107,7 +111,8 @@ def _references(value: Any) -> Iterator[str]:
     """Yield every `$ref` in a schema, of its first 20,000 nodes."""
     # An explicit stack and a limit, because the schema comes from an extension, which may nest it
     # too deeply for recursion.
-    stack, nodes_left = [value], 20_000
+    stack = [value]
+    nodes_left = 20_000
     while stack and nodes_left:
         nodes_left -= 1
         item = stack.pop()

@@ -1,5 +1,10 @@
 """The tools of a host by their registered names (`host.tools`), and as lists for model APIs.
 
+A registered name is unique in the host: the tool `forecast` of the extension `weather` is
+`ext_weather_forecast`.
+
+    response = client.messages.create(tools=host.tools.as_anthropic(), …)
+
 Each list can be passed to the API of a model unchanged: names, descriptions and schemas have the
 form that the API accepts. A tool without a description gets its own name as the description. Parts
 of a schema that an API does not support are left out and logged (see `model_tools`).
@@ -20,12 +25,13 @@ _log = logging.getLogger("exthost.tools")
 
 
 def own_description(tool: RegisteredTool) -> str:
-    """Return the description of a tool without the id of its extension."""
+    """Return the description of a tool without the prefix `[ext:…]`, the id of its extension."""
     return tool.description.removeprefix(prefixed_description(tool.extension, ""))
 
 
 def read_patterns(patterns: str | Iterable[str]) -> tuple[str, ...]:
-    """Return patterns of names as a tuple. A single text is one pattern."""
+    """Return patterns of names, such as `ext_weather_*`, as a tuple. A single text is one
+    pattern."""
     return (patterns,) if isinstance(patterns, str) else tuple(map(str, patterns))
 
 
@@ -71,6 +77,7 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
 
     def of_host(self, host: Any) -> "RegisteredTools":
         """Return the same tools, to be called by another form of their host."""
+        # For example by a `SyncHost`, the blocking form of a `Host`.
         return RegisteredTools(self._tools, self._logged_warnings, self._search, host=host)
 
     def search(self, text: str, limit: int = 8) -> "RegisteredTools":

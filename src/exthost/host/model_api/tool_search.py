@@ -1,4 +1,5 @@
-"""Finds tools by words: `host.tools.search`, and `search_tools` of the gateway.
+"""Finds tools by words: `host.tools.search("weather in a city")`, and `search_tools` of the
+gateway.
 
 The index is a full-text table (FTS5) of SQLite in memory. It ranks by BM25 over the names of tools,
 their descriptions, the names and descriptions of their arguments, and the words of their extension.
@@ -112,7 +113,8 @@ class ToolSearch:
         insert = (
             "INSERT INTO tools (rowid, name, about, arguments, extension) VALUES (?, ?, ?, ?, ?)"
         )
-        rows = ((number, *_texts(tool)) for number, tool in enumerate(tools))
+        # The number of a row is the index of its tool in `tools`.
+        rows = ((number, *_column_texts(tool)) for number, tool in enumerate(tools))
         index.executemany(insert, rows)
         self._tools, self._index = tools, index
 
@@ -122,6 +124,7 @@ class ToolSearch:
 
 
 def _are_same(tools: list[RegisteredTool], others: list[RegisteredTool]) -> bool:
+    """Return whether both lists have the same objects: tools that changed are new objects."""
     return len(tools) == len(others) and all(
         tool is other for tool, other in zip(tools, others, strict=True)
     )
@@ -140,7 +143,7 @@ def _split(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(spaced)]
 
 
-def _texts(tool: RegisteredTool) -> tuple[str, str, str, str]:
+def _column_texts(tool: RegisteredTool) -> tuple[str, str, str, str]:
     """Return the texts of the columns for a tool: name, about, arguments, extension."""
     # The description of a registered tool begins with its extension, which has its own column.
     about = tool.description.removeprefix(prefixed_description(tool.extension, ""))
@@ -154,6 +157,7 @@ def _texts(tool: RegisteredTool) -> tuple[str, str, str, str]:
 
 
 def _to_words(text: str) -> str:
+    """Return the words of a text in lower case, separated by spaces. Long texts are cut."""
     return " ".join(_split(text[:_MAX_TEXT_CHARS]))
 
 

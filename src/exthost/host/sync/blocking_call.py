@@ -44,7 +44,7 @@ class BlockingCall(Call):
         self.deadline = now + timeout
         self._queue = queue
         self._lock = allocate_lock()
-        self._lock.acquire()
+        self._lock.acquire()  # so the next `acquire`, in `wait`, sleeps until `_wake`
         self._value: Any = None
         self._error: BaseException | None = None
         self.ended = False
@@ -56,18 +56,21 @@ class BlockingCall(Call):
         return self.reply_handler.is_simple
 
     def deliver(self, value: Any) -> None:
+        """End the call with the value of its reply."""
         self._value = value
         self._wake()
 
     def reject(self, error: BaseException) -> None:
+        """End the call with an error."""
         self._error = error
         self._wake()
 
     def _wake(self) -> None:
         """Release the lock on which the caller's thread sleeps."""
         wakes = self._queue.wakes
-        # While the replies of one read are handled (`is_held`), the locks are collected. They are
-        # released afterwards, so that outcomes are counted before the callers see them.
+        # While the queue handles the replies of one read, it delays (`is_held`) the wake-ups: the
+        # locks are collected, and released afterwards. So outcomes are counted before the callers
+        # see them.
         if wakes.is_held:
             wakes.locks += (self._lock,)
         else:
@@ -101,7 +104,7 @@ class BlockingCall(Call):
         seconds = self.deadline - queue.now()
         session = self.session  # another thread may set it to None
         reader = None if session is None else session.blocking_reader
-        if reader is not None:
+        if reader is not None:  # this thread may read the pipe itself
             value = reader.read_reply(self, seconds)
             if value is not NO_REPLY:
                 return value

@@ -19,7 +19,8 @@ from exthost.host.sync.loop_thread import LoopThread
 
 
 def blocking_view(value: Any, loop_thread: LoopThread) -> Any:
-    """Return the value, wrapped if it is a method or has asynchronous methods."""
+    """Return the value, wrapped if it is a method or has asynchronous methods. The coroutines of
+    the value run on the loop of `loop_thread`."""
     if inspect.ismethod(value):
         return _blocking_method(value, loop_thread)
     cls: Any = type(value)

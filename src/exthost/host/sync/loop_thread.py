@@ -1,6 +1,10 @@
 """An event loop in a separate thread, for programs that have no event loop.
 
-Other threads pass a function that returns a coroutine, and wait for the result of the coroutine.
+Other threads pass a function that returns a coroutine, and wait for the result of the coroutine:
+
+    loop_thread = LoopThread()
+    result = loop_thread.run(lambda: host.call_tool("ext_weather_forecast"))
+
 The module does not depend on hosts or extensions.
 """
 
@@ -198,8 +202,8 @@ async def _cancel_tasks() -> None:
     while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in tasks:
             task.cancel()
-        _, going_on = await asyncio.wait(tasks, timeout=LOOP_SECONDS)
-        if going_on:
+        _, unfinished = await asyncio.wait(tasks, timeout=LOOP_SECONDS)
+        if unfinished:  # a task ignores its cancellation: do not wait for ever
             break
     asyncio.get_running_loop().stop()
 

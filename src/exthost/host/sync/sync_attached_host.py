@@ -4,7 +4,8 @@
         host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
 `SyncAttachedHost` has the methods and parameters of `AttachedHost`. Its event loop runs in a
-separate thread, on which `on_progress` is called.
+separate thread, on which `on_progress` is called. A method that is made by `forward` runs the
+asynchronous method of that name on the loop, and waits for its result.
 """
 
 import os
@@ -105,6 +106,8 @@ class SyncAttachedHost:
         except BaseException:
             loop_thread.close()
             raise
+        # If the program drops this object without closing it, the connection is closed all the
+        # same.
         loop_thread.before_drop = self._target.close
         self._opened_loop_thread = loop_thread
         return self
@@ -116,6 +119,7 @@ class SyncAttachedHost:
         """Close the connection, and the thread of the event loop. The host keeps running. Closing
         twice is allowed."""
         loop_thread, self._opened_loop_thread = self._opened_loop_thread, None
+        # In a fork of the process, nothing is closed: thread and connection are the parent's.
         if loop_thread is not None and not loop_thread.is_copy:
             try:
                 loop_thread.run(self._target.close)

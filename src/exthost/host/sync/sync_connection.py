@@ -1,4 +1,10 @@
-"""`sync_connect`: runs one extension without a host, for programs without an event loop."""
+"""`sync_connect`: runs one extension without a host, for programs without an event loop.
+
+    with exthost.sync_connect(["python3", "weather.py"]) as extension:
+        extension.call_tool("forecast", {"city": "Lima"})
+
+The event loop of the extension runs in a separate thread.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Unpack
@@ -55,12 +61,14 @@ class SyncConnection:
         except BaseException:
             loop_thread.close()
             raise
+        # If the program drops this object without closing it, the extension is ended all the same.
         loop_thread.before_drop = self._connection.__aexit__
         self._loop_thread = loop_thread
         return SyncExtension(extension, loop_thread)
 
     def __exit__(self, *_: object) -> None:
         loop_thread, self._loop_thread = self._loop_thread, None
+        # In a fork of the process, nothing is closed: thread and extension are the parent's.
         if loop_thread is not None and not loop_thread.is_copy:
             try:
                 loop_thread.run(self._connection.__aexit__)

@@ -2,7 +2,8 @@
 
 `SyncExtension` has the methods and parameters of `Extension`. `call` and `call_tool` write the
 request in the caller's thread (`blocking_call`), because that is fast. Every other method runs on
-the thread of the event loop (`dialects.blocking_methods`). A facet (an attribute that only
+the thread of the event loop: `forward` makes a method that runs the asynchronous method there, and
+waits for its result (`dialects.blocking_methods`). A facet (an attribute that only
 extensions of one dialect have) has a blocking form, too.
 """
 
@@ -95,7 +96,7 @@ class SyncExtension(SyncFacetAttributes):
     ) -> Any:
         """Call a method of the dialect, and return its result; see `Extension.call`."""
         extension = self._target
-        if not wait:
+        if not wait:  # rare, so it has no fast path
             call = extension.call
             return self._loop_thread.run(lambda: call(method, params, timeout=timeout, wait=False))
         self._loop_thread.refuse_own_thread()

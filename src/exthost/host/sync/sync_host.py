@@ -4,7 +4,9 @@
         host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
 `SyncHost` has the methods and parameters of `Host`. Its event loop runs in a separate thread.
-Subscribers of `events`, handlers and `on_progress` are called on that thread.
+Subscribers of `events`, handlers and `on_progress` are called on that thread. A method that is made
+by `forward` runs the asynchronous method of that name on the loop, and waits for its result;
+`forward_plain` does the same for methods that are not asynchronous.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,7 +73,10 @@ class SyncHost:
         self._settings = settings
         self._opened_loop_thread: LoopThread | None = None
         self._host: Host | None = None
+        # The objects that `host[id]` returned, by id: the same object each time.
         self._wrapped: dict[str, SyncExtension] = {}
+        # The arguments of `add_handlers`, `change_specs` and `remember_offers`, for the `Host` that
+        # is created when this host opens.
         self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
         self._change_spec: Callable[[Spec], Spec] | None = None
         self._offer_settings: tuple[bool, str | None] | None = None
@@ -131,6 +136,7 @@ class SyncHost:
         except BaseException:
             loop_thread.close()
             raise
+        # If the program drops the host without closing it, the extensions are ended all the same.
         loop_thread.before_drop = host.close
         self._opened_loop_thread = loop_thread
         return self
@@ -144,6 +150,7 @@ class SyncHost:
         `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
         loop_thread, self._opened_loop_thread = self._opened_loop_thread, None
+        # In a fork of the process, nothing is closed: thread and extensions are the parent's.
         if loop_thread is not None and not loop_thread.is_copy:
             host = self._target
             try:
@@ -159,7 +166,7 @@ class SyncHost:
     def __getitem__(self, name: str) -> SyncExtension:
         extension = self._target[name]
         wrapped = self._wrapped.get(name)
-        if wrapped is None or wrapped._target is not extension:
+        if wrapped is None or wrapped._target is not extension:  # it is new, or was replaced
             wrapped = self._wrapped[name] = SyncExtension(extension, self._loop_thread)
         return wrapped
 

@@ -1,7 +1,15 @@
 """One extension as a config describes it, before defaults and overrides are applied.
 
 Every section of a config that describes extensions, whichever dialect it belongs to, is read into
-entries, so that settings and names are handled in one place.
+entries, so that settings and names are handled in one place. For example, this is one entry, to
+which the timeout is added that it does not set itself:
+
+    [defaults]
+    limits = { call = "10s" }
+
+    [[extensions]]
+    name = "weather"
+    source = { type = "process", command = "weather-server" }
 """
 
 from dataclasses import dataclass
@@ -17,7 +25,8 @@ from exthost.model.spec import Spec
 class Entry:
     """One entry of a config.
 
-    base_spec     the Spec before any setting is applied to it
+    base_spec     the Spec (the configuration of the extension for the host) before any setting is
+                  applied to it
     own_settings  the settings that the entry itself has, without `[defaults]` and `[overrides]`
     place         where the entry is in its file
     name_key      the key that names the extension, for the error about a duplicate name
@@ -37,6 +46,7 @@ class Entry:
         settings = self.own_settings.over(outer)
         if settings.cwd is None and self.base_spec.cwd is None:
             return settings.apply_to(self.base_spec, cwd=folder)
+        # `own_cwd` records that the folder is from the config, and not the default.
         return settings.apply_to(self.base_spec, own_cwd=True)
 
 

@@ -1,5 +1,9 @@
 """The key `inject`: a header with a secret, which the proxy of an extension adds to its requests.
 
+    [[extensions]]
+    env = { TOKEN = { file = "token" } }
+    inject = { host = "api.example.com", header = "Authorization: Bearer {TOKEN}" }
+
 The secret is a variable under `env`. The extension does not get that variable: only the proxy has
 the secret, and adds the header to plain HTTP requests to one host. A request by https is encrypted
 between the extension and the server, so no header can be added to it.
@@ -17,6 +21,7 @@ from exthost.model.network_rules import BadHost, format_target, parse_host, pars
 # The port of plain HTTP.
 _DEFAULT_PORT = 80
 
+# The name of a header and its value, which is ASCII and does not begin or end with a space.
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ ]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)")
 _VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -83,6 +88,7 @@ def _read(value: Any, place: Place) -> tuple[HeaderInjection, ...] | None:
 
 
 def _read_one(value: Any, place: Place) -> HeaderInjection | None:
+    """Read one table. Return None if it has a problem, which is added to the place."""
     table = read_table(value, place, _KEYS)
     host_text, header = table.get("host"), table.get("header")
     for key in _KEYS:

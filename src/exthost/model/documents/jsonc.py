@@ -1,7 +1,9 @@
 """Parses JSON with comments and trailing commas, as editors allow in their settings files.
 
-Comments and trailing commas are replaced by blanks, so that the line and the column in an error
-message stay correct.
+    {"servers": {"weather": {"command": "weather-server"},}}   // the comma before } is allowed
+
+The configs of other MCP clients, which exthost reads, may have this form. Comments and trailing
+commas are replaced by blanks, so that the line and the column in an error message stay correct.
 """
 
 import json
@@ -36,6 +38,7 @@ def without_comments(text: str) -> str:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return blanks and the line ends of a match; a string is returned unchanged."""
+    """Return a match with each character except line ends replaced by a blank. A string is returned
+    unchanged."""
     text = match[0]
     return text if text[0] == '"' else re.sub(r"[^\n]", " ", text)

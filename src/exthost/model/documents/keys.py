@@ -1,5 +1,8 @@
 """`Key`: a key of a config as data, with its reader, type, default, example and description.
 
+    keys = {"call": Key(DURATION, "How long a call may take.", '"10s"', "60")}
+    read_table({"call": "10s"}, place, keys)      returns {"call": 10.0}
+
 A `Key` can be called as a reader, so `readers.read_table` reads a table with a mapping of name →
 `Key`. The JSON Schema (`config.json_schema`) and the reference page are generated from the same
 mappings, so a key that can be read is also documented.
@@ -80,10 +83,11 @@ def setting(
 
 
 def keys_of(settings: type[Any]) -> Mapping[str, Key]:
-    """Return the keys that the fields of a dataclass are."""
+    """Return the keys of a config that the fields of this dataclass declare with `setting`."""
     return {item.name: item.metadata["key"] for item in fields(settings) if item.metadata}
 
 
+# The JSON Schemas of common types. Those of durations and sizes follow the parsers in `units`.
 _DURATION: Schema = {
     "anyOf": [
         {"type": "number", "minimum": 0},

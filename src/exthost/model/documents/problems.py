@@ -3,7 +3,9 @@
 A reader that finds a problem adds it to the list, with its place, and returns None instead of a
 value. When the whole file has been read, `Problems.raise_first` raises a ConfigError for the first
 problem in the file, whose `evidence.details` lists the others. So a caller never gets incomplete
-values.
+values. The message of such an error is
+
+    exthost.toml:7: extensions[2].permissions: must be a table, not text (and 2 more)
 
 The error codes are the constants below; `errors.toml` explains them.
 """
@@ -110,6 +112,7 @@ class Problems:
         return self._lines
 
     def _sentence(self, problem: DocumentProblem, lines: Mapping[KeyPath, int]) -> str:
+        """Return a problem with its place: file, line and key, as far as they are known."""
         from exthost.model.documents.toml_positions import find_line
 
         line = find_line(lines, problem.path)

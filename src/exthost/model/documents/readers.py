@@ -2,7 +2,11 @@
 
 A reader takes the raw value and its Place. It returns the converted value, or adds a problem to the
 Place and returns None, which in this package always means "not set". `read_table` reads a table
-with a mapping of key → reader, and reports keys that are not in the mapping.
+with a mapping of key → reader, and reports keys that are not in the mapping:
+
+    read_table({"call": "10s"}, place, {"call": read_duration})    returns {"call": 10.0}
+    read_table({"cal": "10s"}, place, {"call": read_duration})     returns {}, and adds the problem
+                                                  "unknown key; did you mean `call`?" to the place
 
 Messages do not contain a wrong value, because it may be a secret; they name its type instead. The
 exceptions are durations, sizes, and values that must be one of a fixed set of texts.
@@ -39,9 +43,10 @@ _MAX_COUNT = 2**31 - 1
 
 
 class ValueReference(str):
-    """Where the value of a variable is, used in place of that value.
+    """Where the value of an environment variable is, used in place of that value.
 
-    The host reads the value when it starts the process, so that no config contains a secret.
+    The host reads the value when it starts the process, so that no config contains a secret. It is
+    a str, so that the variables of an extension are a mapping of str to str in any case.
     """
 
     __slots__ = ()
@@ -70,7 +75,8 @@ class SecretValue(ValueReference):
 
 
 class SecretSource(ValueReference):
-    """A file, a command or an entry of the keyring that has a secret. The text is JSON."""
+    """A file, a command or an entry of the keyring that has a secret. The text is JSON, such as
+    `{"file": "token"}`."""
 
     __slots__ = ()
 
@@ -104,15 +110,15 @@ def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[
             _table_example(place, readers),
         )
         return {}
-    read: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, item in value.items():
         if not isinstance(key, str):
             place.add_problem(WRONG_VALUE, f"a key must be text, and one is {describe_type(key)}")
         elif key not in readers:
             place.at(key).add_problem(UNKNOWN_KEY, *_unknown_key_texts(key, readers))
         else:
-            read[key] = readers[key](item, place.at(key))
-    return read
+            values[key] = readers[key](item, place.at(key))
+    return values
 
 
 def drop_foreign_keys(value: Any, place: Place, known: Iterable[str]) -> Any:
@@ -146,6 +152,7 @@ def _is_misspelt(key: str, known: Iterable[str]) -> bool:
 
 
 def _letters(key: str) -> str:
+    """Return the part of a key that is compared: `max_retries` and `maxRetries` are the same."""
     return key.lower().replace("_", "").replace("-", "")
 
 
@@ -233,24 +240,24 @@ def read_duration(value: Any, place: Place) -> float | None:
 
 def read_positive_duration(value: Any, place: Place) -> float | None:
     """Read a duration above 0: a time limit of 0 could never be met."""
-    read = read_duration(value, place)
-    if read == 0:
+    seconds = read_duration(value, place)
+    if seconds == 0:
         place.add_problem(BAD_UNIT, "must be longer than 0; remove the key for the default")
         return None
-    return read
+    return seconds
 
 
 def read_size(value: Any, place: Place) -> int | None:
     """Read a size in bytes, at least 1."""
     try:
-        read = units.parse_size(value)
+        size = units.parse_size(value)
     except units.UnitError as error:
         place.add_problem(BAD_UNIT, str(error))
         return None
-    if read == 0:
+    if size == 0:
         place.add_problem(BAD_UNIT, "must be more than 0; remove the key for the default")
         return None
-    return read
+    return size
 
 
 def choice_reader(*choices: str) -> Reader:
@@ -289,8 +296,8 @@ def _read_list(value: Any, place: Place, read_item: Reader) -> tuple[str, ...] |
         hint = "put it in [ ]" if isinstance(value, str) else ""
         place.add_problem(WRONG_VALUE, f"must be a list of text, not {describe_type(value)}", hint)
         return None
-    read = [read_item(item, place.at(index)) for index, item in enumerate(value)]
-    return tuple(item for item in read if item is not None)
+    items = [read_item(item, place.at(index)) for index, item in enumerate(value)]
+    return tuple(item for item in items if item is not None)
 
 
 def read_variables(value: Any, place: Place) -> dict[str, str] | None:
@@ -298,7 +305,7 @@ def read_variables(value: Any, place: Place) -> dict[str, str] | None:
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table of text, not {describe_type(value)}")
         return None
-    read: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, item in value.items():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             place.add_problem(WRONG_VALUE, "a variable's name must be text without = in it")
@@ -311,8 +318,8 @@ def read_variables(value: Any, place: Place) -> dict[str, str] | None:
             continue
         checked = _check_text(item, place.at(name))
         if checked is not None and _check_text(name, place.at(name)) is not None:
-            read[name] = checked
-    return read
+            variables[name] = checked
+    return variables
 
 
 def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | None:
@@ -326,29 +333,30 @@ def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | N
     if not isinstance(value, Mapping):
         return read_variables(value, place)
     references = {
-        key: item
-        for key, item in value.items()
-        if isinstance(key, str) and isinstance(item, Mapping)
+        name: item
+        for name, item in value.items()
+        if isinstance(name, str) and isinstance(item, Mapping)
     }
-    read = read_variables(
-        {key: item for key, item in value.items() if key not in references}, place
+    variables = read_variables(
+        {name: item for name, item in value.items() if name not in references}, place
     )
-    assert read is not None
-    for key, item in references.items():
-        reference = read_table(item, place.at(key), _REFERENCE_READERS)
+    assert variables is not None
+    for name, item in references.items():
+        reference = read_table(item, place.at(name), _REFERENCE_READERS)
         if len(item) != 1 or not item.keys() <= _REFERENCE_READERS.keys():
-            names = " or ".join(f"{{ {kind} = … }}" for kind in _REFERENCE_READERS)
-            place.at(key).add_problem(WRONG_VALUE, f"must be text, or one of {names}")
+            forms = " or ".join(f"{{ {kind} = … }}" for kind in _REFERENCE_READERS)
+            place.at(name).add_problem(WRONG_VALUE, f"must be text, or one of {forms}")
             continue
-        ((kind, value),) = reference.items()
+        ((kind, target),) = reference.items()
         # `read_variables` is called only to check the name of the variable.
-        if value is None or not read_variables({key: ""}, place):
+        if target is None or not read_variables({name: ""}, place):
             continue
-        read[key] = HostEnvRef(value) if kind == "from" else SecretSource.make(kind, value)
-    return read
+        variables[name] = HostEnvRef(target) if kind == "from" else SecretSource.make(kind, target)
+    return variables
 
 
 def _read_command(value: Any, place: Place) -> tuple[str, ...] | None:
+    """Read a command that prints a secret: a list of texts, of which the first is a program."""
     command = read_any_text_list(value, place)
     if command is not None and not (command and command[0]):
         place.add_problem(WRONG_VALUE, "must name a program")
@@ -357,6 +365,7 @@ def _read_command(value: Any, place: Place) -> tuple[str, ...] | None:
 
 
 def _read_keyring_entry(value: Any, place: Place) -> str | None:
+    """Read the name of an entry of the keyring: "SERVICE/USER"."""
     text = read_text(value, place)
     # No part may be empty: not the service, not the slash, not the user.
     if text is not None and not all(text.rpartition("/")):
@@ -365,6 +374,7 @@ def _read_keyring_entry(value: Any, place: Place) -> str | None:
     return text
 
 
+# The readers of a reference, by its only key: `{ from = "NAME" }`.
 _REFERENCE_READERS: Mapping[str, Reader] = {
     "from": read_text,
     "file": read_text,
@@ -392,8 +402,8 @@ def read_json_table(value: Any, place: Place) -> dict[str, Any] | None:
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
-    read = read_json_value(value, place)
-    return read if isinstance(read, dict) else None
+    table = read_json_value(value, place)
+    return table if isinstance(table, dict) else None
 
 
 class _JsonCopier:
@@ -428,15 +438,15 @@ class _JsonCopier:
         return None
 
     def _copy_table(self, value: Mapping[Any, Any], place: Place, depth: int) -> dict[str, Any]:
-        read = {}
+        table = {}
         for key, item in value.items():
             if isinstance(key, str):
-                read[key] = self.copy(item, place.at(key), depth - 1)
+                table[key] = self.copy(item, place.at(key), depth - 1)
             else:
                 place.add_problem(
                     WRONG_VALUE, f"a key must be text, and one is {describe_type(key)}"
                 )
-        return read
+        return table
 
 
 def quote_text(value: str) -> str:

@@ -1,5 +1,9 @@
 """A remote MCP server in a config: its URL, headers, token and transport.
 
+    [[extensions]]
+    name = "docs"
+    source = { type = "http", url = "https://example.org/mcp", token = { from = "DOCS_TOKEN" } }
+
 The host reaches the server through a process of its own, `exthost bridge`. `bridge_arguments`
 returns the arguments and the environment variables of that process. Values that may be secrets are
 passed in variables, because every user of a machine can read the arguments of a process.
@@ -83,10 +87,12 @@ def keys_of_variables(argv: Sequence[str]) -> dict[str, str]:
 
 
 def _read_url(value: Any, place: Place) -> str | None:
+    """Read a URL, or a reference to a variable of the host that has it."""
     if isinstance(value, Mapping):
         reference = _read_reference(value, place)
         if isinstance(reference, SecretSource):
-            # The folder of its login is named after the URL, which must be known before the start.
+            # The folder of the server's login is named after the URL, which must therefore be known
+            # before the start. Secrets are read during the start.
             place.add_problem(WRONG_VALUE, 'must be a URL, or { from = "NAME" }')
             return None
         return reference
@@ -103,8 +109,9 @@ def _read_reference(value: Any, place: Place) -> str | None:
     """Read text, or a reference to a secret."""
     if not isinstance(value, Mapping):
         return read_text(value, place)
-    read = read_variables_or_references({"value": value}, place)
-    return None if read is None else read.get("value")
+    # References are read in a table of variables, here one with a single name.
+    variables = read_variables_or_references({"value": value}, place)
+    return None if variables is None else variables.get("value")
 
 
 _TEXT_OR_REFERENCE = {

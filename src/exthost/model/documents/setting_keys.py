@@ -1,6 +1,13 @@
 """The settings that every extension may have, each declared once: a field of `SharedSettings`, or
 of a group such as `Limits`, is also a key of a config.
 
+A field is declared with its type, its description, an example and the default; the last three are
+for the documentation. `start: float | None = setting(POSITIVE_DURATION, "How long …", '"60s"')` in
+`Limits` is the key `start` in
+
+    [extensions.limits]
+    start = "60s"
+
 An `[[extensions]]` entry, `[overrides.<id>]` and `[defaults]` all have the keys of `SETTING_KEYS`.
 `settings` merges the values of the three places. All values are frozen. `None` means that a setting
 is not set; the default of the dialect is then used (`_Settings.over`).
@@ -57,7 +64,8 @@ class _Settings:
     @cache  # noqa: B019 - few and small values, which many extensions share
     def over(self, defaults: Self) -> Self:
         """Return these settings, with the value of `defaults` for each setting that is not set."""
-        set_here = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        set_here = {name: value for name, value in values.items() if value is not None}
         return replace(defaults, **set_here)
 
 
@@ -200,13 +208,13 @@ class Breaker(_Settings):
 
 def _read_amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
     """Read a table of name → amount. Return pairs, because settings must be hashable."""
-    read = read_json_table(value, place)
-    if read is None:
+    table = read_json_table(value, place)
+    if table is None:
         return None
-    for name, amount in read.items():
+    for name, amount in table.items():
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
             place.at(name).add_problem(WRONG_VALUE, f"an amount is wanted, not {amount!r}")
-    return tuple((name, float(n)) for name, n in read.items() if isinstance(n, int | float))
+    return tuple((name, float(n)) for name, n in table.items() if isinstance(n, int | float))
 
 
 _AMOUNTS = ValueType(
@@ -218,13 +226,13 @@ _AMOUNTS = ValueType(
 
 def _read_labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
     """Read a table of name → text. Return pairs, because settings must be hashable."""
-    read = read_json_table(value, place)
-    if read is None:
+    table = read_json_table(value, place)
+    if table is None:
         return None
-    for name, text in read.items():
+    for name, text in table.items():
         if not isinstance(text, str):
             place.at(name).add_problem(WRONG_VALUE, f"a text is wanted, not {text!r}")
-    return tuple((name, text) for name, text in read.items() if isinstance(text, str))
+    return tuple((name, text) for name, text in table.items() if isinstance(text, str))
 
 
 _LABELS = ValueType(
@@ -342,6 +350,7 @@ class Permissions:
     )
 
 
+# The keys of a table that says what happens when hooks of one kind fail.
 _ON_FAILURE: Mapping[str, Key] = {
     "on_failure": Key(
         one_of("closed", "open"),
@@ -352,6 +361,7 @@ _ON_FAILURE: Mapping[str, Key] = {
 }
 
 
+# The keys of the section `[hooks]` of a config.
 _HOST_HOOK_KEYS: Mapping[str, Key] = {
     **_ON_FAILURE,
     "required": Key(
@@ -392,7 +402,7 @@ def hook_policy(value: Any, place: Place, keys: Mapping[str, Key] = _ON_FAILURE)
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return {}
-    read: dict[str, str] = {}
+    policies: dict[str, str] = {}
     for key, item in value.items():
         if isinstance(key, str) and key.startswith("before_"):
             policy = read_table(item, place.at(key), _ON_FAILURE).get("on_failure")
@@ -400,11 +410,11 @@ def hook_policy(value: Any, place: Place, keys: Mapping[str, Key] = _ON_FAILURE)
             # `on_failure`, or an unknown key, which `read_table` reports.
             policy, key = read_table({key: item}, place, keys).get("on_failure"), "*"
         if policy is not None:
-            read[key] = policy
-    return read
+            policies[key] = policy
+    return policies
 
 
-# A name of a tool that every model API accepts. The registered name has a prefix besides.
+# A name of a tool that every model API accepts. The registered name also has a prefix.
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_PATTERN_CHARS = 1000
 
@@ -426,16 +436,17 @@ def check_pattern(pattern: str, place: Place) -> None:
 
 def _read_new_names(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
     """Read a table of name → new name. Return pairs, because settings must be hashable."""
-    read = _read_labels(value, place)
-    olds: dict[str, str] = {}
-    for old, new in read or ():
+    pairs = _read_labels(value, place)
+    old_names: dict[str, str] = {}  # by the new names
+    for old, new in pairs or ():
         if not _TOOL_NAME.fullmatch(new):
             text = "a new name has 1 to 64 letters, digits, _ and -"
             place.at(old).add_problem(WRONG_VALUE, text)
-        elif new in olds:
-            place.at(old).add_problem(WRONG_VALUE, f"{olds[new]!r} gets the same name", "change it")
-        olds[new] = old
-    return read
+        elif new in old_names:
+            text = f"{old_names[new]!r} gets the same name"
+            place.at(old).add_problem(WRONG_VALUE, text, "change it")
+        old_names[new] = old
+    return pairs
 
 
 PATTERNS = ValueType(
@@ -498,6 +509,7 @@ def _read_permissions(value: Any, place: Place) -> Permissions | None:
 
 
 def _read_sha256(value: Any, place: Place) -> str | None:
+    """Read a digest: 64 hexadecimal digits. Return it in lower case."""
     digits = set("0123456789abcdefABCDEF")
     if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
         actual = (
@@ -550,6 +562,7 @@ def _read_pins(value: Any, place: Place) -> str | Pins | None:
     return Pins(**{key: item for key, item in read.items() if item is not None})
 
 
+# The types of `hooks` in an entry of an extension, and of the section `[hooks]`.
 HOOKS = ValueType(
     hook_policy,
     "table, and tables by kind of hook",

@@ -6,6 +6,13 @@ is in none of them stays None, and the default of the dialect (the protocol that
 speaks) applies. For a discovered extension, overrides and defaults take precedence over its
 manifest, because an extension must not be able to remove the operator's limits.
 
+    [defaults]
+    limits = { call = "10s", stop = "2s" }
+
+    [[extensions]]
+    name = "weather"
+    limits = { call = "60s" }       # so its limits are call = "60s" and stop = "2s"
+
 Groups (limits, restart, breaker, pool, tools), `env`, `hooks` and `options` are merged key by key.
 Every other setting is replaced as a whole. This includes `permissions`: a `permissions` table
 denies everything that it does not grant itself, even if a table of lower precedence grants it.
@@ -52,19 +59,19 @@ class SettingValues(SharedSettings):
             merged[setting.name] = _merge(inner, outer_value)
         return SettingValues(**merged)
 
-    def held_like(self, owner: "SettingValues", defaults: "SettingValues") -> "SettingValues":
-        """Return these settings of an extension, held at least like the main extension of its
-        package, whose settings are `owner`: a package must not leave its sandbox, or the pin of its
-        files, by declaring a further program. What `owner` grants beyond `defaults` is not
-        granted to that program."""
-        holding = SettingValues(on_weaker=owner.on_weaker)
+    def restricted_like(self, main: "SettingValues", defaults: "SettingValues") -> "SettingValues":
+        """Return these settings of a further program of a package, with at least the restrictions
+        of the main program, whose settings are `main`: a package must not leave its sandbox, or the
+        pin (digest) of its files, by declaring a further program. A permission that `main` has and
+        `defaults` do not have is not granted to the further program."""
+        restrictions = SettingValues(on_weaker=main.on_weaker)
         if defaults.permissions is None:
-            holding = replace(holding, permissions=owner.permissions, sandbox=owner.sandbox)
-        pins = owner.sha256
+            restrictions = replace(restrictions, permissions=main.permissions, sandbox=main.sandbox)
+        pins = main.sha256
         if isinstance(pins, Pins) and (pins.package or pins.manifest):
-            shared = Pins(package=pins.package, manifest=pins.manifest)
-            holding = replace(holding, sha256=shared)
-        return self.over(holding)
+            shared_pins = Pins(package=pins.package, manifest=pins.manifest)
+            restrictions = replace(restrictions, sha256=shared_pins)
+        return self.over(restrictions)
 
     def apply_to(self, spec: "Spec", **other_fields: Any) -> "Spec":
         """Return the Spec merged with these settings, which take precedence. `other_fields` are
@@ -73,11 +80,11 @@ class SettingValues(SharedSettings):
         `args` replaces all arguments of the program. A disabled entry may have no program (see
         `config.entry`); its `args` are ignored, and so are those of a remote server.
         """
-        changes = other_fields | {
-            name: _merge(value, getattr(spec, name))
-            for name in _SPEC_SETTINGS
-            if (value := getattr(self, name)) is not None and value is not _NOT_SET[name]
-        }
+        changes = dict(other_fields)
+        for name in _SPEC_SETTINGS:
+            value = getattr(self, name)
+            if value is not None and value is not _NOT_SET[name]:
+                changes[name] = _merge(value, getattr(spec, name))
         if self.args is not None and spec.argv and spec.source != "http":
             changes["argv"] = (spec.argv[0], *self.args)
         return replace(spec, **changes)

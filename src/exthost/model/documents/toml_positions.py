@@ -1,5 +1,14 @@
 """Finds the line of each key in a TOML text, for error messages.
 
+For the text
+
+    name = "demo"
+    [[extensions]]
+    limits = { call = "10s" }
+
+`find_key_lines` returns, among others, `("name",): 1`, `("extensions", 0): 2` and
+`("extensions", 0, "limits", "call"): 3`.
+
 The standard library's TOML parser does not keep positions, so this module reads the text a second
 time after that parser has accepted it. It relies on the text being valid, and checks nothing.
 Escapes in quoted keys are not decoded, so a key with escapes is not found; `find_line` then returns
@@ -14,19 +23,21 @@ from typing import TypeAlias
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 _TOKEN = re.compile(
-    r'"""(?:\\.|(?!""").)*"{3,5}'  # multi-line strings first: they begin like an empty string
+    # Multi-line strings first, because they begin like an empty string. The text of one may end
+    # with one or two quotes, before the three that close it.
+    r'"""(?:\\.|(?!""").)*"{3,5}'
     r"|'''(?:(?!''').)*'{3,5}"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
-    r"|\#[^\n]*"
+    r"|\#[^\n]*"  # a comment
     r"|[\n\[\]{}=,.]"
-    r"|[^\s\[\]{}=,.#\"']+",
+    r"|[^\s\[\]{}=,.#\"']+",  # a bare key, or a part of a number, date or boolean
     re.DOTALL,
 )
 
 
 @dataclass(slots=True)
-class _Frame:
+class _OpenBracket:
     """An array or inline table whose closing bracket has not been read yet. `index` is the index of
     the current item of an array."""
 
@@ -53,6 +64,7 @@ def find_key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each token except comments, and the line on which it begins."""
     line = 1
     for match in _TOKEN.finditer(text):
         token = match[0]
@@ -69,7 +81,7 @@ class _Scanner:
         self.lines: dict[KeyPath, int] = {}
         self.last_item: dict[KeyPath, int] = {}  # [[array]] → index of its latest table
         self.table: KeyPath = ()  # the table of the latest header
-        self.frames: list[_Frame] = []  # the open arrays and inline tables, the innermost last
+        self.open_brackets: list[_OpenBracket] = []  # the innermost last
         self.keys: list[str] = []  # the parts of the dotted key that is being read
         self.key_line = 0  # the line on which that key begins
         self.header_brackets = 0  # 1 in a [table] header, 2 in an [[array]] header
@@ -87,7 +99,7 @@ class _Scanner:
             if self.keys:
                 self._enter_table()
         elif token == "}":
-            self._close()
+            self._close_bracket()
         elif token == "\n":
             # A line end only ends a header: in an inline table it may be anywhere (TOML 1.1).
             self.header_brackets = 0
@@ -97,6 +109,7 @@ class _Scanner:
             self.keys.append(_unquote(token))
 
     def _enter_table(self) -> None:
+        """Handle the end of a header, whose keys have been read."""
         *outer, name = self.keys
         path = (*self._resolve((), outer), name)
         if self.header_brackets > 1:
@@ -104,7 +117,7 @@ class _Scanner:
         self.table = self._resolve((), self.keys)
         # The line of an array is that of its first header, hence `setdefault`; each item has the
         # line of its own header.
-        for length in range(1, len(path)):  # the tables that this header makes on the way
+        for length in range(1, len(path)):  # `[a.b.c]` also creates the tables `a` and `a.b`
             self.lines.setdefault(path[:length], self.key_line)
         self.lines.setdefault(path, self.key_line)
         self.lines.setdefault(self.table, self.key_line)
@@ -119,7 +132,8 @@ class _Scanner:
         return base
 
     def _begin_value(self) -> None:
-        base = self.frames[-1].path if self.frames else self.table
+        """Handle the `=` after a key. A dotted key `a.b` also creates the table `a`."""
+        base = self.open_brackets[-1].path if self.open_brackets else self.table
         for key in self.keys:
             base = (*base, key)
             self.lines.setdefault(base, self.key_line)
@@ -128,25 +142,25 @@ class _Scanner:
         self.value_path = base
 
     def _feed_value(self, token: str, line: int) -> None:
-        frame = self.frames[-1] if self.frames else None
+        innermost = self.open_brackets[-1] if self.open_brackets else None
         path = self.value_path
-        if frame is not None and frame.is_array and token not in {"]", ",", "\n"}:
-            path = (*frame.path, frame.index)
+        if innermost is not None and innermost.is_array and token not in {"]", ",", "\n"}:
+            path = (*innermost.path, innermost.index)  # the token belongs to this item
             self.lines.setdefault(path, line)
         if token in {"[", "{"}:
-            self.frames.append(_Frame(path, is_array=token == "["))
-            self.in_value = token == "["
+            self.open_brackets.append(_OpenBracket(path, is_array=token == "["))
+            self.in_value = token == "["  # in an inline table, a key comes first
         elif token in {"]", "}"}:
-            self._close()
-        elif token == "," and frame is not None:
-            frame.index += 1
-            self.in_value = frame.is_array
-        elif token == "\n" and frame is None:
+            self._close_bracket()
+        elif token == "," and innermost is not None:
+            innermost.index += 1
+            self.in_value = innermost.is_array
+        elif token == "\n" and innermost is None:
             self.in_value = False
 
-    def _close(self) -> None:
-        if self.frames:
-            self.frames.pop()
+    def _close_bracket(self) -> None:
+        if self.open_brackets:
+            self.open_brackets.pop()
         # The closed array or table was itself a value, which ends at the next comma or line end.
         self.in_value = True
 

@@ -29,7 +29,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Return the document. Raises ValueError if it is not valid, usually a
     `tomllib.TOMLDecodeError`, and RecursionError if it is nested too deep."""
     if any(line.count(".") > MAX_KEY_PARTS for line in text.split("\n")):
-        # Dots in strings and comments do not count.
+        # Dots in strings and comments do not count. Their line ends are kept, for the number of the
+        # line in the error.
         unquoted = _QUOTED.sub(lambda match: "\n" * match[0].count("\n"), text)
         for number, line in enumerate(unquoted.split("\n"), 1):
             if line.count(".") > MAX_KEY_PARTS:

@@ -108,6 +108,7 @@ def _parse_quantity(text: str, units: dict[str, int]) -> Fraction | None:
 
 
 def _format(value: object) -> str:
+    """Return a value as it is shown in messages."""
     try:
         text = repr(value)
     except ValueError:  # an integer with more digits than Python prints
@@ -116,6 +117,7 @@ def _format(value: object) -> str:
 
 
 def _describe_type(value: object) -> str:
+    """Return a number itself, and the type of any other value, for messages."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{_format(value)}" if isinstance(value, int | float) else f"a {type(value).__name__}"
