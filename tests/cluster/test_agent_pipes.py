@@ -1,5 +1,9 @@
-"""The relays of an agent between pipes and streams, with real pipes and a connection that sends
-nothing."""
+"""How an agent, which runs processes on another node, relays their pipes to the host.
+
+`PipeWriter` writes what the host sends into the stdin of a process, and `PipeReader` sends what the
+process writes to its stdout. Each is a stream of the connection, with credit: the number of bytes
+that the receiver still accepts. The pipes are real; the connection only records what it would send.
+"""
 
 import contextlib
 import os
@@ -46,7 +50,9 @@ def make_writer(poller: Poller, pipe: tuple[int, int]) -> tuple[PipeWriter, Fake
 
 
 def state_of(reader: PipeReader) -> str:
-    return "ended" if reader.has_ended else "paused" if reader.is_paused else "reading"
+    if reader.has_ended:
+        return "ended"
+    return "paused" if reader.is_paused else "reading"
 
 
 def make_reader(poller: Poller, pipe: tuple[int, int]) -> tuple[PipeReader, FakeLink]:
@@ -84,6 +90,8 @@ def test_data_that_does_not_fit_is_written_when_the_pipe_has_room(
         poller.wait(0)
     assert received == data + b"more"
     assert os.read(pipe[0], 9) == b""
+    # The host is told how much was written ("consume"), now and then, and once that it may send
+    # more at a time ("widen").
     consumed = sum(item[2] for item in link.performed if item[0] == "consume")
     assert len(received) - CONSUME_BYTES < consumed <= len(received)
     assert [item[0] for item in link.performed].count("widen") == 1
@@ -110,7 +118,9 @@ def test_the_stream_is_reset_if_nothing_reads_the_pipe(
     assert link.performed == [("reset", STREAM)]
 
 
-def test_a_pipe_with_a_backlog_can_be_closed(poller: Poller, pipe: tuple[int, int]) -> None:
+def test_a_closed_writer_with_unwritten_data_is_not_called_any_more(
+    poller: Poller, pipe: tuple[int, int]
+) -> None:
     writer, _ = make_writer(poller, pipe)
     writer.feed(bytes(3 * 2**20))
     writer.close()

@@ -1,5 +1,8 @@
-"""Starting a child process from a launch plan: its environment, and the errors if it cannot be
-started."""
+"""`Child`, which starts a process from a launch plan (command, folder, variables) and owns it.
+
+The tests show what the process gets from the host, which error is raised if it cannot be started,
+and that it is ended and reaped. Only descriptors tell of its end, so the tests wait with `select`.
+"""
 
 import errno
 import os
@@ -17,7 +20,8 @@ from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program
 from tests.extensions.proc import is_gone
 
-# Each of the following functions returns a program that cannot be started, and its working folder.
+# Each of the following functions returns a program that cannot be started, and its working folder
+# (None for that of the host).
 MakeBadCommand = Callable[[Path], tuple[str, str | None]]
 
 
@@ -105,23 +109,18 @@ def test_check_program_finds_a_script_with_windows_line_ends(
         check_program(LaunchPlan(argv=(program,), env=os.environ))
 
 
-def no_descriptors(pid: int) -> None:
-    raise OSError(errno.EMFILE, "Too many open files")
-
-
-def no_threads(pid: int) -> None:
-    raise RuntimeError("can't start new thread")
-
-
-@pytest.mark.parametrize("raise_error", [no_descriptors, no_threads])
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")],
+)
 def test_a_process_that_cannot_be_watched_is_ended_and_reported_as_a_failed_spawn(
-    raise_error: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spawned_pids: list[int] = []
 
     def watch(pid: int) -> None:
         spawned_pids.append(pid)
-        raise_error(pid)
+        raise error
 
     monkeypatch.setattr(child_module, "ExitWatch", watch)
     with pytest.raises(SpawnFailed) as caught:
@@ -171,6 +170,7 @@ def test_a_child_gets_only_its_pipes_its_folder_and_its_variables(
     try:
         select.select([child.exit_fd], [], [], 40)
         report = os.read(child.stdout, 4096).decode()
+        # Python itself sets LC_CTYPE in some locales.
         names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in report else "['WORD']"
         assert report == f"[0, 1, 2] True {tmp_path} {names} a b\n"
     finally:
@@ -179,6 +179,7 @@ def test_a_child_gets_only_its_pipes_its_folder_and_its_variables(
 
 
 def close(child: Child) -> None:
+    """Kill a child, wait until it has ended, and close what the host has of it."""
     child.kill()
     select.select([child.exit_fd], [], [], 40)
     child.reap()

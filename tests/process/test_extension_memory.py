@@ -1,4 +1,9 @@
-"""The memory of an extension, including shared memory that is not resident in any process."""
+"""How much memory all processes of an extension use together, for its limit `max_memory`.
+
+The kernel counts a shared file in memory (`memfd`, `/dev/shm`) only with the pages that a process
+has touched lately ("resident"). So the file must be counted with its size, and once for all
+processes that map it. Most tests set the numbers that the kernel would report.
+"""
 
 import mmap
 import os

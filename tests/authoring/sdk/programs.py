@@ -1,6 +1,6 @@
 """Starts the test programs that are written with the SDK, with the real host or with bare pipes.
 
-One program speaks every dialect (the protocol of a system of extensions): `sample.py --dialect mcp`.
+One program speaks every dialect (the protocol of a host), for example `sample.py --dialect mcp`.
 
     SAMPLE   synchronous tools, in the loop that reads one request after the other
     WAITING  asynchronous tools and threads, in an event loop

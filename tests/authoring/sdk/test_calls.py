@@ -1,4 +1,4 @@
-"""Calls of an extension that is written with the SDK, in each dialect (the protocol that it speaks).
+"""Calls of an extension that is written with the SDK, in each dialect (the protocol it speaks).
 
 The claims: calls run at the same time, a handler learns that its call was cancelled, the items of a
 generator are sent as they come, and a handler can make requests to the host. Some tests run a

@@ -36,6 +36,7 @@ TOOL_CALLS = {
 
 @contextmanager
 def running_endpoint(dialect: str) -> Iterator[Endpoint]:
+    """Yield the endpoint of an extension with one tool, whose later replies go to /dev/null."""
     extension = exthost.sdk.Extension("odd", version="1.0.0")
 
     @extension.tool(thread=True)
