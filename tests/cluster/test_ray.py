@@ -1,5 +1,10 @@
-"""Pools on Ray clusters of this machine: a node that is started for a host, and a cluster of three
-nodes of which a test kills a part. `python -m soak ray` kills each part twenty times."""
+"""Pools of processes on Ray clusters of this machine: a node that is started for a host, and a
+cluster of three nodes (the fixture `ray`) of which a test kills a part.
+
+On each node, Ray starts an agent of exthost, and the agent starts processes of extensions. The head
+is the node that manages the cluster. `on_ray(ray)` starts a pool with one process on each node.
+`python -m soak ray` kills each part twenty times.
+"""
 
 import asyncio
 import importlib.util

@@ -1,5 +1,11 @@
-"""Proposals of permissions: what is granted, what is visible without a grant, and what is never
-granted."""
+"""`exthost learn`: the permissions that are proposed for a program, from what was observed of it.
+
+A proposal has the smallest grants that the program needs (`filesystem`), and what it used and is
+not granted (`withheld`), such as secrets, with the reason. Paths that a sandbox shows anyway need
+no grant. `seen` counts the paths by tier: system, runtime, own folder, …
+
+The facts about paths are those of an imaginary machine, whose user is "ada".
+"""
 
 import posixpath
 from collections.abc import Mapping
@@ -62,6 +68,7 @@ def learn(
     projects: tuple[str, ...] = (f"{HOME}/notes",),
     **observed: object,
 ) -> Proposal:
+    """Return the proposal for a program that has used these files; `folders` exist."""
     uses = {path: frozenset({use} if isinstance(use, str) else use) for path, use in files.items()}
     observations = Observations(files=uses, **observed)  # type: ignore[arg-type]
     situation = Situation(visible=VISIBLE, named=named, own=(f"{HOME}/notes",))

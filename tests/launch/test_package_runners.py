@@ -1,5 +1,9 @@
-"""Pins of packages that npx and uvx run: an exact installed version can be pinned, others
-cannot."""
+"""Which package `npx PACKAGE` or `uvx PACKAGE` runs, and pins of it.
+
+A pin is a digest of the code in the config. An exact version that is installed can be pinned.
+Otherwise the runner would ask a registry, and the code is unknown. For uvx the package is only
+"expected"; the installed program itself can be pinned.
+"""
 
 import asyncio
 import base64

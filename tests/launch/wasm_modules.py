@@ -1,11 +1,16 @@
-"""WebAssembly modules for tests. The engine makes them from text, so no compiler is needed."""
+"""WebAssembly modules for tests, as extensions that read requests from stdin and write replies.
+
+The engine (wasmtime) makes them from WebAssembly's text format, so no compiler is needed. The
+replies are constants in the memory of the module.
+"""
 
 import json
 from typing import Any
 
 import wasmtime
 
-# Instructions that wait for input on stdin, and return at the end of stdin.
+# Instructions that wait for input on stdin, and return at the end of stdin. The numbers are
+# addresses in memory: at 0 and 4 the address and size of a buffer, at 8 how many bytes were read.
 _READ = """
     (i32.store (i32.const 0) (i32.const 1024)) (i32.store (i32.const 4) (i32.const 60000))
     (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))

@@ -1,5 +1,10 @@
-"""The files that a program can see in its sandbox: its files, its runtime, and what the operator
-grants. The manifest of a package can add only runtimes and the folder of the package."""
+"""The view of a sandboxed program: the paths of the file system that it can see.
+
+These are its own files, its runtime (interpreter, libraries, package manager), and what the
+operator, the author of the config, grants or names. A package is an extension with a manifest of
+its own, which is not trusted: it can add only runtimes and the folder of the package. Otherwise it
+is refused, with the setting that would grant the path.
+"""
 
 import os
 import sys
@@ -31,6 +36,7 @@ def write_program(path: Path, text: str = "#!/bin/sh\n") -> str:
 
 
 def make_view(*argv: str, **request: Any) -> View:
+    """Return the view of a command that the operator configured."""
     env = {"HOME": "/home/nobody", "PATH": "/usr/bin:/bin"}
     return compute_view(
         ViewRequest(extension="x", argv=argv, **{"cwd": "/", "env": env, **request})
@@ -44,6 +50,7 @@ def extra_paths(view_of_program: View) -> set[str]:
 
 
 def sources(view_of_program: View) -> dict[str, str]:
+    """Return why each path is visible, for example because it is an argument."""
     return {path.path: path.source for path in view_of_program.visible_paths}
 
 

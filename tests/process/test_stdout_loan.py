@@ -1,5 +1,9 @@
-"""A `StdoutLoan` lets a thread read stdout instead of the event loop. It keeps the bytes that the
-thread has read until they are handled, and can be ended at any time."""
+"""A `StdoutLoan` lets a thread read the stdout of an extension instead of the event loop.
+
+A thread that waits for the reply to a blocking call gets it faster if it reads the pipe itself. The
+loan keeps the bytes that the thread has read until it has handled them, since the thread may be
+interrupted in between. The event loop can end the loan at any time, and takes these bytes.
+"""
 
 import os
 from collections.abc import Iterator

@@ -1,5 +1,10 @@
 """Trials that no process of an extension is left after the extension or its host has ended, however
-it ended. A trial is a test that `tests.sandbox.trials` runs."""
+it ended.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. The
+extension is `FAMILY` (`tree_child.py`), which starts processes that are hard to end. All of them
+inherit a variable with a mark, by which they are found.
+"""
 
 import asyncio
 import contextlib

@@ -1,5 +1,9 @@
-"""A morphir extension that starts processes in new sessions and by double forks, which ignore all
-signals that can be ignored. Its argument is the number of each kind. Standard library only."""
+"""An extension for trials of the sandbox that starts processes which are hard to end.
+
+They are in new sessions or double forks, and ignore all signals that can be ignored. The argument
+is the number of each kind. The extension speaks morphir, in which each line is a request in JSON,
+and imports only the standard library.
+"""
 
 import json
 import os

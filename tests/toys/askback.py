@@ -1,10 +1,12 @@
-"""A toy dialect similar to synaps and roder: Content-Length frames, and JSON-RPC in both
-directions.
+"""A toy dialect for tests: Content-Length frames, and JSON-RPC in both directions.
 
-Only one call is in flight, because the child has a single thread, which sends requests during a
-call and reads the answer next. There are two kinds of streams: the events of `run` belong to the
-call in flight and end with its reply; `watch` is acknowledged, and its events have the name of the
-stream until the last one.
+A dialect is the protocol that an extension speaks; this one is similar to the built-in dialects
+synaps and roder. Its extension, `askback_child.py`, "asks back": during a call it sends requests to
+the host and reads the answer next. It has a single thread, so only one call is in flight.
+
+There are two kinds of streams, calls that are answered with events: the events of `run` belong to
+the call in flight and end with its reply; `watch` is acknowledged, and its events have the name of
+the stream until the last one.
 """
 
 from types import MappingProxyType

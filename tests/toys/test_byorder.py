@@ -1,5 +1,10 @@
-"""The toy dialect `byorder`: frames without ids, one call at a time, operations of two exchanges. A
-timeout ends the process, because a late answer could not be recognised."""
+"""The host with the toy dialect `byorder`, a protocol without ids in its messages.
+
+Without ids, an answer belongs to the only request without one, so calls are sent one at a time. A
+timeout ends the process, because a late answer would be taken for that of the next call. The call
+`make` is an operation of two exchanges, "plan" and "build". The child, `byorder_child.py`, does
+what a method says: `hold` answers only after the next request, `heard` returns what it received.
+"""
 
 import asyncio
 import sys

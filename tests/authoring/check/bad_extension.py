@@ -1,7 +1,11 @@
-"""An extension with one fault, for tests: `bad_extension.py DIALECT FAULT [FILE]`.
+"""An extension with one fault, for tests of `exthost check`.
 
-It needs only the standard library. With the fault "none" it has two tools and passes every check.
-Each other fault changes one thing. FILE is used by faults that depend on earlier starts.
+    bad_extension.py DIALECT FAULT [FILE]
+
+DIALECT is the protocol that it speaks. It needs only the standard library. With the fault "none" it
+has two tools, `shout` and `count`, and passes every check. Each other fault changes one thing; the
+table in `test_planted_faults.py` says which rule it breaks. FILE is used by faults that depend on
+earlier starts.
 """
 
 import json
