@@ -118,12 +118,12 @@ def test_a_codec_raises_only_protocol_violations_for_any_bytes(
     )
     codec = vector.dialect.codec(role)
     try:
-        output = split_messages(codec.decode(frame))
+        messages = split_messages(codec.decode(frame))
     except ProtocolViolation as violation:
         assert violation.message
     else:
         message_types = (Request, Reply, Failure, Notification, Noise)
-        assert all(type(message) in message_types for message in output)
+        assert all(type(message) in message_types for message in messages)
     assert isinstance(codec.reply_id_in_prefix(frame), int | str | None)
 
 

@@ -22,8 +22,8 @@ from exthost.model.probe_result import SandboxSupport
 @pytest.fixture(autouse=True)
 def support() -> Iterator[None]:
     """Bubblewrap is in /usr/bin. The real search would cache what it finds with other mocks."""
-    found = SandboxSupport(bwrap="/usr/bin/bwrap")
-    with mock.patch.object(sandbox_probe, "find_sandbox_support", return_value=found):
+    machine_support = SandboxSupport(bwrap="/usr/bin/bwrap")
+    with mock.patch.object(sandbox_probe, "find_sandbox_support", return_value=machine_support):
         yield
 
 

@@ -1,8 +1,8 @@
 """`exthost learn`: observing an extension, and proposing `permissions` from what it used.
 
 Before the observation, `find_situation` collects what is already known: the paths that a sandbox
-shows anyway, the folders of the extension itself, and the paths that its command names (a path
-that the user wrote is likely one to grant). Afterwards a `Proposal` becomes a `permissions` table.
+shows anyway, the folders of the extension itself, and the paths that a person has named in its
+command, its variables or its calls. Afterwards a `Proposal` becomes a `permissions` table.
 """
 
 import os

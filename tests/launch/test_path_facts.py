@@ -1,7 +1,7 @@
 """Facts about paths of this machine, from which `exthost learn` decides what it may propose.
 
 A path that looks like a secret, or a file that only its owner can read, is never proposed as a
-grant. A file inside a project, such as a repository of git, is proposed with the whole project.
+grant, nor is a file of another project, such as another repository of git.
 """
 
 from pathlib import Path

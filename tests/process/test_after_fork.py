@@ -1,7 +1,8 @@
 """The register of objects that a forked copy of the host must not use.
 
-After `os.fork()`, the copy has the same Child objects as the host, but must not end their
-processes: `disown` is called for each registered object. The register must not keep objects alive.
+After `os.fork()`, the copy has the same pipes and connections as the host, but must not read from
+them. So `disown` is called in the copy for each registered object. The register must not keep
+objects alive.
 """
 
 import gc

@@ -1,4 +1,5 @@
-"""Reading the answers of name servers (DNS), to log which addresses an observed program looked up.
+"""Reading the answers of name servers (DNS), by which `exthost learn` knows the names of addresses
+that an observed program connects to.
 
 The bytes come from the network, so a damaged answer must be ignored. A record is a pointer to the
 name in the question (`c0 0c`), then type, class, time to live, length and data.

@@ -1,8 +1,8 @@
 """The limit for output of an extension that no call waits for, such as notifications.
 
 `FloodBudget` is a leaky bucket: each message raises the level by its units, the level falls at a
-constant rate, and above `burst_units` the output is a flood, which the host stops reading. Tests
-pass the time as an argument.
+constant rate, and above `burst_units` the output is a flood, which the host reads only slowly.
+Tests pass the time as an argument.
 """
 
 import pytest

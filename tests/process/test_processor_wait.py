@@ -1,7 +1,7 @@
 """How long processes have waited for a processor, as the kernel reports it.
 
-An error about a slow start names this time, so that a reader can tell a slow extension from a busy
-machine.
+`exthost check` subtracts this time from that of a start, so that a busy machine does not make an
+extension seem slow.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A connection of the network proxy that is resumed after it has ended.
 
-A connection is a generator: each step yields what it waits for, such as the look-up of a name in a
-thread, and is resumed with the result. By then the client may have left.
+A connection runs as a generator, which stops where it has to wait, for example for the look-up of a
+name, and is resumed with the result. By then the client may have left.
 """
 
 from types import SimpleNamespace

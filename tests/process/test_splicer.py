@@ -26,8 +26,8 @@ WAIT_SECONDS = 30.0
 # the value.)
 BUFFER_BYTES = 64 * 1024
 
-# The descriptors of a splicer without transfers and those of one transfer: stdin, stdout, stderr
-# and others, which it opens or gets.
+# The socket to the proxy and an epoll; and for a transfer its source, its target and both ends of a
+# pipe.
 DESCRIPTORS_WITH_ONE_TRANSFER = 6
 
 

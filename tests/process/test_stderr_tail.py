@@ -48,9 +48,11 @@ def test_the_lines_do_not_depend_on_how_the_bytes_are_cut(
 ) -> None:
     data = b"\n".join(lines)
     expected: list[str] = []
+    # An empty last line means that the data ends with a newline.
     for line in lines if lines and lines[-1] else lines[:-1]:
-        line_pieces = [line[n : n + LINE_BYTES] for n in range(0, len(line), LINE_BYTES)] or [b""]
-        expected += [piece.decode("utf-8", "replace") for piece in line_pieces]
+        starts_of_pieces = range(0, len(line), LINE_BYTES) or [0]  # an empty line is one piece
+        pieces = [line[start : start + LINE_BYTES] for start in starts_of_pieces]
+        expected += [piece.decode("utf-8", "replace") for piece in pieces]
     received_lines: list[str] = []
     tail = StderrTail(received_lines.append)
     for piece in split_at(data, cuts):

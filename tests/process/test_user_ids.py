@@ -2,7 +2,7 @@
 
 Each extension gets an id that is computed from its name, between 1,900,000,000 and 2,000,000,000. A
 user namespace, such as that of a container, may map fewer ids: lines of (first id inside, first id
-outside, count), as in /proc/self/uid_map. Then the id is one of the highest that exist.
+outside, count), as in /proc/self/uid_map. Then the id is one from 61,184 to 65,519, if they exist.
 """
 
 import os

@@ -31,7 +31,7 @@ async def a_file_that_is_not_granted_cannot_be_read_in_any_way() -> None:
                         f"/proc/self/root{canary}", f"/proc/1/root{canary}",
                         f"/proc/1/cwd/{canary}", f"/proc/{facts['host']}/root{canary}",
                         f"/proc/self/cwd/../../../..{canary}"]
-                ways += [f"{one}{canary}" for one in glob.glob("/proc/*/root")]
+                ways += [f"{root}{canary}" for root in glob.glob("/proc/*/root")]
                 result = {}
                 for way in ways:
                     try:

@@ -394,9 +394,9 @@ async def read_secrets(package: Package, home: Path) -> str:
     read."""
     path = f"{home}/programs:/usr/bin:/bin"
     environ = {"HOME": str(home), "PATH": path, "PYTHONPATH": str(home)}
-    found = await start_and_read(package.config(), environ)
-    assert found.starts, found
-    return "\n".join(line for line in found.text.splitlines() if SECRET in line)
+    report = await start_and_read(package.config(), environ)
+    assert report.starts, report
+    return "\n".join(line for line in report.text.splitlines() if SECRET in line)
 
 
 def write_reader(
@@ -422,7 +422,7 @@ async def the_name_of_a_packages_program_shows_nothing() -> None:
         for name in NAMES:
             write_reader(package, name, secrets)
             package.write("server", command=f"./{name}")
-            assert not (found := await read_secrets(package, home)), (name, found)
+            assert not (secrets_read := await read_secrets(package, home)), (name, secrets_read)
 
 
 @trial
@@ -437,10 +437,10 @@ async def a_relative_path_of_the_operator_into_a_package_shows_nothing() -> None
             source = {"command": f"./{name}", "args": ["server"]}
             entry = {"name": "toy", "source": source, "dialect": "nexo", "cwd": str(package.root)}
             config = {"extensions": [entry], "defaults": {"permissions": {}}}
-            found = await start_and_read(config, environ)
+            report = await start_and_read(config, environ)
             # The system's Python in the shebang line sees the user packages of the operator.
-            text = found.text.replace(f"{READ_MARK} {library} {SECRET}", "")
-            assert found.starts and SECRET not in text, (name, found)
+            text = report.text.replace(f"{READ_MARK} {library} {SECRET}", "")
+            assert report.starts and SECRET not in text, (name, report)
 
 
 @trial
@@ -460,18 +460,21 @@ async def a_link_or_first_line_of_a_package_that_leads_to_a_manager_shows_nothin
         ):
             write_reader(package, name, secrets, first_line)
             package.write(command=f"./{name}")
-            assert not (found := await read_secrets(package, home)), (first_line, found)
+            assert not (secrets_read := await read_secrets(package, home)), (
+                first_line,
+                secrets_read,
+            )
         for name in ("uvx", "npx"):
             (package.root / name).symlink_to(home / "programs" / name)
             package.write("server", command=f"./{name}")
-            assert not (found := await read_secrets(package, home)), (name, found)
+            assert not (secrets_read := await read_secrets(package, home)), (name, secrets_read)
         for command in (
             ("uvx", "server"),
             ("uv", "tool", "run", "server"),
             ("npx", "-y", "server@1.2.3"),
         ):
             package.write(*command[1:], command=command[0])
-            assert not (found := await read_secrets(package, home)), (command, found)
+            assert not (secrets_read := await read_secrets(package, home)), (command, secrets_read)
         # The program that such a command runs is not shown, so it does not start.
         environ = {"HOME": str(home), "PATH": f"{home}/programs:/usr/bin:/bin"}
         for wrapper in (("env",), ("timeout", "50"), ("nice",)):
@@ -519,10 +522,10 @@ async def a_variable_of_a_package_leads_to_no_managers_folder() -> None:
             package.write("ext.py", more=f"[mcp_servers.s]\ncommand = 'uvx'\n{variable}")
             # The operator is another user, with another home folder.
             environ = {"HOME": "/nonexistent", "PATH": f"{home}/programs:/usr/bin:/bin"}
-            found = await start_and_read(package.config(), environ, "toy.s")
-            assert SECRET not in found.text, (name, found)
+            report = await start_and_read(package.config(), environ, "toy.s")
+            assert SECRET not in report.text, (name, report)
             # The package is refused, or it starts and sees no secret.
-            assert found.starts == (name not in REFUSED_VARIABLES), (name, found)
+            assert report.starts == (name not in REFUSED_VARIABLES), (name, report)
 
 
 @trial
@@ -534,8 +537,8 @@ async def folders_of_the_hosts_variables_are_shown_only_with_the_variable() -> N
         package.write("ext.py")
         with_variable = {"env": {"PYTHONPATH": {"from": "PYTHONPATH"}}}
         for override, is_shown in (({}, False), (with_variable, True)):
-            found = await start_and_read(package.config(**override), environ)
-            assert found.starts and (SECRET in found.text) == is_shown, found
+            report = await start_and_read(package.config(**override), environ)
+            assert report.starts and (SECRET in report.text) == is_shown, report
 
 
 # -- real managers -------------------------------------------------------------------------------

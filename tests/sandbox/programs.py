@@ -98,9 +98,9 @@ async def a_synaps_extension_runs_from_its_manifest() -> None:
 async def a_nexo_extension_runs_from_its_manifest() -> None:
     with folder() as place:
         manifest = nexo_tree.write_plugin(place / "toy", "toy")
-        output = tomllib.loads(manifest.read_text())["transport"]
+        transport = tomllib.loads(manifest.read_text())["transport"]
         original_command = (
-            f"command = {json.dumps(output['command'])}\nargs = {json.dumps(output['args'])}"
+            f"command = {json.dumps(transport['command'])}\nargs = {json.dumps(transport['args'])}"
         )
         new_command = 'command = "python3"\nargs = ["-S", "-E", "ext.py"]'
         manifest.write_text(manifest.read_text().replace(original_command, new_command))

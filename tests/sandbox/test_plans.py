@@ -280,9 +280,9 @@ def test_the_numbers_are_those_of_the_kernels_headers(compiler: str, machine: st
     if machine == "x86_64" and os.uname().machine != machine:
         pytest.skip("this gcc is for another machine")
     for call in names:
-        found = re.search(rf"^{call.name}\s*=\s*([0-9]+)$", out, re.MULTILINE)
-        if found is not None:  # older headers lack the newest calls
-            assert call.number(machine) == int(found[1]), call
+        definition = re.search(rf"^{call.name}\s*=\s*([0-9]+)$", out, re.MULTILINE)
+        if definition is not None:  # older headers lack the newest calls
+            assert call.number(machine) == int(definition[1]), call
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)

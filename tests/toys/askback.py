@@ -60,21 +60,21 @@ class Codec:
 
     def decode(self, frame: Bytes) -> Incoming:
         try:
-            output = jsontext.decode(frame)
+            fields = jsontext.decode(frame)
         except jsontext.NotJson as reason:
             return Noise(bytes(frame), str(reason))
-        if not isinstance(output, dict):
+        if not isinstance(fields, dict):
             return Noise(bytes(frame), "not a JSON object")
-        id, method, params = output.get("id"), output.get("method"), output.get("params")
+        id, method, params = fields.get("id"), fields.get("method"), fields.get("params")
         if isinstance(method, str):
             return Notification(method, params) if id is None else Request(method, params, id)
-        error = output.get("error")
+        error = fields.get("error")
         if isinstance(error, dict):
             # An id of null is allowed: it answers a request that could not be read.
             return Failure(id, str(error.get("message")), error.get("code"), error.get("data"))
         if type(id) is not int:
             return Noise(bytes(frame), "neither a method nor an id")
-        return Reply(id, output.get("result"))
+        return Reply(id, fields.get("result"))
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)

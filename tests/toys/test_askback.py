@@ -59,7 +59,7 @@ async def read_stream(ext: Extension, method: str, params: Any) -> tuple[list[An
 
 async def received_params(ext: Extension, method: str) -> list[Any]:
     """Return the params of each message with this method that the child received."""
-    return [output["params"] for output in await ext.call("heard") if output["method"] == method]
+    return [item["params"] for item in await ext.call("heard") if item["method"] == method]
 
 
 # -- requests of the child -------------------------------------------------------------------------

@@ -48,8 +48,8 @@ async def test_answers_without_ids_are_delivered_to_their_calls() -> None:
     async with closed_at_end(make_extension()) as ext:
         await ext.start()
         assert ext.offer.name == "toy"
-        output = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
-        assert output == list(range(100))
+        results = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
+        assert results == list(range(100))
         check_call_counts(ext, 100, result=100)
 
 
