@@ -24,7 +24,7 @@ def test_functions_of_other_threads_are_called_in_order_by_the_loop(
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path))
     host, ours = socket.socketpair()
     ours.setblocking(False)
-    # An agent ends with its companion, a process that the test's parent stands for.
+    # An agent ends with its companion, another process. Here that is the parent of the test.
     agent = Agent(NodeConnection(ours), companion=os.getppid())
     called: list[int] = []
     loop_thread = threading.Thread(target=agent.run)

@@ -46,7 +46,21 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
+@pytest.fixture
+def store(state: Path) -> Iterator[FolderStore]:
+    store = FolderStore(state / "folders")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sent_folder(folder: Path) -> SentFolder:
+    """What the host says about the folder in its order: the digest of its content."""
+    return read_folder(str(folder), "x")[0]
+
+
 def make_order(root: Path, **members: object) -> Order:
+    """Return the order to run `main.py` in this folder."""
     plan = LaunchPlan(
         argv=(str(root / "main.py"), f"--data={root}/lib"),
         cwd=str(root),
@@ -102,18 +116,6 @@ def test_a_sent_folder_is_stored_and_the_plan_uses_it(
     # FOLDER-2 is another folder, although its path begins with that of the folder.
     assert prepared.plan.env == {"PATH": f"/bin:{copy}/lib", "OTHER": f"{folder}-2/x"}
     assert os.access(copy / "main.py", os.X_OK)
-
-
-@pytest.fixture
-def store(state: Path) -> Iterator[FolderStore]:
-    store = FolderStore(state / "folders")
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def sent_folder(folder: Path) -> SentFolder:
-    return read_folder(str(folder), "x")[0]
 
 
 def test_caches_change_neither_the_digest_nor_the_copy(

@@ -249,7 +249,7 @@ async def test_a_pool_continues_while_its_head_is_gone_for_longer_than_a_minute(
 async def check_that_no_call_fails_without_a_head(
     ray: RayCluster, on_cluster: OnRay, seconds: float
 ) -> None:
-    """Kill the head under load, start it again after at least so many seconds, and restart the
+    """Kill the head under load, start it again after at least this many seconds, and restart the
     extension."""
     extension = on_cluster.extension
     before = extension.stats.pid

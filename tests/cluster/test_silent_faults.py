@@ -183,7 +183,7 @@ def open_descriptors() -> set[int]:
 
 @contextlib.contextmanager
 def free_descriptors(count: int) -> Iterator[None]:
-    """Let this process open exactly so many more file descriptors."""
+    """Let this process open exactly this many more file descriptors."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = open_descriptors()
     # A limit is the first number that cannot be used, and numbers below it may be free.

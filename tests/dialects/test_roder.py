@@ -2,9 +2,9 @@
 
 roder is a dialect, a protocol that extensions speak. It has three kinds of streams, whose events
 follow an acknowledgement: a turn of a model, the dispatch of a subagent, and a task. The child of
-these tests obeys scripts: `turn(ext, ["ack"], ["event", DELTA])` makes it
-acknowledge the stream and send an event; ["wait"] waits for a call of the tool `go`. `@shows` names
-the requirements (`requirements.toml` of roder) that a test shows.
+these tests obeys scripts: `turn(ext, ["ack"], ["event", DELTA])` makes it acknowledge the stream
+and send an event; ["wait"] waits for a call of the tool `go`. `@shows` names the requirements
+(`requirements.toml` of roder) that a test shows.
 """
 
 import asyncio

@@ -44,9 +44,12 @@ class FakePaths:
         return "an SSH key" if "/.ssh" in path else ""
 
     def hidden(self, path: str) -> str:
+        """Return the first part of a path whose name begins with a dot, with what is before it."""
         parts = path.split("/")
-        hidden = [at for at, part in enumerate(parts) if part.startswith(".")]
-        return "/".join(parts[: hidden[0] + 1]) if hidden else ""
+        for number, part in enumerate(parts):
+            if part.startswith("."):
+                return "/".join(parts[: number + 1])
+        return ""
 
     def unwritable(self, folder: str) -> str:
         return "a folder with code that others run" if "/bin" in folder else ""

@@ -26,7 +26,7 @@ def test_a_thousand_notifications_a_second_are_not_a_flood(
 
 @given(CHARGES)
 def test_the_level_is_the_charge_that_has_not_leaked(charges: list[tuple[float, int]]) -> None:
-    rate = Rate(100, 50)
+    rate = Rate(units_per_second=100, burst_units=50)
     budget = FloodBudget(rate)
     now = level = 0.0
     for pause, units in charges:
@@ -50,6 +50,7 @@ def test_every_flood_is_over_after_ten_seconds(charges: list[tuple[float, int]])
 
 @given(st.floats(0.025, 50_000))
 def test_output_at_twice_the_rate_is_a_flood_whatever_the_size_of_its_parts(units: float) -> None:
+    """From a fraction of a unit, for a few bytes, to one part that is far above the burst."""
     budget = FloodBudget(PIPE_RATE)
     seconds_between_parts = units / (2 * PIPE_RATE.units_per_second)
     parts_in_a_second = int(1 / seconds_between_parts) + 1

@@ -269,7 +269,7 @@ ENDLESS = 2**60
 
 @contextlib.asynccontextmanager
 async def sending_server(size: int) -> Any:
-    """Yield the port of a server that sends so many bytes after the first bytes of a connection,
+    """Yield the port of a server that sends this many bytes after the first bytes of a connection,
     and an event: the first connection has ended."""
     has_ended = asyncio.Event()
     connections: set[asyncio.Task[None]] = set()

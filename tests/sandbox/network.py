@@ -13,7 +13,8 @@ from typing import Any
 from tests.sandbox.confined import explore, shared_folder, started_explorer
 from tests.sandbox.trials import trial
 
-# Makes a socket of each family. The result is "made" or the name of the error, by family.
+# Makes a socket of each family. The result is "made" or the name of the error, by family. (Python
+# does not have names for some of the numbers on every machine.)
 SOCKETS = """
     import errno, socket
     result = {}

@@ -61,12 +61,14 @@ async def restart_in_advance(extension: Extension) -> None:
     if starter is None or starter.last.method != "template":
         return
     plan = extension._starter.prepared().plan
+    # First a restart from a template with the modules of the program.
     starter._learn(plan)
     await extension.restart()
     template = starter._last_template
     child = extension._supervisor.processes.sessions[0].lifetime.child
     if template is None or not isinstance(child, Child):
         return
+    # Then one process is started in advance, and the next restart must use it.
     starter._start_next(template, plan, child)
     prepared = starter._next
     assert prepared is not None

@@ -126,6 +126,8 @@ async def test_in_mcp_the_progress_of_a_handler_has_precedence_over_items(
         await client.call_tool("history", on_progress=progress_events.append)
     values = [progress.progress for progress in progress_events]
     assert len(values) == 6 and values == sorted(set(values)), values
+    # Reports and items alternate. A report has its own value if that is larger than the last one;
+    # an item has a value that is only a little larger.
     assert (values[0], values[4]) == (start, start + 1000)
     assert values[3] == pytest.approx(start, rel=1e-5, abs=1e-5)
 
