@@ -304,6 +304,7 @@ def _raylet(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[in
 
 
 def _node(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+    """Kill all processes of a node, as if the machine had lost its power."""
     pids = {
         *victim.node_pids,
         *descendants_of(victim.raylet),

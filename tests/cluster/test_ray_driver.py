@@ -75,6 +75,7 @@ class FakeTask:
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    """A FakeRay, whose functions are in the modules of Ray that the driver imports."""
     fake = FakeRay()
 
     def install(name: str, **names: Any) -> None:

@@ -192,6 +192,7 @@ def _command_line(pid: int) -> list[str]:
 
 
 async def _requests_of_a_connection(**settings: Any) -> list[dict[str, Any]]:
+    """Return the requests that a program gets in two calls, a restart and another call."""
     bus = Bus()
     received: list[dict[str, Any]] = []
 

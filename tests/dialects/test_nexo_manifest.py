@@ -32,6 +32,7 @@ GOOD = PLUGIN + CAPABLE + STDIO
 
 
 def manifest_file(text: str | bytes, mcp_json: bytes | None = None) -> ManifestFile:
+    """Return a plugin.toml, and the file .mcp.json beside it, if any."""
     data = text if isinstance(text, bytes) else text.encode()
 
     def sibling(name: str) -> bytes | None:

@@ -37,6 +37,7 @@ command = "./tide"
 
 
 def read_manifest(text: str, name: str = "plugin.toml", siblings: tuple[str, ...] = ()) -> object:
+    """Read a manifest of this name, beside which there are the files `siblings`."""
     file = ManifestFile(
         path=f"/p/tide/{name}",
         folder="/p/tide",

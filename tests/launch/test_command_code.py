@@ -25,6 +25,7 @@ FILES = (
 
 @pytest.fixture
 def code_folder(tmp_path: Path) -> Path:
+    """A folder with FILES, which are empty, and a folder `bin` with programs, for PATH."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

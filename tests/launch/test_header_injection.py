@@ -25,6 +25,7 @@ NETWORK = {"network": ["api.example.com"]}
 
 
 def make_spec(**settings: Any) -> Spec:
+    """Return an extension with the variables TOKEN and MODE, whose proxy gets TOKEN."""
     defaults = {
         "name": "x",
         "source": {"type": "process", "command": "true"},

@@ -151,6 +151,7 @@ def test_a_server_works_under_its_policy(server: KnownServer) -> None:
 
 
 def _check_policy(server: KnownServer, folder: Path) -> None:
+    """Install a server, start it with the permissions of its policy, and make its test calls."""
     data = folder / "data"
     data.mkdir()
     data.chmod(0o777)

@@ -174,6 +174,7 @@ async def test_a_module_that_is_not_a_wasi_command_is_reported(
 
 
 def grant_error(tmp_path: Path, **permissions: Any) -> Refused:
+    """Return the error of a module whose permissions are refused."""
     path = write_module(tmp_path, morphir())
 
     async def attempt() -> Refused:
@@ -285,6 +286,7 @@ def test_a_mistake_in_the_source_is_reported(source: dict[str, Any], message: st
 
 @pytest.fixture(scope="module")
 def words_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example in Go, compiled to a WebAssembly module."""
     if shutil.which("go") is None:
         pytest.skip("Go is not installed")
     path = tmp_path_factory.mktemp("wasm") / "words.wasm"

@@ -113,6 +113,7 @@ def make_network(folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
+    """Make the network, its servers and the proxy, make the requests, and print what happened."""
     make_network(folder)
     names = NameServer()
     servers = {address: WebServer(address) for address in (FIRST, SECOND, OTHER)}
@@ -146,6 +147,7 @@ def main(folder: Path) -> None:
         for item in servers.values():
             item.heads.clear()
 
+    # The name of the host leads to its allowed address, and then to others.
     request("allowed", f"http://{API}/", [FIRST])
     request("changed", f"http://{API}/", [SECOND])
     request("both", f"http://{API}/", [SECOND, FIRST])
@@ -153,6 +155,7 @@ def main(folder: Path) -> None:
     request("private", f"http://{API}/", ["127.0.0.1"])
     request("metadata", f"http://{API}/", ["169.254.169.254"])
     request("upper case and a dot", "http://API.Test.Example.:80/", [FIRST])
+    # The server redirects the client, which repeats the request elsewhere.
     request("redirect to another host", f"http://{API}/to/http://{OTHER_HOST}/", [FIRST])
     request("redirect to an address", f"http://{API}/to/http://{OTHER}/", [FIRST])
     request("redirect to its own address", f"http://{API}/to/http://{FIRST}/", [FIRST])

@@ -297,6 +297,7 @@ async def sending_server(size: int) -> Any:
 async def begin_download(
     proxied: Proxied, port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a `sending_server` through the proxy, and make it begin to send."""
     reader, writer = await proxied.connect()
     writer.write(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
     await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
@@ -513,6 +514,7 @@ def serving(*entries: str) -> Iterator[tuple[proxy_server.ProxyServer, int]]:
 
 
 def ask(port: int, request: bytes) -> bytes:
+    """Send a request, and return the reply until its end."""
     with socket.create_connection(("127.0.0.1", port), WAIT_SECONDS) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)

@@ -159,14 +159,9 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
             if number % 4 == 3:
                 writer.write(complete_request)
                 await reader.readuntil(b"ok")
-            writer.write(
-                (
-                    b"",
-                    complete_request[:20],
-                    complete_request + complete_request[:20],
-                    complete_request[:20],
-                )[number % 4]
-            )
+            half_request = complete_request[:20]
+            data_by_kind = (b"", half_request, complete_request + half_request, half_request)
+            writer.write(data_by_kind[number % 4])
             await reader.read()
 
     try:

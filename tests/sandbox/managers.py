@@ -89,6 +89,7 @@ def layout(
     links: Mapping[str, str] | None = None,
     args: tuple[str, ...] = (),
 ) -> Layout:
+    """Return a Layout with defaults for what a manager does not have."""
     return Layout(
         program=program,
         runs=runs or program,
@@ -630,6 +631,7 @@ def registry(wheel_path: Path | None = None) -> Iterator[str]:
 
 
 async def check_starts_with_network(argv: list[str], env: dict[str, str]) -> None:
+    """Check that a command, which downloads its program, starts in a sandbox with network."""
     settings: dict[str, Any] = {
         "limits": {"handshake": 50.0, "start": 55.0},
         "permissions": {"network": True},

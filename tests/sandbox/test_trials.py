@@ -160,6 +160,7 @@ def test_trial_in_a_process_of_a_template(
 
 
 def check_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
+    """Fail if the trial has an error, and skip the test if this machine cannot run the trial."""
     if reason := missing(user):
         pytest.skip(reason)
     errors = outcomes[user]

@@ -15,6 +15,7 @@ PROCESS_COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 
 
 def linger() -> NoReturn:
+    """Ignore all signals, close stdin, stdout and stderr, and wait for ever."""
     for number in range(1, signal.NSIG):
         try:
             signal.signal(number, signal.SIG_IGN)
@@ -27,6 +28,7 @@ def linger() -> NoReturn:
 
 
 def start_processes() -> None:
+    """Start PROCESS_COUNT processes in new sessions, each with a child in another session."""
     for _ in range(PROCESS_COUNT):
         if os.fork() == 0:
             os.setsid()

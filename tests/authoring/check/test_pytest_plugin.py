@@ -18,6 +18,7 @@ RUN_SECONDS = 150.0
 
 
 def run_pytest(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+    """Run pytest with the plugin in a folder."""
     plugins = ["-p", "no:cacheprovider", "-p", "exthost.authoring.check.pytest_plugin"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, *args],

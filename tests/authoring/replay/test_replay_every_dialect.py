@@ -53,6 +53,7 @@ def command_of(dialect: str, folder: Path) -> list[str]:
 
 
 def config_entry(dialect: str, argv: list[str], folder: Path) -> dict[str, Any]:
+    """Return the entry of a config for an extension with this command."""
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     config: dict[str, Any] = {"name": "sample", "dialect": dialect, "source": source}
     config |= {"limits": LIMITS, "env": VARIABLES}

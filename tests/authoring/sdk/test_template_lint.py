@@ -31,6 +31,7 @@ export default typescript.config(
 
 
 def run(*command: str, cwd: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end, with some more environment variables."""
     return subprocess.run(
         command,
         cwd=cwd,
