@@ -67,9 +67,7 @@ def test_max_execution_time_lowers_the_time_limit_of_calls(
     assert limits.max_in_flight != 1, "calls can still run at the same time"
 
 
-def test_max_execution_time_lowers_the_limit_of_each_method_unless_the_config_limits_calls() -> (
-    None
-):
+def test_max_execution_time_lowers_the_limit_of_methods_unless_the_config_limits_calls() -> None:
     dialect = find_dialect("synaps")  # synaps has a time limit of its own for some methods
     limits_of_dialect = dialect.traits.method_limits
     spec = Spec(id="a", argv=("x",))

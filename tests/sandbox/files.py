@@ -157,6 +157,7 @@ async def tmp_is_private_and_the_rest_of_the_root_is_read_only() -> None:
 
 @trial
 async def an_extension_can_read_its_own_folder() -> None:
+    program = Path(EXPLORER[-1])
     async with started_explorer() as ext:
-        code = "result = open(facts['file']).readline()"
-        assert "morphir" in await explore(ext, code, file=EXPLORER[-1])
+        code = "result = open(facts['file']).read()"
+        assert await explore(ext, code, file=str(program)) == program.read_text()

@@ -48,9 +48,7 @@ async def test_the_program_prints_its_manifest_and_runs_with_it(tmp_path: Path) 
         assert host["sample"].stats.crashes == 0
 
 
-async def test_config_and_context_reach_a_handler_and_its_errors_and_answers_reach_the_host() -> (
-    None
-):
+async def test_config_and_context_reach_handlers_and_their_errors_reach_the_host() -> None:
     ext = Extension("tides", version="2.0.0")
 
     @ext.tool
