@@ -18,7 +18,7 @@ _READ = """
 """
 
 EXIT_7 = "(call $exit (i32.const 7))"
-TRAP = "unreachable"
+TRAP = "unreachable"  # an instruction that ends the module with an error
 # Instructions that allocate 64 KiB at a time until the limit, and then fail.
 FILL_MEMORY = """
     (loop $grow (br_if $grow (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
@@ -30,6 +30,7 @@ def module(*replies: Any, then: str = "") -> bytes:
     """Return a module that answers each line on stdin with the next of `replies`, as JSON, and then
     runs the instructions `then`."""
     lines = [json.dumps(reply).encode() + b"\n" for reply in replies]
+    # The replies are in the third page of memory, after the buffer for input.
     data, body, offset = "", "", 2 * 65536
     for line in lines:
         escaped = "".join(f"\\{byte:02x}" for byte in line)
