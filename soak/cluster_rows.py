@@ -37,7 +37,7 @@ def _row(name: str, run: Callable[[], Awaitable[str]]) -> Row:
 
 
 async def _killed(what: str, rounds: int) -> str:
-    load, counts = await test_node_loss.repeated(what, rounds)
+    load, counts = await test_node_loss.kill_under_load(what, rounds)
     assert counts["calls"] == load.made and counts["result"] == load.ends["result"]
     return _summary(load, rounds)
 

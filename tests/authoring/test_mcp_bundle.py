@@ -1,4 +1,8 @@
-"""The files by which an MCP server is published."""
+"""The two files by which an MCP server is published, from a project that `exthost new` made.
+
+A bundle (`.mcpb`) is an archive with a manifest, the program and its libraries, which a desktop
+program installs. `server.json` is the entry for the public registry of MCP servers.
+"""
 
 import io
 import json
@@ -56,7 +60,7 @@ def test_a_bundle_of_python_has_the_program_and_the_sdk_and_no_secrets(tmp_path:
         "env": {"PYTHONPATH": "${__dirname}/lib"},
     }
     assert manifest["tools"] == [{"name": "shout", "description": "Upper case"}]
-    assert make_bundle(folder, project, manifest, SDK) == bundle
+    assert make_bundle(folder, project, manifest, SDK) == bundle, "each build gives the same bytes"
 
 
 def test_the_entry_for_a_registry_names_the_package_or_the_bundle(tmp_path: Path) -> None:
@@ -83,6 +87,7 @@ def test_the_files_are_valid_by_the_published_schemas(language: str, tmp_path: P
     (folder / program).write_bytes(b"")
     if language == "typescript":
         package = json.loads((folder / "package.json").read_text())
+        # The schema of the registry limits the description to 100 characters.
         package |= {"name": "@scope/fresh", "description": "It describes itself at length. " * 9}
         (folder / "package.json").write_text(json.dumps(package))
     command = ["python3", "extension.py"] if language == "python" else [str(folder / program)]

@@ -1,4 +1,8 @@
-"""A connection for tests of streams and pipes, which sends nothing."""
+"""A fake connection to another node, for tests of streams and pipes. It sends nothing.
+
+A real link carries many streams (stdin, stdout, …) of processes over one socket, by its
+multiplexer. A receiver grants credit: how many bytes of a stream it still accepts.
+"""
 
 from typing import Any
 
@@ -18,7 +22,7 @@ class FakeMultiplexer:
 
 
 class FakeLink:
-    """Records operations and sent data. `room` is how many bytes it still accepts."""
+    """Records operations and the data that is sent. `room` is how many bytes it still accepts."""
 
     def __init__(self, room: int = 2**20) -> None:
         self.multiplexer = FakeMultiplexer()

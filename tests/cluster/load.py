@@ -1,4 +1,6 @@
-"""Makes calls at a steady rate while a test kills processes, and counts how the calls ended."""
+"""Makes calls of an extension at a steady rate, while a test kills processes, and counts how each
+call ended: with a result, or with an error such as ExtensionGone. Each must end exactly once.
+"""
 
 import asyncio
 from collections import Counter

@@ -2,8 +2,9 @@
 
     python -m tests.cluster.loaded_host CONFIG
 
-CONFIG is JSON with one extension, which has a pool. The program prints the pids of the pool when
-all processes are ready and calls have been answered.
+CONFIG is JSON with one extension, which has a pool (several processes that share its calls). The
+program prints the pids of the pool when all processes are ready and calls have been answered.
+`kill_loaded_host` starts this program from a test.
 """
 
 import asyncio
@@ -24,8 +25,8 @@ from tests.extensions.proc import descendants_of, is_running
 
 ROOT = Path(__file__).parents[2]
 
-# The number of answers that shows that the load has begun.
-ANSWERS = 100
+# After this number of answers, the pool is under load.
+ANSWERS_UNDER_LOAD = 100
 
 
 async def serve(config: Any) -> None:
@@ -36,7 +37,7 @@ async def serve(config: Any) -> None:
         await extension.start()
         await wait_until(lambda: extension.stats.processes == size, 150)
         async with under_load(extension) as load:
-            await wait_until(lambda: load.ends["result"] > ANSWERS)
+            await wait_until(lambda: load.ends["result"] > ANSWERS_UNDER_LOAD)
             sessions = extension._supervisor.processes.sessions
             print(*(session.lifetime.child.pid for session in sessions), flush=True)
             await asyncio.Event().wait()

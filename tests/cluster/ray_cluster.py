@@ -2,13 +2,18 @@
 
     python ray_cluster.py FOLDER
 
-It prints a line of JSON at the start, with the address, the address for Ray's client ("" if that is
-not installed) and the pids of the head's processes, and
-one line for each command that it reads: `add` starts a node and prints its id and pids, `remove ID`
-ends a node, `drain ID` drains a node, and `groups` prints the number of placement groups.
-`kill_gcs` kills the process of the head that manages the cluster, and `start_gcs` starts it again,
-which needs a Redis with the data of the cluster (RAY_REDIS_ADDRESS). The cluster ends at the end of
-stdin.
+`ray_loss.RayCluster` starts it. It prints a line of JSON at the start, with the address, the
+address for Ray's client ("" if that is not installed) and the pids of the head's processes, and one
+line for each command that it reads from stdin:
+
+    add        starts a node, and prints its id and pids
+    remove ID  ends a node
+    drain ID   drains a node: it is about to be shut down, and gets no new processes
+    groups     prints the number of placement groups, which are reserved resources
+    kill_gcs   kills the process of the head that manages the cluster
+    start_gcs  starts it again, which needs a Redis with its data (RAY_REDIS_ADDRESS)
+
+The head is the node that manages the cluster. The cluster ends at the end of stdin.
 """
 
 import importlib.util
@@ -25,7 +30,7 @@ os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112 - Ray's o
 # Each actor is a new process, so the workers that Ray starts in advance are not needed.
 os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
 
-# With it, the server of Ray's client sometimes crashes when it starts a process for a client.
+# If this is on, the server of Ray's client sometimes crashes when it starts a process for a client.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 # The smallest values that Ray accepts.

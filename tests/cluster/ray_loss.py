@@ -1,4 +1,10 @@
-"""Helpers for tests that kill a part of a Ray cluster of three nodes under load."""
+"""Helpers for tests that kill a part of a Ray cluster of three nodes under load.
+
+All nodes are on this machine. On each, Ray runs a raylet, the process that manages the node. The
+host asks Ray to run an agent (`exthost.cluster.agent`) on a node, and the agent starts processes of
+the extension there. `RayCluster` starts the cluster, `on_ray` a pool of an extension on it, and
+`kill_on` kills one of these parts while calls are made.
+"""
 
 import asyncio
 import json
@@ -133,7 +139,7 @@ class RayCluster:
         self._has_head = True
 
     def count_held(self) -> int:
-        """Return the number of placement groups that Ray has not removed."""
+        """Return the number of placement groups (reserved resources) that Ray has not removed."""
         return int(self._send_command("groups")["count"])
 
     def kill_client_servers(self) -> int:
@@ -234,6 +240,7 @@ async def on_ray(
         return placers[-1]
 
     cluster = Cluster(cluster_settings, make_placer)
+    # The ledger records every call, and `settle` checks that each of them ended once.
     extension = Extension(spec, SHORT_SHUTDOWN, bus=ledger.bus, spawn=cluster.spawner(spec))
     try:
         await extension.start()
@@ -297,6 +304,7 @@ def _raylet(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[in
 
 
 def _node(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
+    """Kill all processes of a node, as if the machine had lost its power."""
     pids = {
         *victim.node_pids,
         *descendants_of(victim.raylet),
@@ -307,7 +315,7 @@ def _node(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]
 
 
 def _connection(pool: OnRay, victim: Victim) -> tuple[Collection[int], Collection[int]]:
-    """Kill the process of the host that is connected to Ray: the pool goes on."""
+    """Kill the process through which the host talks to Ray. The pool must continue to work."""
     return [pool.placers[-1]._process.pid], [pool.placers[-1]._process.pid]
 
 
@@ -324,6 +332,7 @@ async def kill_on(pool: OnRay, part: str, rounds: int) -> Load:
     """Kill this part of the cluster this often under load, and return the counts of calls."""
 
     async def kill() -> Callable[[], bool]:
+        """Kill the part once. The result is a condition that `kill_repeatedly` waits for: none."""
         await wait_until(lambda: is_running(pool.extension.stats.pid or 0), PLACE_SECONDS)
         victim = Victim(pool)
         killed, ended_pids = KILLS[part](pool, victim)

@@ -1,4 +1,9 @@
-"""Helpers to run the hostile extension on simulated nodes of this machine."""
+"""Helpers to run an extension on nodes that are simulated on this machine.
+
+A node is an agent process, which starts processes of the extension and is connected to the host.
+The extension is the hostile test extension (`tests/extensions/hostile.py`), whose flags and calls
+say what it does.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,8 +50,8 @@ async def remote(
     argv: list[str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[RemoteExtension]:
-    """Yield a hostile extension that is not started. At the end, check that every call ended
-    once."""
+    """Yield a hostile extension that is not started. At the end, check that every call ended once
+    (by a ledger, which counts them), and that no agent and no resource is left."""
     program, *args = argv or hostile_command(*flags)
     source = {"type": "process", "command": program, "args": args}
     spec = spec_from_mapping({"name": "hostile", "source": source, **settings})

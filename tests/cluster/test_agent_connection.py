@@ -1,4 +1,10 @@
-"""The host's end of a connection to an agent. The test sends the messages of the agent itself."""
+"""`AgentConnection`, the host's end of a connection to an agent on another node.
+
+An agent starts processes of extensions on its node. The host sends it an Order, and the agent
+answers `{"started": PID}` or `{"failed": ERROR}`. Each message has a number: 0 for the connection
+itself, or the first of the numbers that belong to one process (then follow those of its stdin,
+stdout and stderr). Here the tests play the agent, at the other end of a socket pair.
+"""
 
 import asyncio
 import socket
@@ -22,6 +28,7 @@ from tests.cluster.fake_link import FakeLink
 
 PLAN = LaunchPlan(argv=("program",), cwd=None)
 ORDER = Order(extension="a", plan=PLAN)
+# The number of the first process of a connection.
 FIRST = NUMBERS_PER_PROCESS
 STDIN, STDOUT, STDERR = stream_numbers(FIRST)
 FAILURE = {
@@ -46,8 +53,8 @@ class Node:
         self.host = AgentConnection(NodeConnection(own), "n", SILENCE, self.losses.append)
         self.agent = Link(NodeConnection(other), lambda is_waiting: None)
 
-    def tell(self, number: int, message: Any) -> None:
-        """Send a message to the host, and let the host read it."""
+    def send_to_host(self, number: int, message: Any) -> None:
+        """Send a message of the agent to the host, and let the host read it."""
         self.agent.send_message(number, message)
         self.host._on_readable()
 
@@ -77,7 +84,7 @@ class Node:
 
     async def start(self) -> RemoteChild:
         starting = await self.begin_start()
-        self.tell(FIRST, {"started": 77})
+        self.send_to_host(FIRST, {"started": 77})
         return await starting
 
 
@@ -86,16 +93,16 @@ async def test_the_first_message_of_an_agent_is_kept_and_may_be_repeated() -> No
         waiting = asyncio.ensure_future(node.host.greeted())
         await asyncio.sleep(0)
         assert not waiting.done()
-        node.tell(0, {"hello": 1})
+        node.send_to_host(0, {"hello": 1})
         await waiting
-        node.tell(0, {"hello": 2})
+        node.send_to_host(0, {"hello": 2})
         assert node.host.hello == {"hello": 2} and node.losses == []
 
 
 async def test_the_farewell_of_an_agent_is_the_reason_of_the_loss() -> None:
     with Node() as node:
         starting = await node.begin_start()
-        node.tell(0, {"farewell": "the disk is full"})
+        node.send_to_host(0, {"farewell": "the disk is full"})
         with pytest.raises(NodeLost, match="node n: the disk is full"):
             await starting
         node.host.close()
@@ -108,21 +115,21 @@ async def test_a_started_process_has_the_pid_and_the_usage_that_the_agent_report
     with Node() as node:
         child = await node.start()
         assert child.pid == 77 and node.host.process_count == 1
-        node.tell(0, {"usage": [[FIRST, 1.5, 1000], [FIRST + NUMBERS_PER_PROCESS, 1, 1]]})
+        node.send_to_host(0, {"usage": [[FIRST, 1.5, 1000], [FIRST + NUMBERS_PER_PROCESS, 1, 1]]})
         assert child.node_usage == (1.5, 1000) and node.losses == []
-        node.tell(FIRST, {"exit": [3, None, "", "", ""]})
+        node.send_to_host(FIRST, {"exit": [3, None, "", "", ""]})
         status = child.poll_exit()
         assert status is not None and status.code == 3
         node.host.release(child)
         assert node.host.process_count == 0
-        node.tell(FIRST, {"exit": [4, None, "", "", ""]})  # it is not known any more
+        node.send_to_host(FIRST, {"exit": [4, None, "", "", ""]})  # it is not known any more
         assert node.losses == []
 
 
 async def test_a_refused_start_raises_the_error_of_the_agent() -> None:
     with Node() as node:
         starting = await node.begin_start()
-        node.tell(FIRST, {"failed": FAILURE})
+        node.send_to_host(FIRST, {"failed": FAILURE})
         with pytest.raises(StartRefused) as caught:
             await starting
         assert caught.value.args == (FAILURE,) and node.host.process_count == 0
@@ -143,7 +150,7 @@ async def test_a_refused_start_raises_the_error_of_the_agent() -> None:
 async def test_an_invalid_reply_to_a_start_ends_the_connection(message: dict[str, Any]) -> None:
     with Node() as node:
         starting = await node.begin_start()
-        node.tell(FIRST, message)
+        node.send_to_host(FIRST, message)
         with pytest.raises(NodeLost, match="sent an invalid message"):
             await starting
 
@@ -176,14 +183,14 @@ async def test_a_folder_is_sent_once_if_the_agent_asks_for_it(tmp_path: Path) ->
         sender = node.host._folders[FIRST]
         node.received()
         for _ in range(2):
-            node.tell(FIRST, {"wants_folder": True})
+            node.send_to_host(FIRST, {"wants_folder": True})
         assert sender._thread is not None
         await asyncio.to_thread(sender._thread.join, 60)
         events = node.received()
         archive = b"".join(payload for kind, _, payload in events if kind == Kind.DATA)
         assert archive.count(b"program.py") == 1 and b"print()" in archive
         assert [kind for kind, _, _ in events].count(Kind.END) == 1
-        node.tell(FIRST, {"started": 77})
+        node.send_to_host(FIRST, {"started": 77})
         await starting
         assert node.host._folders == {}
 
@@ -191,8 +198,8 @@ async def test_a_folder_is_sent_once_if_the_agent_asks_for_it(tmp_path: Path) ->
 async def test_a_request_for_a_folder_is_ignored_if_there_is_none() -> None:
     with Node() as node:
         starting = await node.begin_start()
-        node.tell(FIRST, {"wants_folder": True})
-        node.tell(FIRST, {"started": 77})
+        node.send_to_host(FIRST, {"wants_folder": True})
+        node.send_to_host(FIRST, {"started": 77})
         assert (await starting).pid == 77
 
 
@@ -202,7 +209,8 @@ async def test_a_node_is_silent_and_then_lost_if_no_message_arrives(
     with Node() as node:
         child = await node.start()
         began = node.host._last_received
-        states = []
+        states = []  # whether the node is silent, and whether it is lost
+        # A node is silent after 2.5 s without a message, and lost after SILENCE.
         for seconds in (HEARTBEAT_SECONDS, 2.5, 2.6, SILENCE, SILENCE + 0.1):
             monkeypatch.setattr(agent_connection, "monotonic", lambda now=began + seconds: now)
             node.host._timer.cancel()
@@ -252,7 +260,7 @@ async def test_an_order_that_the_socket_does_not_accept_at_once_is_sent_later() 
             await asyncio.sleep(0)
         assert {"text": text} in [payload for _, _, payload in events]
         node.host.close()
-        node.host._set_writer(True)  # a thread may be late
+        node.host._set_writer(True)  # a thread that calls this after the end causes no error
 
 
 async def test_the_loop_watches_the_socket_for_every_thread() -> None:

@@ -1,4 +1,8 @@
-"""The loop of an agent, with a socket in place of the host."""
+"""The event loop of an agent, the program that starts processes for a host on another node.
+
+Other threads of the agent let the loop call functions (`_call_soon`), since only the loop may use
+the connection to the host. Here the test has the host's end of that connection.
+"""
 
 import os
 import socket
@@ -20,6 +24,7 @@ def test_functions_of_other_threads_are_called_in_order_by_the_loop(
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path))
     host, ours = socket.socketpair()
     ours.setblocking(False)
+    # An agent ends with its companion, another process. Here that is the parent of the test.
     agent = Agent(NodeConnection(ours), companion=os.getppid())
     called: list[int] = []
     loop_thread = threading.Thread(target=agent.run)

@@ -1,4 +1,8 @@
-"""Messages between host and agent are the same after encoding and decoding."""
+"""The messages between a host and an agent, the program that starts processes on another node.
+
+An Order has everything that the agent needs for a start. It must be the same after encoding and
+decoding, for any values. A hello has the version, and says whether both can work together.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -73,16 +77,16 @@ def test_orders_and_exits_are_the_same_after_the_transfer(order: Order, status: 
     ("version", "expected"),
     [("0.1.0", True), ("0.2.7", True), ("0.0.9", True), ("0.3.0", False), ("1.1.0", False)],
 )
-def test_versions_may_differ_by_a_minor_one(
+def test_the_minor_versions_may_differ_by_one(
     monkeypatch: pytest.MonkeyPatch, version: str, expected: bool
 ) -> None:
     monkeypatch.setattr("exthost.cluster.messages.__version__", version)
-    first = hello()
+    hello_of_agent = hello()
     monkeypatch.setattr("exthost.cluster.messages.__version__", "0.1.5")
-    assert is_compatible(first) is expected
+    assert is_compatible(hello_of_agent) is expected
 
 
 def test_another_protocol_is_not_compatible() -> None:
-    first = hello()
-    first["hello"]["protocol"] += 1
-    assert not is_compatible(first)
+    hello_of_agent = hello()
+    hello_of_agent["hello"]["protocol"] += 1
+    assert not is_compatible(hello_of_agent)

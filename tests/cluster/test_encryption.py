@@ -1,5 +1,10 @@
-"""Connections between agents and a host that can be reached from other machines are encrypted, and
-each end proves who it is."""
+"""TLS between a host and its agents, the programs that run processes of extensions on other nodes.
+
+An agent connects to the host's `NodeListener`. If that can be reached from other machines, the
+connection is encrypted, and each end proves by a certificate of the cluster that it is a host or a
+node. An agent also sends a nonce, a secret that the host expects from it. `remote(…)` runs an
+extension whose nodes are processes on this machine.
+"""
 
 import asyncio
 import contextlib
@@ -114,19 +119,17 @@ async def connect(listener: NodeListener, folder: Path, nonce: str = "") -> Node
 
 async def is_refused(listener: NodeListener, folder: Path) -> bool:
     """Return whether a node with these certificates cannot connect, or is disconnected."""
-    nonce, expected = listener.expect()
-    try:
+    nonce, accepted = listener.expect()
+    with contextlib.suppress(OSError):
         connection = await connect(listener, folder, nonce)
-    except OSError:
-        return not expected.done()
-    try:
-        while await asyncio.to_thread(connection.socket.recv, 1000):
-            pass  # an alert, or tickets for later sessions
-        return not expected.done()
-    except OSError:  # with TLS 1.3 a client learns by its first read that it was refused
-        return not expected.done()
-    finally:
-        connection.close()
+        try:
+            # With TLS 1.3 a client learns by its first read that it was refused. Until then it
+            # reads an alert, or tickets for later sessions.
+            while await asyncio.to_thread(connection.socket.recv, 1000):
+                pass
+        finally:
+            connection.close()
+    return not accepted.done()
 
 
 async def test_only_certificates_of_the_same_cluster_and_of_the_right_role_connect(
@@ -158,19 +161,19 @@ async def test_renewed_certificates_are_used_for_new_connections_without_a_resta
     shutil.copytree(certificates, folder)
     listener = NodeListener(ClusterSettings(certificates=str(folder), is_encrypted=True))
     await listener.open()
-    seen = set()
+    serial_numbers = set()
     try:
         for _ in range(2):
             nonce, expected = listener.expect()
             connection = await connect(listener, folder, nonce)
             assert connection.tls is not None
-            seen.add(connection.tls.certificate_of_peer()["serialNumber"])
+            serial_numbers.add(connection.tls.certificate_of_peer()["serialNumber"])
             (await expected).close()
             connection.close()
             await asyncio.to_thread(renew_certificates, folder)
     finally:
         await listener.close()
-    assert len(seen) == 2
+    assert len(serial_numbers) == 2
 
 
 def test_certificates_are_not_overwritten_and_keys_are_private(

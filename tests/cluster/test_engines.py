@@ -1,4 +1,6 @@
-"""Which extensions run on a cluster."""
+"""Which extensions run on other nodes: those whose `pool` names an engine, such as "ray", or
+"local", which simulates nodes on this machine.
+"""
 
 from exthost.cluster.engines import Engines
 from exthost.config import config_from_mapping, spec_from_mapping

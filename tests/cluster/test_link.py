@@ -1,4 +1,9 @@
-"""The frames on a connection between a host and an agent, plain and encrypted."""
+"""`Link`, one end of a connection between a host and an agent on another node.
+
+A link divides one socket into numbered streams (its multiplexer). A sender may send as much of a
+stream as the receiver has granted, its window, and keeps what the socket does not accept at once.
+Most tests run with a plain and with an encrypted connection.
+"""
 
 import socket
 import ssl

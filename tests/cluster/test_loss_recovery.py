@@ -1,4 +1,9 @@
-"""The loss of a node is not a crash of the extension, and processes are spread over the nodes."""
+"""The loss of a node is not a crash of the extension, and processes are spread over the nodes.
+
+A node is a machine of a cluster. An agent on it starts processes for the host, and if the agent is
+gone, the node is lost. Here nodes are agents on this machine: `remote(nodes=2)` yields `r`, an
+extension on the nodes "local-1" and "local-2"; `r.nodes` adds and removes nodes.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,10 @@
-"""Nodes that join, drain, freeze or die, files that are sent to nodes, and forks of the host."""
+"""Pools of processes on several nodes: nodes that join, drain, freeze or die, files that are sent
+to nodes, and forks of the host.
+
+A node is a machine of a cluster, on which an agent starts processes for the host. A draining node
+gets no new processes. Here every node is an agent on this machine: `remote(nodes=2)` yields `r`,
+an extension on two nodes "local-1" and "local-2", and `r.nodes`, which adds and drains nodes.
+"""
 
 import asyncio
 import os
@@ -97,7 +103,7 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
             began = time.monotonic()
             os.kill(frozen_pid, signal.SIGSTOP)
             await wait_until(lambda: load.ends["ExtensionGone"] > 0)
-            # The default is 5 s, with a heartbeat each second.
+            # A node is lost after 5 s of silence, the default; it sends a heartbeat each second.
             assert time.monotonic() - began > 3
             await wait_until(lambda: r.extension.stats.processes == 2)
             assert name not in nodes_of(r)
@@ -125,13 +131,11 @@ async def test_a_dead_node_that_is_still_listed_is_not_used(
         assert r.extension.stats.nodes == {"local-2": 2}
 
 
-async def test_a_node_that_cannot_reach_the_host_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_node_that_cannot_reach_the_host_is_reported() -> None:
     async with remote() as r:
         cluster = r.cluster
         await cluster._listener.open()
-        cluster._listener.address = "127.0.0.1:1"
+        cluster._listener.address = "127.0.0.1:1"  # nothing listens there
         error = await error_of(r.extension.start())
         assert isinstance(error, SpawnFailed) and error.code == "X0426"
         assert "127.0.0.1:1" in error.message and "on node local-" in error.message
@@ -183,7 +187,7 @@ async def test_a_forked_host_has_dev_null_instead_of_each_connection() -> None:
             forked_pid = os.fork()
         if forked_pid == 0:
             open_fds = [fd for fd in fds if os.readlink(f"/proc/self/fd/{fd}") != os.devnull]  # noqa: PTH115
-            os._exit(len(open_fds))
+            os._exit(len(open_fds))  # the parent reads the number as the exit status
         _, status = await asyncio.to_thread(os.waitpid, forked_pid, 0)
         assert os.waitstatus_to_exitcode(status) == 0
         assert await extension.call("echo", 1) == 1

@@ -1,5 +1,9 @@
-"""Streams of one connection arrive whole and in order, however the bytes are cut, and a stream that
-is not consumed holds up no other."""
+"""`Multiplexer`, which divides one connection between a host and an agent into numbered streams.
+
+A sender may send as much of a stream as its window allows; the receiver grants more when it has
+consumed data. So a stream that is not consumed does not hold up the others. Each end is a
+Multiplexer without I/O: bytes go in, and events (kind, stream, payload) come out.
+"""
 
 import pytest
 from hypothesis import given
@@ -41,8 +45,9 @@ def transfer(
 
 
 def receive(target: Multiplexer, data: bytes) -> list[FrameEvent]:
-    one = target.receive_one(data)
-    return target.receive(data) if one is None else [(Kind.DATA, *one)]
+    # `receive_one` is a faster way for data that is exactly one frame.
+    only_frame = target.receive_one(data)
+    return target.receive(data) if only_frame is None else [(Kind.DATA, *only_frame)]
 
 
 def data_of(events: list[FrameEvent], stream: int) -> bytes:
@@ -55,6 +60,7 @@ def kinds_of(events: list[FrameEvent]) -> list[int]:
     return [kind for kind, _, _ in events]
 
 
+# Actions of both ends: the name of the action, the stream, and a number of bytes.
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.sampled_from(STREAMS), st.integers(0, 3 * WINDOW_BYTES)),
@@ -103,7 +109,7 @@ def test_every_stream_arrives_in_order_within_its_window(
     assert received == sent and received_messages == messages
 
 
-def test_a_stream_that_is_not_consumed_holds_up_no_other() -> None:
+def test_a_stream_that_is_not_consumed_does_not_block_the_others() -> None:
     sender, receiver = open_pair()
     assert sender.send(1, bytes(WINDOW_BYTES + 1)) == WINDOW_BYTES
     assert sender.send(1, b"x") == 0
@@ -156,7 +162,7 @@ def frame(kind: int, stream: int, payload: bytes) -> bytes:
     ],
     ids=["kind", "length", "window", "credit", "not JSON", "no object", "deep", "long message"],
 )
-def test_what_the_protocol_does_not_allow_is_an_error(data: bytes) -> None:
+def test_a_frame_that_the_protocol_does_not_allow_is_an_error(data: bytes) -> None:
     _, receiver = open_pair()
     with pytest.raises(ProtocolError):
         receive(receiver, data)

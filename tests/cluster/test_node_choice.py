@@ -1,4 +1,9 @@
-"""The choice of the node that gets the next process."""
+"""Which node of a cluster gets the next process of an extension, and which process should move.
+
+`choose_node` and `find_move` get the nodes, the settings of the extension's pool, the number of its
+own processes on each node (`counts`), that of all extensions, the ids of nodes that were just lost
+(`suspects`), and the name of the extension. Here that name is "x".
+"""
 
 import pytest
 

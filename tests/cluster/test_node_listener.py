@@ -1,4 +1,8 @@
-"""The listener accepts one connection for each expected nonce, and closes all others."""
+"""`NodeListener`, the socket of the host to which agents on other nodes connect.
+
+The host starts each agent with a nonce, a secret that it sends as its first line. The listener
+accepts one connection for each expected nonce, and closes all others.
+"""
 
 import asyncio
 import contextlib
@@ -33,6 +37,7 @@ async def connect(
 
 
 async def is_closed_by_listener(listener: NodeListener, data: bytes) -> bool:
+    """Wait until a connection that sends this data ends, and return whether it sent nothing."""
     reader, writer = await connect(listener, data)
     try:
         return await reader.read() == b""

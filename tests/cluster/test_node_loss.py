@@ -1,5 +1,10 @@
-"""A child, an agent, a node or the host is killed under load: every call ends once, and no
-process remains. `python -m soak cluster` repeats each case twenty times."""
+"""A process, an agent, a node or the host is killed under load: every call ends once, and no
+process remains.
+
+A node is a machine on which an agent starts processes for the host. Here all nodes are on this
+machine (`remote(nodes=3)`), and the processes are those of the hostile test extension.
+`python -m soak cluster` repeats each case twenty times.
+"""
 
 import os
 import signal
@@ -43,6 +48,7 @@ def kill_node(r: RemoteExtension) -> Callable[[], bool]:
     return lambda: not any(map(is_running, pids)) and r.extension.stats.pid not in pids
 
 
+# Functions that kill a part, and return a condition: the part has ended, and been replaced.
 KILLS: dict[str, Callable[[RemoteExtension], Callable[[], bool]]] = {
     "child": kill_child,
     "agent": kill_agent,
@@ -50,10 +56,11 @@ KILLS: dict[str, Callable[[RemoteExtension], Callable[[], bool]]] = {
 }
 
 
-async def repeated(
+async def kill_under_load(
     part: str, rounds: int, nodes: int = 3, **settings: Any
 ) -> tuple[Load, dict[str, int]]:
-    """Kill this part this often under load. Return the counts of calls, and those of the host."""
+    """Kill this part this often under load. Return how the calls ended, as the callers and as the
+    host have counted them."""
     async with remote(
         pool=POOL, restart=ALWAYS_RESTART, breaker=PATIENT_BREAKER, nodes=nodes, **settings
     ) as r:
@@ -71,7 +78,7 @@ async def repeated(
 
 @pytest.mark.parametrize("part", KILLS)
 async def test_every_call_ends_once_when_any_process_is_killed(part: str) -> None:
-    load, counts = await repeated(part, 3)
+    load, counts = await kill_under_load(part, 3)
     assert counts["calls"] == load.made
     assert counts["result"] == load.ends["result"] and counts["gone"] == load.ends["ExtensionGone"]
     assert set(load.ends) <= {"result", "ExtensionGone"}, load.ends
@@ -80,7 +87,7 @@ async def test_every_call_ends_once_when_any_process_is_killed(part: str) -> Non
 async def test_with_retry_once_every_call_has_a_result_despite_a_killed_node() -> None:
     # A call is sent again only once. With six nodes no node has two processes, so a call cannot be
     # lost twice with the same node.
-    load, _ = await repeated("node", 3, nodes=6, retry="once")
+    load, _ = await kill_under_load("node", 3, nodes=6, retry="once")
     assert set(load.ends) == {"result"}, load.ends
 
 

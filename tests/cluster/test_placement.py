@@ -1,4 +1,10 @@
-"""Starting processes on nodes: the nodes that are used, and the errors of starts."""
+"""Starting processes on nodes: the nodes that are used, and the errors of starts.
+
+A Cluster starts processes of extensions on nodes. Its placer (here LocalNodes, nodes on this
+machine) lists the nodes, holds resources for a process, and starts an agent on a node. The agent
+connects to the host, sends a hello, and starts processes. `spawn = cluster.spawner(spec)` is the
+function by which an extension starts a process.
+"""
 
 import asyncio
 import contextlib
@@ -96,7 +102,9 @@ async def test_a_start_that_waits_goes_to_the_node_that_joins() -> None:
     assert (await waiting).node.name == "new"
 
 
-# An agent that connects, replies to its order with the last argument, and sends heartbeats.
+# An agent that sends its third argument as hello, replies to its order with the second one, and
+# then sends heartbeats. A header has the size and kind of a frame (5 is a message, 6 a heartbeat),
+# and the number of the stream.
 HOSTILE_AGENT = """
 import json, socket, sys, time
 nonce = sys.stdin.readline().strip()
@@ -318,16 +326,16 @@ async def test_a_start_that_waits_gets_the_place_that_is_released() -> None:
 async def test_a_start_waits_for_a_larger_node_only_if_the_cluster_can_grow(
     can_grow: bool, resources: tuple[tuple[str, float], ...] | None, code: str
 ) -> None:
-    class RecordingNodes(LocalNodes):
+    requests: list[PlaceRequest] = []
+
+    class FullNodes(LocalNodes):
         """Records the requests for a place, and has none."""
 
         async def hold(self, request: PlaceRequest) -> HeldPlace:
             requests.append(request)
             raise TimeoutError
 
-    requests: list[PlaceRequest] = []
-
-    placer = RecordingNodes(1, {"CPU": 1})
+    placer = FullNodes(1, {"CPU": 1})
     placer.can_grow = can_grow
     pool = Pool(engine="local", resources=resources)
     if resources is None:

@@ -1,4 +1,10 @@
-"""The preparation of an order on a node: folders, pins, sandbox paths, and refused orders."""
+"""What an agent does on its node before it starts a process: it prepares the host's order.
+
+An Order has the host's launch plan: command, folder, variables, sandbox. On the node, the folder of
+the extension may have been sent and stored as a copy (`FolderStore`), so its paths in the plan are
+replaced. Files are compared with their pins (digests in the config), and variables such as HOME
+take the value of the node. Several agents on one machine share the copies, with a lock file each.
+"""
 
 import fcntl
 import hashlib
@@ -23,6 +29,7 @@ from exthost.process.environment import Variables
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """The folder of an extension, on the host."""
     root = tmp_path / "extension"
     (root / "lib").mkdir(parents=True)
     (root / "main.py").write_text("print(1)\n")
@@ -34,11 +41,26 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state folder of the node, which has the copies of folders that were sent."""
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "state"))
     return tmp_path / "state"
 
 
+@pytest.fixture
+def store(state: Path) -> Iterator[FolderStore]:
+    store = FolderStore(state / "folders")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sent_folder(folder: Path) -> SentFolder:
+    """What the host says about the folder in its order: the digest of its content."""
+    return read_folder(str(folder), "x")[0]
+
+
 def make_order(root: Path, **members: object) -> Order:
+    """Return the order to run `main.py` in this folder."""
     plan = LaunchPlan(
         argv=(str(root / "main.py"), f"--data={root}/lib"),
         cwd=str(root),
@@ -48,7 +70,7 @@ def make_order(root: Path, **members: object) -> Order:
     return order._replace(**members)  # type: ignore[arg-type]
 
 
-def refuse_folder() -> Path:
+def no_folder_expected() -> Path:
     raise AssertionError("no folder is expected")
 
 
@@ -64,13 +86,14 @@ def archive_of(root: Path) -> Callable[[], io.BytesIO]:
     return fetch
 
 
-def refuse_fetch() -> io.BytesIO:
+def no_fetch_expected() -> io.BytesIO:
     raise AssertionError("the folder is there already")
 
 
 def fail_to_prepare(order: Order) -> ExthostError:
+    """Return the error of an order that cannot be prepared."""
     with pytest.raises(ExthostError) as caught:
-        prepare_on_node(order, refuse_folder)
+        prepare_on_node(order, no_folder_expected)
     return caught.value
 
 
@@ -90,20 +113,9 @@ def test_a_sent_folder_is_stored_and_the_plan_uses_it(
     assert prepared.root == str(copy) and read_tree(str(copy)).digest == sent_folder.digest
     assert prepared.plan.argv == (f"{copy}/main.py", f"--data={copy}/lib")
     assert prepared.plan.cwd == str(copy)
+    # FOLDER-2 is another folder, although its path begins with that of the folder.
     assert prepared.plan.env == {"PATH": f"/bin:{copy}/lib", "OTHER": f"{folder}-2/x"}
     assert os.access(copy / "main.py", os.X_OK)
-
-
-@pytest.fixture
-def store(state: Path) -> Iterator[FolderStore]:
-    store = FolderStore(state / "folders")
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def sent_folder(folder: Path) -> SentFolder:
-    return read_folder(str(folder), "x")[0]
 
 
 def test_caches_change_neither_the_digest_nor_the_copy(
@@ -115,7 +127,7 @@ def test_caches_change_neither_the_digest_nor_the_copy(
     copy = store.acquire(sent_folder, archive_of(folder), "x")
     (copy / "__pycache__").mkdir()
     (copy / "__pycache__" / "main.pyc").write_text("cache of the program")
-    assert store.acquire(sent_folder, refuse_fetch, "x") == copy
+    assert store.acquire(sent_folder, no_fetch_expected, "x") == copy
 
 
 def test_a_copy_that_a_program_changed_is_made_again_beside_it_or_in_its_place(
@@ -135,7 +147,7 @@ def test_copies_are_deleted_when_no_agent_uses_them(
 ) -> None:
     copy = store.acquire(sent_folder, archive_of(folder), "x")
     other_store = FolderStore(state / "folders")
-    assert other_store.acquire(sent_folder, refuse_fetch, "x") == copy
+    assert other_store.acquire(sent_folder, no_fetch_expected, "x") == copy
     store.delete_unused(0.0)
     store.release(copy)
     store.delete_unused(1000.0)
@@ -150,11 +162,11 @@ def test_copies_are_deleted_when_no_agent_uses_them(
 def test_copies_that_a_killed_agent_has_left_are_deleted(
     folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
 ) -> None:
-    left = state / "folders" / ("f" * 64)
-    left.mkdir(parents=True)
-    left.with_name(f"{left.name}.lock").touch()
+    leftover = state / "folders" / ("f" * 64)  # the name is the digest of the folder
+    leftover.mkdir(parents=True)
+    leftover.with_name(f"{leftover.name}.lock").touch()  # a lock file that nobody has locked
     store.acquire(sent_folder, archive_of(folder), "x")
-    assert not left.exists()
+    assert not leftover.exists()
 
 
 def test_an_unfinished_copy_that_a_killed_agent_has_left_is_deleted(
@@ -167,7 +179,7 @@ def test_an_unfinished_copy_that_a_killed_agent_has_left_is_deleted(
     assert not unfinished.exists()
 
 
-def test_a_copy_is_not_deleted_whose_lock_file_was_deleted_as_it_was_locked(
+def test_a_copy_whose_lock_file_was_deleted_while_it_was_locked_is_not_deleted(
     folder: Path,
     state: Path,
     store: FolderStore,
@@ -190,7 +202,7 @@ def test_a_copy_is_not_deleted_whose_lock_file_was_deleted_as_it_was_locked(
     monkeypatch.setattr(fcntl, "flock", delete_before_first_lock)
     assert other_store.acquire(sent_folder, archive_of(folder), "x") == copy
     third_store = FolderStore(state / "folders")
-    assert third_store.acquire(sent_folder, refuse_fetch, "x") == copy
+    assert third_store.acquire(sent_folder, no_fetch_expected, "x") == copy
     third_store.release(copy)
     third_store.close()
     assert copy.exists(), "the other agent still uses it"
@@ -207,7 +219,7 @@ def test_a_copy_that_another_agent_has_repaired_is_not_deleted_while_it_is_used(
     other_store = FolderStore(state / "folders")
     assert other_store.acquire(sent_folder, archive_of(folder), "x") == Path(f"{copy}.1")
     (copy / "lib" / "data.txt").write_text("data")
-    assert other_store.acquire(sent_folder, refuse_fetch, "x") == copy
+    assert other_store.acquire(sent_folder, no_fetch_expected, "x") == copy
     store.release(copy)
     store.close()
     assert copy.exists(), "the other agent uses it"
@@ -226,7 +238,7 @@ def test_an_agent_that_ends_during_a_start_leaves_the_copy_to_the_next_agent(
 
     copy = store.acquire(sent_folder, end_during_fetch, "x")
     assert copy.with_name(f"{copy.name}.lock").exists()
-    assert store.acquire(sent_folder, refuse_fetch, "x") == copy
+    assert store.acquire(sent_folder, no_fetch_expected, "x") == copy
 
 
 def test_a_folder_that_changed_after_its_digest_was_computed_is_not_used(
@@ -238,9 +250,11 @@ def test_a_folder_that_changed_after_its_digest_was_computed_is_not_used(
     assert caught.value.code == "X0427" and "has changed meanwhile" in caught.value.message
 
 
-def test_variables_of_the_machine_are_the_nodes_and_those_of_the_config_win(
+def test_inherited_variables_have_the_value_of_the_node_unless_the_config_sets_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`inherited` names the variables that the host took from its own environment; `variables` are
+    those that the cluster assigns, such as a GPU."""
     monkeypatch.setenv("HOME", "/home/node")
     monkeypatch.setenv("TOKEN", "of the node")
     env = Variables({"HOME": "/home/host", "TOKEN": "configured", "GPU_B": "configured"})
@@ -250,7 +264,7 @@ def test_variables_of_the_machine_are_the_nodes_and_those_of_the_config_win(
         inherited=("HOME", "LANG_THAT_THE_NODE_LACKS"),
         variables={"CUDA_VISIBLE_DEVICES": "3", "GPU_B": "assigned"},
     )
-    assert prepare_on_node(order, refuse_folder).plan.env == {
+    assert prepare_on_node(order, no_folder_expected).plan.env == {
         "HOME": "/home/node",
         "TOKEN": "configured",
         "CUDA_VISIBLE_DEVICES": "3",
@@ -261,12 +275,13 @@ def test_variables_of_the_machine_are_the_nodes_and_those_of_the_config_win(
 def test_paths_are_changed_to_the_working_folder_that_ray_has_made(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Ray has copied the folder above the extension (`working_root`) to the node.
     working_folder = tmp_path / "of-ray"
     shutil.copytree(folder, working_folder / "extension", symlinks=True)
     monkeypatch.chdir(working_folder)
     manifest = str(folder / "main.py")
     order = make_order(folder, working_root=str(tmp_path), manifest=manifest)
-    order = prepare_on_node(order, refuse_folder)
+    order = prepare_on_node(order, no_folder_expected)
     copy = str(working_folder / "extension")
     assert order.plan.argv == (f"{copy}/main.py", f"--data={copy}/lib")
     assert (order.plan.cwd, order.root, order.manifest) == (copy, copy, f"{copy}/main.py")
@@ -305,7 +320,7 @@ def test_the_expected_paths_of_a_sandbox_are_updated_on_the_node(folder: Path) -
     wrapper = Wrapper(options=(), init=b"", paths=(ExpectedPath(str(folder), 1, 1),))
     order = make_order(folder)
     prepared = prepare_on_node(
-        order._replace(plan=replace(order.plan, wrapper=wrapper)), refuse_folder
+        order._replace(plan=replace(order.plan, wrapper=wrapper)), no_folder_expected
     )
     assert prepared.plan.wrapper is not None
     status = folder.stat()
@@ -315,7 +330,7 @@ def test_the_expected_paths_of_a_sandbox_are_updated_on_the_node(folder: Path) -
 
 def test_the_state_folder_is_created(folder: Path, tmp_path: Path) -> None:
     state = StateFolder(str(tmp_path / "far" / "away"), os.getuid())
-    prepare_on_node(make_order(folder, state=state), refuse_folder)
+    prepare_on_node(make_order(folder, state=state), no_folder_expected)
     assert (tmp_path / "far" / "away").is_dir()
 
 

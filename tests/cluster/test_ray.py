@@ -1,5 +1,10 @@
-"""Pools on Ray clusters of this machine: a node that is started for a host, and a cluster of three
-nodes of which a test kills a part. `python -m soak ray` kills each part twenty times."""
+"""Pools of processes on Ray clusters of this machine: a node that is started for a host, and a
+cluster of three nodes (the fixture `ray`) of which a test kills a part.
+
+On each node, Ray starts an agent of exthost, and the agent starts processes of extensions. The head
+is the node that manages the cluster. `on_ray(ray)` starts a pool with one process on each node.
+`python -m soak ray` kills each part twenty times.
+"""
 
 import asyncio
 import importlib.util
@@ -244,7 +249,7 @@ async def test_a_pool_continues_while_its_head_is_gone_for_longer_than_a_minute(
 async def check_that_no_call_fails_without_a_head(
     ray: RayCluster, on_cluster: OnRay, seconds: float
 ) -> None:
-    """Kill the head under load, start it again after at least so many seconds, and restart the
+    """Kill the head under load, start it again after at least this many seconds, and restart the
     extension."""
     extension = on_cluster.extension
     before = extension.stats.pid

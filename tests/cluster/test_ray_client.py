@@ -1,4 +1,9 @@
-"""A host that is not a node of the Ray cluster uses it through Ray's client."""
+"""A host on a machine outside a Ray cluster runs a pool of an extension there, through Ray's client
+(`ray://HEAD:10001`).
+
+Ray starts agents on the nodes, which start the processes of the pool. `ray` is a cluster of three
+nodes on this machine, and `on_ray(ray)` starts a pool with one process on each.
+"""
 
 import asyncio
 import importlib.util
@@ -41,7 +46,7 @@ async def test_a_pool_is_placed_drained_and_restarted_through_rays_client(ray: R
 async def test_a_lost_connection_of_rays_client_is_replaced_by_the_next_start(
     ray: RayCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # For so many seconds Ray's client tries to connect again; the default is 30.
+    # How many seconds Ray's client tries to connect again; the default is 30.
     monkeypatch.setenv("RAY_CLIENT_RECONNECT_GRACE_PERIOD", "2")
     async with on_ray(ray, address=ray.client_address) as r:
         # The process that served the client of another test may not have ended yet.

@@ -1,4 +1,9 @@
-"""The driver of a Ray cluster, with modules that take the place of Ray and record its calls."""
+"""The driver, the process through which a host uses a Ray cluster. Only this process imports Ray.
+
+Its requests are dicts: "nodes" lists the nodes, "hold" reserves resources for a process, "release"
+gives them back, and "start_agent" starts an agent on a node. An address with "ray://" is used by
+Ray's client. Here modules take the place of Ray, and record how the driver calls them.
+"""
 
 import importlib.util
 import io
@@ -34,9 +39,9 @@ class FakeRay:
             {"NodeID": "n4-long-id", "NodeManagerHostname": "one", "Alive": False, "Resources": {}},
         ]
 
-    def named(self, name: str) -> list[Any]:
-        """Return what the calls of this name were given."""
-        return [given for called, given in self.calls if called == name]
+    def arguments_of(self, name: str) -> list[Any]:
+        """Return the arguments of each call of this name."""
+        return [arguments for called_name, arguments in self.calls if called_name == name]
 
     def init(self, **options: Any) -> None:
         self.calls.append(("init", options))
@@ -70,6 +75,7 @@ class FakeTask:
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    """A FakeRay, whose functions are in the modules of Ray that the driver imports."""
     fake = FakeRay()
 
     def install(name: str, **names: Any) -> None:
@@ -120,7 +126,7 @@ def test_the_dashboard_is_an_option_only_without_rays_client(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     Driver("here:1", {})
     Driver("ray://there:1", {})
-    own, client = ray.named("init")
+    own, client = ray.arguments_of("init")
     assert own["include_dashboard"] is False and "include_dashboard" not in client
 
 
@@ -165,7 +171,7 @@ def test_labels_and_excluded_nodes_are_passed_to_ray_only_if_there_are_any(ray: 
     driver = Driver("here:1", {})
     assert driver.serve(hold_request()) == {"node": "n1", "variables": {}}
     driver.serve(hold_request(id=2, labels={"zone": "a"}, excluded=["n2", "n3"]))
-    plain, selected = ray.named("group")
+    plain, selected = ray.arguments_of("group")
     assert "bundle_label_selector" not in plain
     assert selected["bundle_label_selector"] == [{"zone": "a", "ray.io/node-id": "!in(n2,n3)"}]
 
@@ -175,9 +181,9 @@ def test_resources_that_are_not_free_in_time_are_given_back(ray: FakeRay) -> Non
     ray.is_free = False
     with pytest.raises(TimeoutError):
         driver.serve(hold_request())
-    assert len(ray.named("remove")) == 1
+    assert len(ray.arguments_of("remove")) == 1
     driver.serve({"do": "release", "id": 1})  # it is not held any more
-    assert len(ray.named("remove")) == 1
+    assert len(ray.arguments_of("remove")) == 1
 
 
 def test_close_gives_back_all_resources(ray: FakeRay) -> None:
@@ -193,7 +199,7 @@ def test_the_devices_of_a_group_are_read_only_if_it_has_devices(ray: FakeRay) ->
     resources = {"CPU": 1, "GPU": 2, "TPU": 3}
     held = driver.serve(hold_request(resources=resources))
     assert held["variables"] == "result of read_devices"
-    (options,) = ray.named("options of read_devices")
+    (options,) = ray.arguments_of("options of read_devices")
     assert (options["num_gpus"], options["resources"]) == (2, {"TPU": 3})
 
 
@@ -203,9 +209,9 @@ def test_an_agent_has_a_runtime_env_of_its_own_only_with_an_image(ray: FakeRay) 
     request["certificates"] = ""
     assert driver.serve({**request, "image": ""}) == "result of start_agent"
     driver.serve({**request, "image": "text:1"})
-    plain, contained = ray.named("options of start_agent")
+    plain, contained = ray.arguments_of("options of start_agent")
     assert "runtime_env" not in plain and contained["runtime_env"] == {"image_uri": "text:1"}
-    assert ray.named("start_agent") == [("h:1", "x", "", False), ("h:1", "x", "", True)]
+    assert ray.arguments_of("start_agent") == [("h:1", "x", "", False), ("h:1", "x", "", True)]
 
 
 def test_an_unknown_request_is_an_error(ray: FakeRay) -> None:
@@ -227,9 +233,9 @@ def test_a_client_needs_grpc_and_another_driver_a_node_on_this_machine(
         Driver("here:1", {})
     # It has asked for the node as long as it may take to start.
     assert now == [10.5]
-    assert ray.named("init") == []
+    assert ray.arguments_of("init") == []
     Driver("auto", {})
-    assert len(ray.named("init")) == 1
+    assert len(ray.arguments_of("init")) == 1
 
 
 @pytest.mark.parametrize("is_in_container", [False, True])

@@ -1,5 +1,9 @@
-"""`RayNodes` without Ray: the tests replace the driver process by a small program, or the module
-`ray` by another module."""
+"""`RayNodes`, through which the host lists the nodes of a Ray cluster and starts agents on them.
+
+Only a separate process, the driver (`ray_driver.py`), imports Ray. It gets requests as lines of
+JSON, and answers with the number of the request. The tests need no Ray: they replace the driver by
+one of the programs below, or the module `ray` by another.
+"""
 
 import asyncio
 import json
@@ -59,6 +63,7 @@ print(json.dumps({"number": 0, "error": "no cluster"}), flush=True)
 
 
 def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch, driver: str = DRIVER) -> RayNodes:
+    """Return a RayNodes that runs this driver, from a package `exthost` in the folder."""
     package = folder / "exthost" / "cluster"
     package.mkdir(parents=True)
     for path in (package.parent / "__init__.py", package / "__init__.py"):

@@ -1,5 +1,9 @@
 """The nodes of a Ray cluster on which processes run: several extensions, a full cluster, and a node
-that joins."""
+that joins.
+
+The fixture `ray` is a cluster of three nodes on this machine, and `on_ray(ray)` starts a pool of
+processes on it. Ray starts an agent on each node, and the agent starts processes of extensions.
+"""
 
 import asyncio
 import importlib.util

@@ -1,5 +1,10 @@
 """How the program of an extension gets to the nodes of a Ray cluster by Ray's own means, and the
-devices that Ray assigns to its processes."""
+devices that Ray assigns to its processes.
+
+On a node, Ray runs an agent of exthost, and the agent starts the processes of the extension. Ray
+can send a folder to the node (`working_dir` of its runtime environment), or run the agent in a
+container with an image. The fixture `ray` is a cluster of three nodes on this machine.
+"""
 
 import asyncio
 import importlib.util
@@ -75,11 +80,11 @@ def podman(ray: RayCluster) -> Iterator[Path]:
     program.unlink()
 
 
-def on(ray: RayCluster, **cluster: Any) -> dict[str, Any]:
+def cluster_section(ray: RayCluster, **settings: Any) -> dict[str, Any]:
     """Return the section `[cluster]` of a config with these settings."""
     # The times are longer than the defaults, because the machine may be busy.
     times = {"place": f"{PLACE_SECONDS:g}s", "silence": "30s"}
-    return {"address": ray.address, **times, **cluster}
+    return {"address": ray.address, **times, **settings}
 
 
 @asynccontextmanager
@@ -108,7 +113,8 @@ async def test_ray_sends_the_working_dir_and_the_variables_of_a_runtime_env(
         "env_vars": {"MODEL": "of Ray", "LANGUAGE": "of Ray"},
     }
     env = {"LANGUAGE": "of the config"}
-    cluster, pool = on(ray, runtime_env=runtime_env), {"files": "runtime-env"}
+    cluster = cluster_section(ray, runtime_env=runtime_env)
+    pool = {"files": "runtime-env"}
     async with pool_of(ray, cluster, pool, source=source, env=env) as extension:
         variables = await extension.call("environment")
         assert (variables["MODEL"], variables["LANGUAGE"]) == ("of Ray", "of the config")
@@ -129,7 +135,7 @@ async def test_ray_sends_the_working_dir_and_the_variables_of_a_runtime_env(
 async def test_a_runtime_env_that_ray_refuses_is_reported_with_the_reason(
     ray: RayCluster, runtime_env: dict[str, Any], reason: str
 ) -> None:
-    async with pool_of(ray, on(ray, runtime_env=runtime_env), {}) as extension:
+    async with pool_of(ray, cluster_section(ray, runtime_env=runtime_env), {}) as extension:
         error = await error_of(extension.call("echo", 1))
         assert error.code == "X1990" and reason in error.message, error
 
@@ -141,7 +147,7 @@ async def test_an_extension_with_an_image_has_an_agent_in_a_container_that_lasts
     pool = {**other_pool, "image": IMAGE}
     config = {
         "extensions": [entry(pool=pool), {**entry(pool=other_pool), "name": "b"}],
-        "cluster": on(ray),
+        "cluster": cluster_section(ray),
     }
     async with exthost.Host.from_config(config) as host:
         extension = host["a"]
@@ -165,7 +171,9 @@ def is_in_container(pid: int) -> bool:
 async def test_an_image_that_cannot_be_run_is_reported_with_the_reason(
     ray: RayCluster, podman: Path
 ) -> None:
-    async with pool_of(ray, on(ray), {"image": "registry.example.org/missing"}) as extension:
+    async with pool_of(
+        ray, cluster_section(ray), {"image": "registry.example.org/missing"}
+    ) as extension:
         error = await error_of(extension.call("echo", 1))
         assert error.code == "X1990" and "no such image" in error.message, error
 
@@ -173,7 +181,7 @@ async def test_an_image_that_cannot_be_run_is_reported_with_the_reason(
 async def test_each_process_has_the_gpus_of_its_own_bundle(ray: RayCluster) -> None:
     # As many processes as GPUs on one node, so that all GPUs of that node are used.
     pool = {"min": 2, "max": 2, "resources": {"GPU": 1}, "spread": False}
-    async with pool_of(ray, on(ray), pool) as extension:
+    async with pool_of(ray, cluster_section(ray), pool) as extension:
         await extension.start()
         await wait_until(lambda: extension.stats.processes == 2, PLACE_SECONDS)
         assert list(extension.stats.nodes.values()) == [2]
@@ -182,16 +190,19 @@ async def test_each_process_has_the_gpus_of_its_own_bundle(ray: RayCluster) -> N
 
 async def test_the_config_can_set_the_variable_of_gpus(ray: RayCluster) -> None:
     pool = {"resources": {"GPU": 2}}
-    async with pool_of(ray, on(ray), pool) as extension:
+    async with pool_of(ray, cluster_section(ray), pool) as extension:
         variables = await extension.call("environment")
         assert sorted(variables["CUDA_VISIBLE_DEVICES"].split(",")) == ["0", "1"]
-    async with pool_of(ray, on(ray), pool, env={"CUDA_VISIBLE_DEVICES": "7"}) as extension:
+    async with pool_of(
+        ray, cluster_section(ray), pool, env={"CUDA_VISIBLE_DEVICES": "7"}
+    ) as extension:
         assert (await extension.call("environment"))["CUDA_VISIBLE_DEVICES"] == "7"
 
 
 def find_gpus(ray: RayCluster) -> set[str]:
     """Return the different values of the variable of GPUs in the processes of the extension."""
-    prefix, pids = b"CUDA_VISIBLE_DEVICES=", set().union(*map(descendants_of, ray.agents()))
+    prefix = b"CUDA_VISIBLE_DEVICES="
+    pids = set().union(*map(descendants_of, ray.agents()))
     return {
         variable.removeprefix(prefix).decode()
         for pid in pids

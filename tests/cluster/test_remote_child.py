@@ -1,4 +1,9 @@
-"""A process on a node behaves like a local process, and its calls fail if the node is lost."""
+"""A process on another node behaves like a local process, and its calls fail if the node is lost.
+
+`remote()` yields an extension whose processes run on nodes that are simulated on this machine. On
+each node an agent starts processes for the host. The extension is the hostile test extension:
+`keep` never answers, `leave` exits.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,8 @@
-"""The states of a process on a node, with messages that the test makes up instead of an agent."""
+"""`RemoteChild`, a process on another node, as the host sees it: exit, loss, signals and release.
+
+A real agent on the node reports what happens to the process. Here the tests call the methods that
+are called for its messages, and the connection records the messages to the agent.
+"""
 
 import asyncio
 import signal
@@ -84,7 +88,7 @@ async def test_a_second_kill_does_not_wait_for_the_agent() -> None:
 async def test_a_process_is_released_once() -> None:
     releases: list[str] = []
     child, _ = make_child()
-    child.reap()  # the test does not wait for the release
+    child.reap()  # without `on_released`, nothing is called
     child, _ = make_child()
     child.on_released = lambda: releases.append("released")
     child.reap()

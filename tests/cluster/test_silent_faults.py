@@ -1,5 +1,10 @@
-"""Faults without any report: a connection that drops everything, a host that was paused, and a
-host without free file descriptors."""
+"""Faults that nothing reports: a connection that drops everything, a host that was paused, and a
+host without free file descriptors.
+
+A host runs processes on nodes through agents. Each end of the connection sends heartbeats, and
+gives up the other after a time of silence. `remote(…)` yields `r`, an extension on nodes that are
+simulated on this machine, with `r.nodes` and `r.cluster`.
+"""
 
 import asyncio
 import contextlib
@@ -109,6 +114,8 @@ def _has_exited(pid: int) -> bool:
         return True
 
 
+# A program that runs a host, prints the pid of its extension, and waits for a line before a call.
+# Then it prints what has happened meanwhile.
 HOST = """
 import asyncio, json, sys
 import exthost, exthost.events
@@ -176,9 +183,10 @@ def open_descriptors() -> set[int]:
 
 @contextlib.contextmanager
 def free_descriptors(count: int) -> Iterator[None]:
-    """Let this process open exactly so many more file descriptors."""
+    """Let this process open exactly this many more file descriptors."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = open_descriptors()
+    # A limit is the first number that cannot be used, and numbers below it may be free.
     limit = next(n for n in itertools.count() if n - sum(fd < n for fd in used) == count)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
     try:
@@ -187,7 +195,7 @@ def free_descriptors(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def holds_no_resources(nodes: LocalNodes) -> bool:
+def has_released_all_resources(nodes: LocalNodes) -> bool:
     return not nodes._held
 
 
@@ -201,7 +209,7 @@ async def test_a_start_without_free_descriptors_is_reported_as_such_and_leaves_n
             with free_descriptors(count):
                 error = await error_of(r.extension.start())
             codes.append(error.code)
-            await wait_until(partial(holds_no_resources, r.nodes))
+            await wait_until(partial(has_released_all_resources, r.nodes))
         assert open_descriptors() == before
     assert set(codes) == {"X0405"}
     assert "Traceback" not in caplog.text

@@ -1,4 +1,10 @@
-"""The host's ends of the pipes of a remote process, on a connection that sends nothing."""
+"""The host's ends of the pipes of a process on another node.
+
+They have the methods of a local pipe that does not block, but their data is sent over a connection
+in streams: an IncomingStream for stdout and stderr, an OutgoingStream for stdin. `FakeLink` takes
+the place of the connection. It records what would be sent, and accepts as many bytes as it has
+`room`; `credits` is how many bytes of a stream the other end accepts.
+"""
 
 import asyncio
 from typing import cast
@@ -72,7 +78,7 @@ async def test_a_stream_ends_after_its_data() -> None:
     ("size", "reports"),
     [(CONSUME_BYTES - 1, []), (CONSUME_BYTES, [("consume", STREAM, CONSUME_BYTES)])],
 )
-async def test_consumed_bytes_are_reported_in_steps(
+async def test_bytes_that_were_read_are_reported_in_large_steps(
     size: int, reports: list[tuple[str, int, int]], use_buffer: bool
 ) -> None:
     stream, link = make_incoming(bytes(size))

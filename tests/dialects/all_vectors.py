@@ -1,4 +1,8 @@
-"""The vectors of every built-in dialect and of the toy dialects. `exthost.testing` checks them."""
+"""The vectors of every built-in dialect and of the toy dialects, for tests that check all of them.
+
+A dialect is the protocol that an extension speaks. A vector is an example in a data file (.toml),
+such as bytes and the message that they mean. Vectors of one kind are a table, for example [[read]].
+"""
 
 from functools import cache
 from pathlib import Path
@@ -21,5 +25,5 @@ def load() -> tuple[Vector, ...]:
 
 
 def vectors(*tables: str) -> list[Vector]:
-    """Return the vectors of these tables."""
+    """Return the vectors of these kinds, such as "read"."""
     return [vector for vector in load() if vector.table in tables]

@@ -1,9 +1,10 @@
-"""The requirements of the dialects, and the tests that show them.
+"""Which tests show which requirements of the dialects, the protocols that extensions speak.
 
-The requirements of a dialect are in the `requirements.toml` of its package, the others in
-`tests/vectors/requirements/*.toml`. Each has an id and a text. The decorator
-`@shows("morphir-wire-09")` of a test and the key `shows` of a vector name the requirements that are
-tested. Tests are found by reading their source, so it does not matter which tests run.
+A requirement is a sentence of a specification, with an id. Those of a dialect are in the
+`requirements.toml` of its package, the others in `tests/vectors/requirements/*.toml`. The decorator
+`@shows("morphir-wire-09")` names the requirements that a test shows, and so does the key `shows` of
+a vector (an example of bytes and messages, in a data file). `test_requirements.py` fails if a
+requirement is not shown. Tests are found in their source, so it does not matter which tests run.
 """
 
 import ast
@@ -32,7 +33,7 @@ def shows(*ids: str) -> Callable[[F], F]:
     return unchanged
 
 
-def rules() -> dict[str, str]:
+def texts_by_id() -> dict[str, str]:
     """Return the text of every requirement by its id. A repeated id is an error."""
     requirements: dict[str, str] = {}
     for prefix, path in _rule_files():
@@ -51,6 +52,7 @@ def _rule_files() -> Iterator[tuple[str, Traversable]]:
 
 
 def _flatten(table: dict[str, object], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the id and text of each requirement in nested tables: `wire.09` has PREFIX-wire-09."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}-{key}")
@@ -59,7 +61,7 @@ def _flatten(table: dict[str, object], prefix: str) -> Iterator[tuple[str, str]]
             yield f"{prefix}-{key}", value
 
 
-def shown() -> dict[str, list[str]]:
+def tests_by_id() -> dict[str, list[str]]:
     """Return the tests and vectors that show each requirement, by id."""
     shown_by: dict[str, list[str]] = {}
     for vector in all_vectors.load():
@@ -72,6 +74,7 @@ def shown() -> dict[str, list[str]]:
 
 
 def _requirements_in(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield each id in a decorator `@shows` of a file, and the name of the test."""
     text = path.read_text(encoding="utf-8")
     if "@shows(" not in text:
         return

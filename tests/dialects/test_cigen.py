@@ -1,4 +1,11 @@
-"""Requirements of cigen that need a process: order of messages, exits, and invalid messages."""
+"""Requirements of cigen that need a process: order of messages, exits, and invalid messages.
+
+cigen is a dialect, a protocol for generators of CI configurations: protobuf messages without ids,
+one call at a time. A generate is two exchanges, a PlanRequest and a GenerateRequest. The plugin of
+these tests obeys a command in its schema (`request_with_verb("plan:fail")`), and its result reports
+all messages that it got (`heard`). `@shows` names the requirements (`requirements.toml` of cigen)
+that a test shows.
+"""
 
 import asyncio
 import base64

@@ -1,4 +1,8 @@
-"""Replies of a cigen plugin whose type does not fit the request."""
+"""Replies of a cigen plugin whose type does not fit the request.
+
+cigen is a protocol with protobuf messages. A reply does not say to which request it belongs, so the
+codec decodes it with the type that fits the last request.
+"""
 
 import pytest
 

@@ -1,4 +1,10 @@
-"""Finding dialects: the references of built-in packages exist, and broken packages are reported."""
+"""Finding dialects, the protocols of extensions: those of exthost and those of installed packages.
+
+A `DialectPackage` names the parts of a dialect as references ("module:attribute"), which are
+imported when they are used. Another package offers one by an entry point in the group
+`exthost.dialects`. A package that is broken must be reported by its name, and must not keep the
+host from using the others.
+"""
 
 import logging
 import sys
@@ -52,6 +58,7 @@ def install(folder: Path, entry_points: str, files: dict[str, str]) -> None:
 
 PACKAGE_OF = "from exthost.dialects.package import DialectPackage\nPACKAGE = DialectPackage"
 
+# The text of the module, the attribute that the entry point names, and a part of the error.
 BROKEN = [
     ("import no_such_module_anywhere", "DIALECT", "No module named 'no_such_module_anywhere'"),
     ("DIALECT = {}", "DIALECT", "is of type dict, neither a DialectPackage nor a Dialect"),
@@ -201,7 +208,8 @@ def test_every_part_of_a_third_party_package_is_used(third_party: Path) -> None:
     assert isinstance(find.find_dialect("broken"), Dialect)
 
 
-def test_detection_tries_third_party_dialects(third_party: Path) -> None:
+def test_detection_tries_third_party_dialects_first(third_party: Path) -> None:
+    """Detection tries one dialect after another with a program whose dialect is unknown."""
     from exthost.host.detection import detection_order
 
     assert detection_order("anything")[0] == ("broken", 3.0)

@@ -1,4 +1,9 @@
-"""The fast paths of the JSON codecs do not catch an exception that a signal handler raises."""
+"""The codecs of dialects with JSON messages do not catch an exception of a signal handler.
+
+A codec encodes and decodes the messages of a dialect, a protocol of extensions. It tries a fast way
+first, and a slow one after an error. A signal handler, such as that of a time limit, may raise an
+exception in the midst of that, which must reach the program.
+"""
 
 from typing import Any
 

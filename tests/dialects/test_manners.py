@@ -1,5 +1,9 @@
-"""The restart policy, breaker, retry and shutdown steps of each dialect are those of its
-specification."""
+"""The settings of each dialect by its specification: restart policy, breaker, retry and shutdown.
+
+A dialect is the protocol that an extension speaks. A breaker refuses calls for a while after many
+failures. The config of the operator takes precedence over the dialect. `@shows` names the
+requirements (`requirements.toml` of a dialect) that a test shows.
+"""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -124,9 +128,8 @@ def test_the_settings_are_those_of_the_specification(name: str) -> None:
     assert dialect.traits.shutdown_steps == expected.shutdown_steps
     assert resolve_limits(spec, dialect).stop == expected.stop_seconds
     assert effective_pool_size(spec) == (1, 1, 0)
-    decision, _ = decide(
-        policy, history_with_a_served_call().ended(policy, 2.0), now=2.0, jitter=0.0
-    )
+    history = history_with_a_served_call().ended(policy, 2.0)
+    decision, _ = decide(policy, history, now=2.0, jitter=0.0)
     assert lifecycle_event_for(decision) is expected.after_crash
     assert isinstance(decision, Again | OnDemand | GiveUp)
 

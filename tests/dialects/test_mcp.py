@@ -1,4 +1,11 @@
-"""Requirements of MCP that need a process, a clock or several messages to test."""
+"""Requirements of MCP that need a process, a clock or several messages to test.
+
+MCP (the Model Context Protocol) has two eras: in the older one a session begins with `initialize`
+("handshake"); in the newer one each request has its context in an envelope, `_meta` ("stateless"),
+and `server/discover` shows which era a server speaks. `child(behaviour)` starts a server that
+behaves as the test says; its tool `heard` returns the messages that it got. `@shows` names the
+requirements (`requirements.toml` of the dialect mcp) that a test shows.
+"""
 
 import asyncio
 import json

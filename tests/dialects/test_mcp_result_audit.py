@@ -1,4 +1,9 @@
-"""The results of MCP servers that `exthost check` reports although the host can use them."""
+"""The audit of results of MCP servers by `exthost check`.
+
+The host accepts some results that the protocol does not allow, and official clients refuse. The
+audit reports them, as `RULE: MESSAGE` with a fix. It depends on the era of the protocol: in the
+earlier one, a session begins with `initialize`; the later one is stateless.
+"""
 
 from typing import Any
 
@@ -6,6 +11,7 @@ import pytest
 
 from exthost.dialects.mcp.result_audit import audit_result
 
+# The methods of the requests before the audited one.
 HANDSHAKE = frozenset({"initialize"})
 TEXT = {"type": "text", "text": "hi"}
 INFO = {"name": "x", "version": "1"}

@@ -1,5 +1,9 @@
 """MCP servers of other projects from PyPI and npm work with this host.
 
+The MCP of 2026-07-28 is stateless: the host sends `server/discover` first, and each request has the
+version in its `_meta`. In earlier versions, a session begins with `initialize`. `@shows` names the
+requirements (`requirements.toml` of the dialect mcp) that a test shows.
+
 The Python servers are in the test group. `make node` installs the servers from npm, if npm and its
 registry are available. Otherwise their tests are skipped.
 """

@@ -1,4 +1,9 @@
-"""Calls that an MCP server runs as tasks: the host waits until the task has ended."""
+"""Calls that an MCP server runs as tasks: the host waits until the task has ended.
+
+In MCP, the reply to a call can be a task in place of a result. The client then asks for the state
+of the task until it has ended, answers the questions of the task, or cancels it. The server of
+these tests, `mcp_task_server.py`, runs in a process of its own.
+"""
 
 import asyncio
 import sys

@@ -1,4 +1,8 @@
-"""The rules that `MessageAudit` reports for invalid messages."""
+"""The audit of messages by `exthost check`: which rules an invalid message breaks.
+
+A frame is the bytes of one message. A Conformance says how messages of a dialect (the protocol of
+an extension) are checked; the default is JSON-RPC. The rules are described in `rules.toml`.
+"""
 
 import pytest
 
@@ -10,6 +14,7 @@ from exthost.wire.framing import Broken, Skipped
 
 
 def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list[str]:
+    """Return the rules that these frames break, after a request "ping" with the id 7."""
     audit = MessageAudit(conformance or Conformance())
     audit.add_request(7, "ping")
     incoming = Noise(b"", "")

@@ -1,4 +1,11 @@
-"""Requirements of morphir that need a process, a clock or several messages to test."""
+"""Requirements of morphir that need a process, a clock or several messages to test.
+
+morphir is a dialect, a protocol that extensions speak: each line is a JSON object with an id. A
+session begins with the requests `initialize` (id 0) and `capabilities` (id 1). `@shows` names the
+requirements (`requirements.toml` of the dialect) that a test shows; those that need only one
+message are shown by vectors, examples in data files. `hostile_extension` starts an extension that
+misbehaves as its arguments and calls ask: `keep` answers only after `release`, `leave` exits.
+"""
 
 import asyncio
 import os
@@ -58,6 +65,7 @@ for line in sys.stdin:
 
 @shows("morphir-wire-07")
 def test_neither_role_can_send_a_message_that_the_dialect_lacks() -> None:
+    # A guest is the extension, the other side of the conversation.
     host, guest = DIALECT.codec(Role.HOST), DIALECT.codec(Role.GUEST)
     for message in (Notification("log", {}), Reply(1, 2), Failure(1, "no")):
         with pytest.raises(UsageError) as caught:
@@ -93,11 +101,12 @@ def test_a_value_nested_100_000_deep_is_noise() -> None:
 def test_an_error_reply_of_any_readable_depth_is_a_failure() -> None:
     host = DIALECT.codec(Role.HOST)
     message_types = set()
-    for depth in (*range(100, 1100), 100_000):  # the interpreter limits the depth
-        output = host.decode(b'{"id":2,"error":' + b"[" * depth + b"]" * depth + b"}")
-        message_types.add(type(output))
-        if isinstance(output, Failure):
-            assert output.message
+    # The interpreter limits the depth that it can read, somewhere in this range.
+    for depth in (*range(100, 1100), 100_000):
+        decoded = host.decode(b'{"id":2,"error":' + b"[" * depth + b"]" * depth + b"}")
+        message_types.add(type(decoded))
+        if isinstance(decoded, Failure):
+            assert decoded.message
     assert message_types == {Failure, Noise}
 
 
@@ -183,9 +192,14 @@ def _command_line(pid: int) -> list[str]:
 
 
 async def _requests_of_a_connection(**settings: Any) -> list[dict[str, Any]]:
+    """Return the requests that a program gets in two calls, a restart and another call."""
     bus = Bus()
     received: list[dict[str, Any]] = []
-    bus.subscribe(LogLine, lambda line: received.append(jsontext.decode(line.text[6:].encode())))
+
+    def record_request(line: LogLine) -> None:
+        received.append(jsontext.decode(line.text.removeprefix("heard ").encode()))
+
+    bus.subscribe(LogLine, record_request)
     command = [sys.executable, "-S", "-E", "-c", REQUEST_PRINTER]
     async with exthost.connect(
         command, events=bus, name="listener", **settings, dialect="morphir"
@@ -342,6 +356,7 @@ async def test_an_extension_without_health_check_is_healthy() -> None:
 
 @shows("morphir-restart-05")
 async def test_the_reported_health_is_kept_until_the_next_process() -> None:
+    # An extension as a shell script: it counts the requests from 0, which gives their ids.
     unhealthy_reply = 'echo "{\\"id\\":$n,\\"result\\":{\\"status\\":\\"unhealthy\\"}}"'
     script = (
         "n=0; while read -r line; do case $line in"

@@ -1,4 +1,10 @@
-"""Requirements of nexo that need a process, a clock or several messages to test."""
+"""Requirements of nexo that need a process, a clock or several messages to test.
+
+nexo is a dialect, a protocol that extensions speak: JSON-RPC in lines. Its plugins have a manifest
+and may have hooks, which are called at events of the host. `child(behaviour)` starts a plugin that
+behaves as the test says: for example, with {"heard": FILE} it writes the lines that it gets into a
+file. `@shows` names the requirements (`requirements.toml` of nexo) that a test shows.
+"""
 
 import asyncio
 import json
@@ -44,7 +50,7 @@ def child(behaviour: dict[str, Any] | None = None, **settings: Any) -> Any:
 # -- messages --------------------------------------------------------------------------------
 
 
-async def test_calls_hooks_and_operations_of_one_tick_are_written_together(
+async def test_calls_hooks_and_operations_of_one_iteration_of_the_loop_are_written_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with child({"offer": {"tools": [{"name": "id"}], "hooks": ["before_message"]}}) as ext:

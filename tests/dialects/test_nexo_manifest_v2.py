@@ -1,4 +1,9 @@
-"""The manifest of nexo's second contract: the files that have it, and the mistakes in it."""
+"""The manifest (plugin.toml) of the second contract of nexo: which files have it, and mistakes.
+
+nexo is a dialect, a protocol of extensions, and calls a version of it a contract. A manifest is
+read as Accepted, with the configuration of the extension (`spec`), or as Rejected, with errors.
+`@shows` names the requirements (`requirements.toml` of nexo) that a test shows.
+"""
 
 import pytest
 
@@ -32,6 +37,7 @@ command = "./tide"
 
 
 def read_manifest(text: str, name: str = "plugin.toml", siblings: tuple[str, ...] = ()) -> object:
+    """Read a manifest of this name, beside which there are the files `siblings`."""
     file = ManifestFile(
         path=f"/p/tide/{name}",
         folder="/p/tide",

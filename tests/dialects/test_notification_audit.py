@@ -1,4 +1,8 @@
-"""The notifications of extensions for which `exthost check` reports a warning."""
+"""The audit of notifications by `exthost check`: which of them get a warning, in each dialect.
+
+The host ignores a notification that it cannot use, so its author would not notice the mistake. A
+dialect is the protocol that the extension speaks. Here the host has sent one request, with id 7.
+"""
 
 import json
 from typing import Any

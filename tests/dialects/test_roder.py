@@ -1,4 +1,11 @@
-"""Requirements of roder that need a process, a clock or several messages to test."""
+"""Requirements of roder that need a process, a clock or several messages to test.
+
+roder is a dialect, a protocol that extensions speak. It has three kinds of streams, whose events
+follow an acknowledgement: a turn of a model, the dispatch of a subagent, and a task. The child of
+these tests obeys scripts: `turn(ext, ["ack"], ["event", DELTA])` makes it acknowledge the stream
+and send an event; ["wait"] waits for a call of the tool `go`. `@shows` names the requirements
+(`requirements.toml` of roder) that a test shows.
+"""
 
 import asyncio
 import logging
@@ -52,12 +59,14 @@ def task(ext: Extension, *script: Any, **settings: Any) -> Any:
     return ext.tasks.execute({"script": list(script)}, **settings)
 
 
+# For each kind of stream: how it is opened, its last event, and the method that cancels it. A turn
+# cannot be cancelled.
 OPENERS = {"turn": turn, "dispatch": dispatch, "task": task}
-LAST = {"turn": DONE, "dispatch": FINISHED, "task": FINISHED}
-CANCELS = {"dispatch": "subagents/cancel", "task": "tasks/cancel"}
+LAST_EVENTS = {"turn": DONE, "dispatch": FINISHED, "task": FINISHED}
+CANCEL_METHODS = {"dispatch": "subagents/cancel", "task": "tasks/cancel"}
 
 every_stream = pytest.mark.parametrize("kind", list(OPENERS))
-cancelled_streams = pytest.mark.parametrize("kind", list(CANCELS))
+cancelled_streams = pytest.mark.parametrize("kind", list(CANCEL_METHODS))
 
 
 async def read_all(stream: Any) -> list[Any]:
@@ -374,6 +383,7 @@ async def test_tools_is_a_mapping(
 @pytest.mark.both_loops
 async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
     usage = {"Usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
+    # Events may come before the acknowledgement.
     script = [["event", DELTA], ["ack"], ["event", usage], ["event", {"Compaction": {"n": 1}}]]
     script += [["event", {"ProviderMetadata": [1]}]]
     script += [["event", DONE], ["event", DELTA], ["event", DONE]]
@@ -419,7 +429,7 @@ async def test_a_dispatch_and_a_task_stream_to_their_last_event(tmp_path: Path) 
         await read_all(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
         params = (await received_params(ext, "tasks/execute"))[1]
         assert (params["threadId"], params["workspaceRoot"]) == ("t", "/w")
-        for cancel in CANCELS.values():
+        for cancel in CANCEL_METHODS.values():
             assert await received_params(ext, cancel) == [], (
                 "a stream that has ended is not cancelled"
             )
@@ -472,7 +482,7 @@ async def test_an_acknowledgement_of_another_stream_is_a_violation(
 async def test_invalid_events_and_events_of_other_streams_are_dropped_and_counted(
     tmp_path: Path, kind: str
 ) -> None:
-    last = LAST[kind]
+    last = LAST_EVENTS[kind]
     script = [["event", last, "unknown"], ["event", last, 7], ["ack"]]
     invalid_events: list[Any] = [None, 1, {}, {"type": 1}, [], {"type": "failed"}]
     script += [["event", event] for event in invalid_events]
@@ -500,7 +510,7 @@ async def test_when_the_child_dies_each_open_stream_ends_with_one_failure(
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 6"
                 assert [event async for event in stream] == [], "the error is raised once"
         # The next stream starts a new process.
-        assert len(await read_all(OPENERS[kind](ext, ["ack"], ["event", LAST[kind]]))) == 1
+        assert len(await read_all(OPENERS[kind](ext, ["ack"], ["event", LAST_EVENTS[kind]]))) == 1
 
 
 @shows("roder-stream-04")
@@ -534,7 +544,7 @@ async def cancel_received(ext: Extension, kind: str) -> Any:
     """Return the params of the only cancellation, which must name the only stream."""
     opened = {"dispatch": "subagents/dispatch", "task": "tasks/execute"}[kind]
     (params,) = await received_params(ext, opened)
-    (cancel,) = await received_params(ext, CANCELS[kind])
+    (cancel,) = await received_params(ext, CANCEL_METHODS[kind])
     for key in ("dispatcherId", "dispatchId", "executorId", "executionId"):
         assert cancel.get(key) == params.get(key)
     return cancel

@@ -1,4 +1,8 @@
-"""The comparison of roder's handshake reply with the manifest, without a process."""
+"""The comparison of the handshake reply of a roder extension with its manifest.
+
+roder is a dialect, a protocol that extensions speak. The reply must name the services that the
+manifest names. Errors do not quote values of the reply, since they may be secret.
+"""
 
 import pytest
 

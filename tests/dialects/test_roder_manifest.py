@@ -1,5 +1,10 @@
-"""The manifest of roder and `[[process_extensions]]`: their keys, mistakes, and how they are
-joined."""
+"""The manifest of an extension of roder, `roder-extension.toml`, and the entries of a config that
+name one (`[[process_extensions]]`).
+
+A manifest lists what the extension provides: services such as an `event_sink`, or tools. A host
+finds manifests in its search paths, or an entry of the config completes one. `@shows` names the
+requirements (`requirements.toml` of roder) that a test shows.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -42,6 +47,7 @@ command = "python3"
 
 
 def refuse(text: str) -> ManifestError:
+    """Return the error of an invalid manifest."""
     with pytest.raises(ManifestError) as caught:
         parse(text.encode(), "/somewhere/m.toml")
     assert caught.value.evidence.path == "/somewhere/m.toml"

@@ -1,5 +1,8 @@
-"""The dataclasses of roder's params and results: conversion to and from JSON, and invalid
-values."""
+"""The dataclasses of the messages of roder: conversion to and from JSON, and invalid values.
+
+roder is a dialect, a protocol that extensions speak. METHODS has, for each method, the class of its
+params and that of its result, None for a notification. Extensions in Python can use these classes.
+"""
 
 import json
 from pathlib import Path
@@ -18,7 +21,7 @@ from tests.extensions.roder import received_params, roder_extension
 
 CLASSES = sorted({cls for row in METHODS.values() for cls in row if cls}, key=lambda c: c.__name__)
 
-# One message of each kind, as the protocol has it on the wire.
+# For each method, its params and its result as JSON has them; None if there is no result.
 EXAMPLES: dict[str, tuple[dict[str, Any], Any]] = {
     "extension/initialize": (
         {
@@ -118,7 +121,7 @@ def test_a_message_is_unchanged_after_conversion_to_its_class_and_back(method: s
             assert cls.from_json(json.loads(json.dumps(message.to_json()))) == message
 
 
-def _fields_with_a_type() -> list[tuple[type[WireObject], str]]:
+def _typed_fields() -> list[tuple[type[WireObject], str]]:
     """Return each class with each of its fields of a known type."""
     return [
         (cls, name)
@@ -129,6 +132,7 @@ def _fields_with_a_type() -> list[tuple[type[WireObject], str]]:
 
 
 def _example(cls: type[WireObject]) -> dict[str, Any]:
+    """Return the JSON of a message of this class, from EXAMPLES."""
     for method, row in METHODS.items():
         for candidate, value in zip(row, EXAMPLES[method], strict=True):
             if candidate is cls:
@@ -136,16 +140,16 @@ def _example(cls: type[WireObject]) -> dict[str, Any]:
     raise LookupError(cls)
 
 
-@pytest.mark.parametrize(("cls", "name"), _fields_with_a_type())
+@pytest.mark.parametrize(("cls", "name"), _typed_fields())
 def test_the_error_of_a_field_of_another_type_names_the_field(
     cls: type[WireObject], name: str
 ) -> None:
     key = messages.camel_case(name)
-    for invalid_value in (1.5, True, None):
-        declared: Any = cls.__dataclass_fields__[name].type
-        is_optional = isinstance(declared, UnionType)
+    declared: Any = cls.__dataclass_fields__[name].type
+    is_optional = isinstance(declared, UnionType)
+    for invalid_value in (1.5, True, None):  # no field is a number with a fraction
         if (invalid_value is None and is_optional) or (invalid_value is True and declared is bool):
-            continue
+            continue  # it is valid
         with pytest.raises(ProtocolViolation, match=key) as caught:
             cls.from_json({**_example(cls), key: invalid_value})
         assert caught.value.code == "X0641"

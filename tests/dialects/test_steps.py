@@ -1,5 +1,8 @@
-"""The steps of operations: dialects that call a tool by one request, and error replies to a
-handshake."""
+"""How dialects (protocols of extensions) describe operations such as "call a tool".
+
+An operation is one request, or a generator that yields several requests one after the other and
+gets their replies. The rest of the file is about error replies in a handshake.
+"""
 
 import pytest
 
@@ -13,12 +16,13 @@ from exthost.model.messages import Failure
 def test_tools_and_hooks_are_generators_only_if_replies_have_no_ids(dialect: str) -> None:
     """The blocking API runs a generator in another thread, and a generator is never sent
     a second time (`retry`)."""
-    dialect_found = find.find_dialect(dialect)
-    operations = [dialect_found.operations.get(name) for name in ("call_tool", "hook")]
+    dialect_object = find.find_dialect(dialect)
+    operations = [dialect_object.operations.get(name) for name in ("call_tool", "hook")]
     are_requests = all(
         isinstance(operation, OneRequest | OneRequestOrMore | None) for operation in operations
     )
-    assert are_requests is not dialect_found.traits.positional
+    replies_have_no_ids = dialect_object.traits.positional
+    assert are_requests is not replies_have_no_ids
 
 
 def fail_handshake(message: str, code: int | None) -> HandshakeFailed:

@@ -1,4 +1,10 @@
-"""Requirements of synaps that need a process, a clock or several messages to test."""
+"""Requirements of synaps that need a process, a clock or several messages to test.
+
+synaps is a dialect, a protocol that extensions speak: JSON-RPC behind a header with the length, one
+call at a time. `child(behaviour)` starts a plugin that behaves as the test says: for example, with
+{"heard": FILE} it writes the messages that it gets into a file. Its tool `ask` makes a request to
+the host. `@shows` names the requirements (`requirements.toml` of synaps) that a test shows.
+"""
 
 import asyncio
 import json
@@ -105,6 +111,7 @@ async def test_the_call_settings_of_the_operator_apply_to_every_method() -> None
 @pytest.mark.parametrize(
     "text",
     [
+        # Not a number, more than 4 MiB, no length, not JSON, and a header that is too long.
         "Content-Length: x\r\n\r\n",
         "Content-Length: 4194305\r\n\r\n",
         "No-Length: 1\r\n\r\n",
@@ -689,6 +696,7 @@ async def test_widget_and_editor_notifications_are_events_for_every_subscriber()
 
 
 async def test_the_facets_info_sidecar_and_settings() -> None:
+    """A facet is a group of operations that only extensions of one dialect have (`ext.info`)."""
     info = {
         "build": {"backend": "cpu"},
         "capabilities": [{"kind": "stt", "name": "S"}],

@@ -1,4 +1,11 @@
-"""plugin.json of synaps: its keys, the mistakes in it, the sources of settings, and discovery."""
+"""plugin.json, the manifest of a plugin of synaps: its keys, the mistakes in it, the sources of
+settings, and discovery.
+
+synaps is a dialect, a protocol of extensions. `read` returns the manifest as Accepted, with the
+configuration of the extension (`spec`), None for a plugin of another kind, or raises ManifestError.
+A setting that a manifest declares gets its value from the config, a variable, a stored value or its
+default. `@shows` names the requirements (`requirements.toml` of synaps) that a test shows.
+"""
 
 import json
 from pathlib import Path

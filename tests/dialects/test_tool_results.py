@@ -1,4 +1,9 @@
-"""The results of `call_tool` in each dialect, with real processes, with and without `check`."""
+"""The results of `call_tool` in each dialect, the protocol of an extension, with real processes.
+
+A failed call raises CallFailed; with `check=False` it returns a ToolResult that is an error. The
+extension may report the failure by an error reply, or by a result that is marked as an error. In
+the second part, hooks of another extension get the result, and may replace it.
+"""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -32,6 +37,7 @@ DIVIDER = morphir_program(
 )
 COMMAND = [sys.executable, "-S", "-E", "-c", DIVIDER]
 
+# The behaviour of a nexo plugin with one hook.
 HOOK_BEHAVIOUR = {"offer": {"hooks": ["after_tool_call"]}}
 
 

@@ -1,6 +1,9 @@
 """Checks every vector of every dialect, with and without a process.
 
-A vector is a table in a TOML file: an input, such as bytes or a conversation, and what must follow.
+A dialect is a protocol of extensions. A vector is a table in a TOML file: an input, such as bytes
+or a conversation, and what must follow. The kinds of tables are "read" (bytes and the message that
+they mean), "handshake", "refusal" (a handshake that fails), "operation" (the messages of a call),
+"meaning" (of a notification) and "value" (of a function). The last part tests the checks.
 """
 
 from pathlib import Path
@@ -115,12 +118,12 @@ def test_a_codec_raises_only_protocol_violations_for_any_bytes(
     )
     codec = vector.dialect.codec(role)
     try:
-        output = split_messages(codec.decode(frame))
+        messages = split_messages(codec.decode(frame))
     except ProtocolViolation as violation:
         assert violation.message
     else:
         message_types = (Request, Reply, Failure, Notification, Noise)
-        assert all(type(message) in message_types for message in output)
+        assert all(type(message) in message_types for message in messages)
     assert isinstance(codec.reply_id_in_prefix(frame), int | str | None)
 
 
@@ -129,24 +132,23 @@ def test_a_codec_raises_only_protocol_violations_for_any_bytes(
 
 @pytest.mark.parametrize("file", sorted({vector.file for vector in vectors("read")}))
 def test_each_role_has_a_canonical_vector_of_all_its_messages(file: str) -> None:
-    """A canonical vector is checked in both roles."""
-    vectors_of_file = [vector for vector in vectors("read") if vector.file == file]
+    """The bytes of a canonical vector are checked in both directions: they are decoded, and the
+    message is encoded again."""
     for role in Role:
-        readings = [(vector, ReadVector(vector)) for vector in vectors_of_file]
-        readings = [(vector, reading) for vector, reading in readings if reading.role is role]
-        message_types = {
-            pattern.type_name
-            for _, reading in readings
-            for pattern in reading.expected
-            if isinstance(pattern, MessagePattern)
-        }
-        canonical_types = {
-            pattern.type_name
-            for vector, reading in readings
-            if vector.fields.get("canonical")
-            for pattern in reading.expected
-            if isinstance(pattern, MessagePattern)
-        }
+        message_types: set[str] = set()
+        canonical_types: set[str] = set()
+        for vector in vectors("read"):
+            reading = ReadVector(vector)
+            if vector.file != file or reading.role is not role:
+                continue
+            types = {
+                pattern.type_name
+                for pattern in reading.expected
+                if isinstance(pattern, MessagePattern)
+            }
+            message_types |= types
+            if vector.fields.get("canonical"):
+                canonical_types |= types
         assert message_types == canonical_types and message_types, role
 
 

@@ -1,4 +1,10 @@
-"""The files that are recorded when an extension is admitted, and their changes."""
+"""The admission of a sandboxed extension: which files it will see, and that they stay the same.
+
+When an extension is admitted, the host decides which paths the sandbox shows (a `View`), and
+records the device and inode of each. If a later start finds another file at a path, it is refused.
+A folder of a package, whose manifest is not trusted, is not shown because the manifest names it;
+a folder that the operator names in the config is.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +33,12 @@ SPEC = Spec(id="a", argv=("a",), dialect="mcp")
     ("spec", "folders"),
     [
         (SPEC, ()),
+        # A manifest that the operator names shows its folder.
         (replace(SPEC, manifest={}, manifest_file="/m/x.toml"), ("/m",)),
         (replace(SPEC, manifest={}), ()),
         (replace(SPEC, manifest_file="/m/x.toml"), ()),
         (replace(SPEC, manifest={}, manifest_file="/m/x.toml", package=Package(root="/p")), ()),
+        # `own_cwd`: the folder was set for this extension.
         (replace(SPEC, cwd="/c", own_cwd=True), ("/c",)),
         (replace(SPEC, cwd="/c"), ()),
         (replace(SPEC, own_cwd=True), ()),

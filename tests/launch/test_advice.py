@@ -1,4 +1,9 @@
-"""The advice for missing variables, files, modules, programs and networks of a program."""
+"""The advice to a user whose extension failed, from its stderr or from the error of a tool.
+
+For example, after "KeyError: 'WEATHER_API_KEY'" the host suggests `-e WEATHER_API_KEY=VALUE`. The
+functions find what a program lacks: a variable, a file, a module, a program, or a permission of its
+sandbox. ENVIRONMENT is what an extension gets, and knows which variables the host has held back.
+"""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""When the bridge to a remote server may start, and the variables that it gets."""
+"""When the bridge to a remote MCP server may start, and the variables that it gets.
+
+The bridge is a process of exthost that connects to a server at a URL. For the host it is the
+program of the extension. It needs an optional package, and the network if it has `permissions`.
+"""
 
 import pytest
 

@@ -1,4 +1,12 @@
-"""A locked extension runs its sources, and no compiled file that somebody planted beside them."""
+"""A locked extension runs its sources, and no compiled file that somebody planted beside them.
+
+A lock (`exthost.lock`) has the digests of an extension's sources. Python prefers a compiled file in
+`__pycache__` whose header fits the source, whatever code it has. So a locked extension must not
+read those of its own folder: without a sandbox its compiled files are in a folder of the host, and
+in a sandbox they are hidden or compiled by the host (`bytecode/demo/sealed-…`).
+
+`Project` is a config with an extension "demo", whose tool `get` replies "ran get".
+"""
 
 import importlib.util
 import marshal
@@ -22,7 +30,8 @@ def plant(source: Path, text: str) -> Path:
     code = marshal.dumps(compile(text, str(source), "exec"))
     cache = Path(importlib.util.cache_from_source(str(source)))
     cache.parent.mkdir(exist_ok=True)
-    head = struct.pack("<4I", 0, 0, int(status.st_mtime), status.st_size)[4:]
+    # After the magic number: flags, and the time and size of the source, which must fit.
+    head = struct.pack("<3I", 0, int(status.st_mtime), status.st_size)
     cache.write_bytes(importlib.util.MAGIC_NUMBER + head + code)
     return cache
 
@@ -33,6 +42,7 @@ def marker(tmp_path: Path) -> Path:
 
 
 def make_project(tmp_path: Path, flags: list[str]) -> Project:
+    """Make a project whose program imports the module `helper`, with these options of Python."""
     project = Project(tmp_path)
     project.program.write_text(IMPORT + project.program.read_text())
     (project.program.parent / "helper.py").write_text("x = 1\n")

@@ -1,4 +1,16 @@
-"""The paths that a start reads as code: links, environments, PATH, variables, and missing files."""
+"""Which paths a start reads as code, so that they can be protected from extensions that may write.
+
+Besides the program these are its virtual environment, the folders of PATH, symlinks on the way,
+paths in variables such as PYTHONPATH, and files that do not exist yet and would be read. Each path
+has a scope: what an attacker must not change there.
+
+    all      the content of a file, or everything in a folder
+    names    what is looked up in a folder by its name, such as modules beside a script
+    fence    a folder whose parts are listed by themselves, and in which nothing must be added
+    upward   settings in this folder and in all folders above it
+    link     a symlink on the way to code
+    missing  a path that does not exist, and would be code if it did
+"""
 
 import os
 import sys
@@ -17,6 +29,7 @@ def base_folder(tmp_path: Path) -> Path:
 
 
 def read_code(*argv: str, cwd: Path, **variables: str) -> dict[tuple[str, Scope], CodePath]:
+    """Return the code paths of a command, by path and scope."""
     defaults = {"PATH": SYSTEM_PATH, "HOME": "/nonexistent"}
     code = CodeReader().read_extension(argv, str(cwd), {**defaults, **variables})
     return {(item.path, item.scope): item for item in code}

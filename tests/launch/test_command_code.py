@@ -1,4 +1,12 @@
-"""The code that a command runs: it is named, searched for, or cannot be known."""
+"""Which code a command runs, found without running it, so that its digest can be compared.
+
+In `timeout 60 python3 run.py`, timeout is a wrapper, python3 an interpreter, and run.py the code.
+The certainty of the result is one of these:
+
+    named     the command names the file
+    searched  the code was searched for as the program would do it, for example after `-m`
+    unknown   the code cannot be known; then there is a reason and an advice
+"""
 
 import shlex
 import subprocess
@@ -17,6 +25,7 @@ FILES = (
 
 @pytest.fixture
 def code_folder(tmp_path: Path) -> Path:
+    """A folder with FILES, which are empty, and a folder `bin` with programs, for PATH."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -1,4 +1,9 @@
-"""Options of known programs are separated from the other arguments."""
+"""Separating the options of a known program from its other arguments.
+
+To find the script in `python3 -X dev run.py`, the host must know which options take a value. An
+OptionSyntax says that of one program: flags without a value, options with one, prefixes (`-Xmx1g`),
+and options after which all words are arguments (`-c`). `joined` means that `-ab` is `-a -b`.
+"""
 
 import pytest
 

@@ -1,4 +1,12 @@
-"""The report of how each limit is enforced."""
+"""What the host reports about how each limit of an extension is enforced.
+
+    rlimit    the kernel, for each process
+    cgroup    the kernel, for all processes of the extension together
+    watchdog  a thread of the host that measures all processes together
+    open      nothing
+
+`Limits` are those of each process, and a `Ceiling` has those of all processes together.
+"""
 
 import pytest
 

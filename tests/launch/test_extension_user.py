@@ -1,4 +1,9 @@
-"""The messages of a host with root rights if an extension has no user id."""
+"""A host with root rights runs each sandboxed extension as another user, and says if it cannot.
+
+`with_extension_user` gets what a sandbox shows (a View), and returns it with the user id. Without
+one, for example because setpriv is not installed or the user cannot read the program, the extension
+runs as root with fewer rights, or is refused if it may write.
+"""
 
 import errno
 import logging
@@ -17,6 +22,7 @@ PROGRAM = VisiblePath(f"{INACCESSIBLE}/program", "read", "program")
 
 @pytest.fixture(autouse=True)
 def root_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend that the host is root, and that other users cannot enter the program's folder."""
     monkeypatch.setattr(extension_user, "is_kernel_root", lambda: True)
     monkeypatch.setattr(extension_user, "allot_user_id", lambda root, extension: 1_900_000_000)
     monkeypatch.setattr(extension_user, "find_inaccessible_path", lambda path, uid: INACCESSIBLE)

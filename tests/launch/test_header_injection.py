@@ -1,4 +1,9 @@
-"""The key `inject`: the proxy of an extension gets a secret, and the extension does not."""
+"""The key `inject` of a config: the proxy of an extension gets a secret, the extension does not.
+
+For example, `inject = { host = "api.example.com", header = "Authorization: Bearer {TOKEN}" }` makes
+the proxy add this header to the requests of a sandboxed extension to that host. TOKEN is a
+variable under `env`, which is then not passed to the extension.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -20,6 +25,7 @@ NETWORK = {"network": ["api.example.com"]}
 
 
 def make_spec(**settings: Any) -> Spec:
+    """Return an extension with the variables TOKEN and MODE, whose proxy gets TOKEN."""
     defaults = {
         "name": "x",
         "source": {"type": "process", "command": "true"},

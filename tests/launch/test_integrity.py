@@ -1,4 +1,9 @@
-"""Pins: a changed file or tool of a pinned extension is refused, and the error has both digests."""
+"""Pins: a changed file or tool of a pinned extension is refused, and the error has both digests.
+
+A pin is a digest in the config. `sha256 = "…"` is that of the program; a table of digests can also
+have those of the interpreter, the tools, the manifest and the package (the whole folder of the
+extension). `ext.digests` has the present ones.
+"""
 
 import asyncio
 import hashlib

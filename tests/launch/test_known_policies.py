@@ -1,5 +1,8 @@
-"""The permissions that exthost has for commonly used servers: the table, how a command is
-recognized, and whether the servers work under them."""
+"""The permissions that exthost proposes for commonly used MCP servers (`known_policies.toml`).
+
+The tests are about the table, about how a command is recognized (`npx -y PACKAGE@VERSION`), and
+whether the servers work under these permissions: that installs and runs them.
+"""
 
 import asyncio
 import json
@@ -20,15 +23,15 @@ from tests.sandbox.confined import shared_folder
 
 # Installing a package takes from seconds to a minute. EXTHOST_TEST_POLICIES=all tries every server;
 # otherwise only these are tried, which other tests install as well or which are small.
-SMALL = ("@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory")
+SMALL_PACKAGES = ("@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory")
 TRIED = [
     server
     for server in known_servers()
-    if os.environ.get("EXTHOST_TEST_POLICIES") == "all" or server.package in SMALL
+    if os.environ.get("EXTHOST_TEST_POLICIES") == "all" or server.package in SMALL_PACKAGES
 ]
 
 
-def test_the_table_has_25_servers_each_once() -> None:
+def test_the_table_has_at_least_25_servers_each_once() -> None:
     names = [(server.registry, server.package) for server in known_servers()]
     assert len(names) >= 25
     assert len(set(names)) == len(names)
@@ -76,15 +79,23 @@ def test_a_command_is_recognized_by_its_package_and_version(
 
 def test_the_paths_among_the_arguments_are_granted(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    (tmp_path / "trap:rw").mkdir()
-    command = ["npx", "-y", SMALL[0], str(tmp_path / "data"), "./trap:rw", "/missing", "word"]
+    (tmp_path / "trap:rw").mkdir()  # its name would be read as a grant with write access
+    command = [
+        "npx",
+        "-y",
+        SMALL_PACKAGES[0],
+        str(tmp_path / "data"),
+        "./trap:rw",
+        "/missing",
+        "word",
+    ]
     policy = find_policy(command, str(tmp_path))
     assert policy is not None
     assert policy.filesystem == (f"{tmp_path}/data:rw",)
 
 
 def test_add_proposes_the_policy_and_writes_it_on_request(tmp_path: Path) -> None:
-    command = ["--dialect", "mcp", "--", "npx", "-y", SMALL[0], str(tmp_path)]
+    command = ["--dialect", "mcp", "--", "npx", "-y", SMALL_PACKAGES[0], str(tmp_path)]
     proposed = run_inside("add", "one", *command, cwd=tmp_path)
     assert proposed.returncode == 0
     assert "--policy writes it" in proposed.stderr
@@ -140,6 +151,7 @@ def test_a_server_works_under_its_policy(server: KnownServer) -> None:
 
 
 def _check_policy(server: KnownServer, folder: Path) -> None:
+    """Install a server, start it with the permissions of its policy, and make its test calls."""
     data = folder / "data"
     data.mkdir()
     data.chmod(0o777)

@@ -1,4 +1,8 @@
-"""The tables of known programs are parsed one by one, with the same result as the whole file."""
+"""The programs in `known_programs.toml`: wrappers, interpreters and runners with their options.
+
+By this file the host finds the code that a command runs. Each table is parsed only when it is
+needed; the result must be the same as that of parsing the whole file.
+"""
 
 import tomllib
 
@@ -30,6 +34,7 @@ def test_a_runner_of_two_words_has_one_table() -> None:
 
 
 def test_runners_have_an_advice() -> None:
-    assert known_programs().runners["go run"] == known_programs().runners["make"]
-    assert "docker" in known_programs().runners
+    runners = known_programs().runners
+    assert runners["go run"] == runners["make"], "both build a program, so the advice is the same"
+    assert "docker" in runners
     assert "pytest" in known_programs().modules_that_run_code

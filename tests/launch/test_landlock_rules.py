@@ -1,4 +1,8 @@
-"""The rules that the script of the Landlock sandbox gets."""
+"""The rules that a Landlock sandbox is made from, and how the host describes them.
+
+Landlock is the kernel's way for a process to give up access to files, for machines without
+namespaces. A script applies the rules and executes the program; they are JSON in its last argument.
+"""
 
 import json
 
@@ -22,6 +26,7 @@ def test_the_state_folder_is_writable_if_there_is_one(state: str) -> None:
 
 @pytest.mark.parametrize("network", [True, False])
 def test_the_description_says_whether_the_network_is_open(network: bool) -> None:
-    described = landlock.describe(View(state="/state"), 6, network=network, pids={})
+    kernel_version = 6  # of Landlock
+    described = landlock.describe(View(state="/state"), kernel_version, network=network, pids={})
     assert described["network"] == ("host's, filtered by seccomp" if network else "seccomp")
     assert [path["path"] for path in described["paths"]] == ["/state"]

@@ -1,5 +1,11 @@
-"""Proposals of permissions: what is granted, what is visible without a grant, and what is never
-granted."""
+"""`exthost learn`: the permissions that are proposed for a program, from what was observed of it.
+
+A proposal has the smallest grants that the program needs (`filesystem`), and what it used and is
+not granted (`withheld`), such as secrets, with the reason. Paths that a sandbox shows anyway need
+no grant. `seen` counts the paths by tier: system, runtime, own folder, …
+
+The facts about paths are those of an imaginary machine, whose user is "ada".
+"""
 
 import posixpath
 from collections.abc import Mapping
@@ -38,9 +44,12 @@ class FakePaths:
         return "an SSH key" if "/.ssh" in path else ""
 
     def hidden(self, path: str) -> str:
+        """Return the first part of a path whose name begins with a dot, with what is before it."""
         parts = path.split("/")
-        hidden = [at for at, part in enumerate(parts) if part.startswith(".")]
-        return "/".join(parts[: hidden[0] + 1]) if hidden else ""
+        for number, part in enumerate(parts):
+            if part.startswith("."):
+                return "/".join(parts[: number + 1])
+        return ""
 
     def unwritable(self, folder: str) -> str:
         return "a folder with code that others run" if "/bin" in folder else ""
@@ -62,6 +71,7 @@ def learn(
     projects: tuple[str, ...] = (f"{HOME}/notes",),
     **observed: object,
 ) -> Proposal:
+    """Return the proposal for a program that has used these files; `folders` exist."""
     uses = {path: frozenset({use} if isinstance(use, str) else use) for path, use in files.items()}
     observations = Observations(files=uses, **observed)  # type: ignore[arg-type]
     situation = Situation(visible=VISIBLE, named=named, own=(f"{HOME}/notes",))

@@ -1,4 +1,10 @@
-"""The limits that apply: those of the config, of the dialect and of the host, and their maximum."""
+"""Which limits apply to an extension: those of the config, of its dialect or of the host.
+
+A dialect is the protocol that an extension speaks. A limit in the config takes precedence over the
+dialect's, but cannot exceed what the protocol itself allows: 10 MiB for a message in "cigen", no
+maximum in "roder". `@shows` names the requirements of a dialect (its `requirements.toml`) that a
+test shows.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -35,29 +41,38 @@ def test_a_max_message_above_the_maximum_of_the_dialect_is_a_mistake() -> None:
     entry = {"name": "a", "dialect": "cigen", "source": {"type": "process", "command": "x"}}
     document: dict[str, Any] = {"extensions": [{**entry, "limits": {"max_message": "10MiB"}}]}
     assert config_from_mapping(document).specs[0].limits.max_message == 10 * 2**20
+
     document = {"extensions": [{**entry, "limits": {"max_message": "64MiB"}}]}
     with pytest.raises(ConfigError) as caught:
         config_from_mapping(document)
     assert caught.value.evidence.key == "extensions[0].limits.max_message"
     assert "10,485,760" in caught.value.message and caught.value.code == "X0103"
+
+    # A default is for extensions of every dialect, so it is lowered without an error.
     document = {"defaults": {"limits": {"max_message": "64MiB"}}, "extensions": [entry]}
     (spec,) = config_from_mapping(document).specs
     assert resolve_limits(spec, find_dialect("cigen")).max_message == 10 * 2**20
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(None, 30.0), (5.0, 5.0), (60.0, 30.0)])
-def test_the_longest_execution_time_limits_calls(seconds: float | None, expected: float) -> None:
-    permissions = Permissions(max_execution_time=seconds)
+@pytest.mark.parametrize(
+    ("max_execution_time", "expected"), [(None, 30.0), (5.0, 5.0), (60.0, 30.0)]
+)
+def test_max_execution_time_lowers_the_time_limit_of_calls(
+    max_execution_time: float | None, expected: float
+) -> None:
+    permissions = Permissions(max_execution_time=max_execution_time)
     spec = Spec(id="a", argv=("x",), limits=Limits(call=30.0), permissions=permissions)
     limits = resolve_limits(spec, find_dialect("morphir"))
-    assert limits.call == expected and limits.max_in_flight != 1
+    assert limits.call == expected
+    assert limits.max_in_flight != 1, "calls can still run at the same time"
 
 
-def test_the_longest_execution_time_limits_each_method_unless_the_config_limits_calls() -> None:
-    dialect = find_dialect("synaps")
-    usual = dialect.traits.method_limits
+def test_max_execution_time_lowers_the_limit_of_methods_unless_the_config_limits_calls() -> None:
+    dialect = find_dialect("synaps")  # synaps has a time limit of its own for some methods
+    limits_of_dialect = dialect.traits.method_limits
     spec = Spec(id="a", argv=("x",))
-    assert usual and resolve_method_limits(spec, dialect) == usual
+    assert limits_of_dialect and resolve_method_limits(spec, dialect) == limits_of_dialect
     limited = replace(spec, permissions=Permissions(max_execution_time=0.5))
-    assert resolve_method_limits(limited, dialect) == dict.fromkeys(usual, 0.5)
+    assert resolve_method_limits(limited, dialect) == dict.fromkeys(limits_of_dialect, 0.5)
+    # `limits.call` of the config applies to all methods, so no method has a limit of its own.
     assert resolve_method_limits(replace(limited, limits=Limits(call=9.0)), dialect) == {}

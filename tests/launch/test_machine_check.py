@@ -1,4 +1,9 @@
-"""What happens if this machine can or cannot enforce a sandbox. The trials are replaced."""
+"""What happens if this machine can or cannot enforce the sandbox of an extension.
+
+Whether a sandbox works is known only from a trial of it, which blocks, so trials run in a thread,
+and their results are cached. Here a fixture replaces the results: a sandbox works, fails, or could
+not be tried for the moment.
+"""
 
 from typing import Any
 
@@ -11,10 +16,10 @@ from exthost.launch.machine_check import can_enforce, describe_weaknesses, enfor
 from exthost.model.probe_result import ProbeResult, SandboxSupport
 from exthost.model.spec import Permissions, Spec
 
-WORKS = ProbeResult()
+WORKS = ProbeResult()  # without a reason
 FAILS = ProbeResult("no namespaces", "allow them")
 BUSY = ProbeResult("no memory", "free some", is_temporary=True)
-LIMITED = Permissions()
+LIMITED = Permissions()  # a table without any grant
 
 
 def spec_of(**fields: Any) -> Spec:
@@ -70,7 +75,7 @@ def test_landlock_is_used_for_programs_with_permissions(
     assert machine_check.uses_landlock(spec_of(**fields)) is expected
 
 
-def test_a_machine_is_probed_when_each_needed_result_is_known(
+def test_a_machine_counts_as_probed_when_each_needed_result_is_known(
     machine: dict[str, ProbeResult],
 ) -> None:
     limited, plain = spec_of(permissions=LIMITED), spec_of(lifetime="plain")

@@ -1,4 +1,12 @@
-"""Version and package managers: which paths of theirs a program needs."""
+"""Which files of a version or package manager (pyenv, volta, uv, npm) a sandboxed program sees.
+
+A manager keeps programs beside credentials, caches and other packages. `managers` therefore lists
+the files that one program needs, and the sandbox shows no others. Three kinds of commands:
+
+    a shim      `~/.pyenv/shims/python` is a script of the manager that starts the selected version
+    a runner    `uvx tool` or `npx tool@1.2.3` starts a package from the manager's cache
+    an installed program, such as a script of pnpm, which starts a file in a store of packages
+"""
 
 import json
 from pathlib import Path
@@ -42,11 +50,14 @@ def write(path: Path, text: str = "") -> str:
     return str(path)
 
 
-def find_with(manager: str, root: Path, program: str, **selection: Any) -> list[str]:
-    """Return the paths below the root of a manager that a shim needs."""
-    (row,) = (row for row in managers.SHIM_MANAGERS if row.name == manager)
-    chosen = Selection(**{"variables": {}, "folder": "", "home": "", **selection})
-    return list(row.find(root, program, chosen))
+def find_shim_files(manager_name: str, root: Path, program: str, **selection: Any) -> list[str]:
+    """Return the paths that the shim of a program needs of a manager with this root folder.
+
+    The keywords are what selects a version: `variables`, the working `folder`, and `home`.
+    """
+    (manager,) = (row for row in managers.SHIM_MANAGERS if row.name == manager_name)
+    all_of_selection = {"variables": {}, "folder": "", "home": "", **selection}
+    return list(manager.find(root, program, Selection(**all_of_selection)))
 
 
 @pytest.mark.parametrize(
@@ -76,31 +87,38 @@ def test_pyenv_selects_by_its_variable_then_the_folder_then_its_own_file(tmp_pat
     write(root / "versions" / "3.12.99")  # it is not a folder
     write(root / "version", "3.11.1 ../secret\n")
 
-    def selected(**selection: Any) -> list[str]:
-        paths = find_with("pyenv", root, "python", **selection)
+    def selected_versions(**selection: Any) -> list[str]:
+        paths = find_shim_files("pyenv", root, "python", **selection)
         return [Path(path).relative_to(root / "versions").parts[0] for path in paths]
 
-    assert find_with("pyenv", root, "python") == [f"{root}/versions/3.11.1/bin/python"]
-    assert selected(folder=str(folder)) == ["3.11.1"]
-    write(folder / ".python-version", "3.12")
-    assert selected(folder=str(folder)) == ["3.12.11"]
-    assert selected() == ["3.11.1"]
-    variables = {"PYENV_VERSION": "3.10:3.12.4:9"}
-    assert selected(folder=str(folder), variables=variables) == ["3.10", "3.12.4"]
+    assert find_shim_files("pyenv", root, "python") == [f"{root}/versions/3.11.1/bin/python"]
+    assert selected_versions(folder=str(folder)) == ["3.11.1"]
+    write(folder / ".python-version", "3.12")  # a prefix selects the newest version with it
+    assert selected_versions(folder=str(folder)) == ["3.12.11"]
+    assert selected_versions() == ["3.11.1"]
+    variables = {"PYENV_VERSION": "3.10:3.12.4:9"}  # 9 is not installed
+    assert selected_versions(folder=str(folder), variables=variables) == ["3.10", "3.12.4"]
 
 
 def test_asdf_selects_by_the_first_file_whose_version_is_installed(tmp_path: Path) -> None:
     root, folder, home = (tmp_path / name for name in ("asdf", "project", "home"))
-    old, new = (write(root / f"installs/nodejs/{version}/bin/node") for version in ("18", "20"))
+    node18, node20 = (
+        write(root / f"installs/nodejs/{version}/bin/node") for version in ("18", "20")
+    )
     plugin = str(root / "plugins" / "nodejs")
-    own = write(home / ".tool-versions", "nodejs 18 20\n")
+
+    def find_node(**selection: str) -> list[str]:
+        return find_shim_files("asdf, mise", root, "node", **selection)
+
+    # The shim reads the files with the selection, too, so they are among the paths it needs.
+    home_file = write(home / ".tool-versions", "nodejs 18 20\n")
     places = {"folder": str(folder), "home": str(home)}
-    assert find_with("asdf, mise", root, "node", **places) == [own, plugin, old]
-    other = write(folder / ".tool-versions", "# nodejs 18\nruby 3\nnodejs 20\n")
-    assert find_with("asdf, mise", root, "node", **places) == [other, plugin, new]
-    assert find_with("asdf, mise", root, "node", home=str(home)) == [own, plugin, old]
+    assert find_node(**places) == [home_file, plugin, node18]
+    project_file = write(folder / ".tool-versions", "# nodejs 18\nruby 3\nnodejs 20\n")
+    assert find_node(**places) == [project_file, plugin, node20]
+    assert find_node(home=str(home)) == [home_file, plugin, node18]
     write(folder / ".tool-versions", "nodejs 7\n")  # it is not installed
-    assert find_with("asdf, mise", root, "node", **places) == [other, own, plugin, old]
+    assert find_node(**places) == [project_file, home_file, plugin, node18]
 
 
 @pytest.mark.parametrize(
@@ -117,22 +135,22 @@ def test_asdf_selects_by_the_first_file_whose_version_is_installed(tmp_path: Pat
 def test_volta_names_the_version_of_node(platform: Any, version: str, tmp_path: Path) -> None:
     user = tmp_path / "tools" / "user"
     node = [f"{tmp_path}/tools/image/node/{version}/bin/node"] if version else []
-    own = write(user / "platform.json", json.dumps(platform))
-    assert find_with("volta", tmp_path, "node") == [own, *node]
-    described = write(user / "bins" / "tool.json", json.dumps({"platform": platform}))
-    assert find_with("volta", tmp_path, "tool") == [described, *node]
+    platform_file = write(user / "platform.json", json.dumps(platform))
+    assert find_shim_files("volta", tmp_path, "node") == [platform_file, *node]
+    tool_file = write(user / "bins" / "tool.json", json.dumps({"platform": platform}))
+    assert find_shim_files("volta", tmp_path, "tool") == [tool_file, *node]
 
 
 def test_volta_names_the_package_of_a_shim(tmp_path: Path) -> None:
     user = tmp_path / "tools" / "user"
-    described = write(user / "bins" / "tool.json", json.dumps({"package": "@scope/tool"}))
-    assert find_with("volta", tmp_path, "tool") == [
-        described,
+    tool_file = write(user / "bins" / "tool.json", json.dumps({"package": "@scope/tool"}))
+    assert find_shim_files("volta", tmp_path, "tool") == [
+        tool_file,
         f"{user}/packages/@scope/tool.json",
         f"{tmp_path}/tools/image/packages/@scope/tool",
     ]
     write(user / "bins" / "tool.json", json.dumps({"package": "../../secret"}))
-    assert find_with("volta", tmp_path, "tool") == [described]
+    assert find_shim_files("volta", tmp_path, "tool") == [tool_file]
 
 
 @pytest.mark.parametrize(
@@ -146,16 +164,17 @@ def test_volta_names_the_package_of_a_shim(tmp_path: Path) -> None:
 def test_a_receipt_of_uv_is_shown_unless_it_may_have_a_password(
     receipt: str, is_shown: bool, tmp_path: Path
 ) -> None:
-    file = write(tmp_path / "my-tool" / "uv-receipt.toml", receipt)
-    private = ("/cache", str(tmp_path))
-    found = list(managers._find_for_uv(private, ["tool", "run", "--from", "My_Tool==1", "run"]))
-    assert found == [f"{tmp_path}/my-tool", *([file] if is_shown else [])]
+    receipt_file = write(tmp_path / "my-tool" / "uv-receipt.toml", receipt)
+    cache_and_tools = ("/cache", str(tmp_path))
+    arguments = ["tool", "run", "--from", "My_Tool==1", "run"]
+    paths = list(managers._find_for_uv(cache_and_tools, arguments))
+    assert paths == [f"{tmp_path}/my-tool", *([receipt_file] if is_shown else [])]
 
 
 @pytest.mark.parametrize("arguments", [[], ["git+https://example.org/tool"], ["./tool"]])
 def test_uv_without_the_name_of_a_package_is_shown_nothing(arguments: list[str]) -> None:
     assert list(managers._find_for_uv(("/cache", "/tools"), arguments)) == []
-    assert managers._install_with_uv(arguments) == ""
+    assert managers._install_with_uv(arguments) == "", "no command can be suggested either"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +191,7 @@ def test_uv_without_the_name_of_a_package_is_shown_nothing(arguments: list[str])
 def test_only_packages_of_an_exact_version_are_shown_to_npm(
     arguments: list[str], count: int
 ) -> None:
+    # For another version, npm would ask the registry and could run other files of its cache.
     assert len(list(managers._find_for_npm(("/cache",), arguments))) == count
 
 
@@ -204,11 +224,13 @@ def test_a_place_is_the_first_one_whose_variable_is_an_absolute_path() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 10_000])
-def test_a_file_that_is_not_an_object_of_json_is_empty(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_json_object_is_read_as_an_empty_one(
+    text: str, tmp_path: Path
+) -> None:
     assert managers._read_json(Path(write(tmp_path / "file.json", text))) == {}
 
 
-def test_the_parts_of_a_folder_are_those_that_exist(tmp_path: Path) -> None:
+def test_the_parts_of_an_installation_are_the_listed_folders_that_exist(tmp_path: Path) -> None:
     for name in ("bin", "erts-2", "erts-1", "layout.v4", "etc"):
         (tmp_path / name).mkdir()
     parts = managers.installation_parts(tmp_path, ("bin", "lib", "erts-*", "layout.v[0-9]"))
@@ -216,7 +238,7 @@ def test_the_parts_of_a_folder_are_those_that_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/missing/node_modules/tool/cli.js", "{folder}/cli.js"])
-def test_a_script_of_no_package_of_pnpm_needs_nothing(target: str, tmp_path: Path) -> None:
+def test_a_script_outside_every_package_of_pnpm_needs_nothing(target: str, tmp_path: Path) -> None:
     write(tmp_path / "cli.js")
     target = target.format(folder=tmp_path)
     shim = write(tmp_path / "tool", f"#!/bin/sh\n# cmd-shim-target={target}\n")

@@ -1,4 +1,9 @@
-"""The permission to reach certain hosts: config, lock, plan and advice."""
+"""`permissions.network` as a list of hosts, such as `["api.example.com:443", "*.example.org"]`.
+
+A sandboxed extension with such a list reaches them through a proxy of exthost. The tests are about
+the config, the lock, the plan of the proxy (which may itself connect through a proxy of the
+company), and the advice to a user whose extension was refused a host.
+"""
 
 from typing import Any
 
@@ -53,7 +58,7 @@ def test_an_empty_list_is_no_network() -> None:
 @pytest.mark.parametrize(
     "network", ["api.example.com", 1, [1], ["https://a.example"], ["*"], [""], ["a.example"] * 201]
 )
-def test_what_is_not_a_list_of_hosts_is_a_problem_of_the_config(network: Any) -> None:
+def test_an_invalid_list_of_hosts_is_an_error_of_the_config(network: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         make_spec(network)
     assert "permissions.network" in str(caught.value)
@@ -113,6 +118,6 @@ def test_advice_names_the_host_and_the_entry(text: str, advice: str) -> None:
         ("https://:443/", ""),
     ],
 )
-def test_a_remote_server_has_a_host(url: str, entry: str) -> None:
+def test_the_host_of_a_remote_server_is_that_of_its_url(url: str, entry: str) -> None:
     assert server_host(Spec(id="x", argv=(url,), source="http")) == entry
     assert server_host(Spec(id="x", argv=(url,))) == ""

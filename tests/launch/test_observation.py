@@ -1,4 +1,9 @@
-"""What is known about an extension before it is observed, and the permissions of a proposal."""
+"""`exthost learn`: observing an extension, and proposing `permissions` from what it used.
+
+Before the observation, `find_situation` collects what is already known: the paths that a sandbox
+shows anyway, the folders of the extension itself, and the paths that a person has named in its
+command, its variables or its calls. Afterwards a `Proposal` becomes a `permissions` table.
+"""
 
 import os
 from pathlib import Path
@@ -53,7 +58,8 @@ def test_the_sandbox_of_an_observed_extension_is_never_left_out() -> None:
         assert observation.with_permissions(spec_of(sandbox=sandbox), allowed).sandbox == used
 
 
-def test_only_values_that_are_paths_of_this_machine_are_named(tmp_path: Path) -> None:
+def test_the_named_paths_are_the_words_of_the_command_that_exist(tmp_path: Path) -> None:
+    """Words are arguments (also in `--option=word`), values of variables, and texts of calls."""
     for name in ("one", "two", "three", "four"):
         (tmp_path / name).touch()
     argv = ("program", "one", f"--file={tmp_path}/two", "missing", "", "a\0b", "x" * 5000)
@@ -87,7 +93,10 @@ def test_the_texts_in_a_value_are_found_at_every_depth() -> None:
 
 
 def test_entries_are_relative_to_the_folder_of_the_extension_if_it_has_one(tmp_path: Path) -> None:
-    grants = (Grant(f"{tmp_path}/data", True, ""), Grant("/opt/a", False, ""))
+    grants = (
+        Grant(f"{tmp_path}/data", may_write=True, reason=""),
+        Grant("/opt/a", may_write=False, reason=""),
+    )
     proposal = Proposal(network=True, grants=grants)
     spec = spec_of(cwd=str(tmp_path))
     assert observation.written_entries(spec, proposal) == ("data:rw", "/opt/a")

@@ -1,5 +1,9 @@
-"""Pins of packages that npx and uvx run: an exact installed version can be pinned, others
-cannot."""
+"""Which package `npx PACKAGE` or `uvx PACKAGE` runs, and pins of it.
+
+A pin is a digest of the code in the config. An exact version that is installed can be pinned.
+Otherwise the runner would ask a registry, and the code is unknown. For uvx the package is only
+"expected"; the installed program itself can be pinned.
+"""
 
 import asyncio
 import base64
@@ -36,6 +40,7 @@ def work_folder(tmp_path: Path) -> Path:
 
 
 def npx_folder(home: Path, *specs: str) -> Path:
+    """Return the folder of npx's cache for these packages, such as "server@1.2.3"."""
     key = hashlib.sha512("\n".join(sorted(specs)).encode()).hexdigest()[:16]
     return home / ".npm" / "_npx" / key
 
@@ -184,6 +189,7 @@ async def test_a_package_that_npx_runs_is_pinned_with_its_files(
 
 
 def make_wheel(folder: Path) -> None:
+    """Write a wheel with the program "toy-server" into a new folder."""
     folder.mkdir()
     info = "toy_server-1.2.3.dist-info"
     files = {

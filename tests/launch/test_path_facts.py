@@ -1,4 +1,8 @@
-"""Facts about paths of this machine, for proposals of permissions."""
+"""Facts about paths of this machine, from which `exthost learn` decides what it may propose.
+
+A path that looks like a secret, or a file that only its owner can read, is never proposed as a
+grant, nor is a file of another project, such as another repository of git.
+"""
 
 from pathlib import Path
 
@@ -44,7 +48,7 @@ def test_the_files_of_a_repository_are_harmless(tmp_path: Path) -> None:
     assert FACTS.secret_inside(str(tmp_path / "missing")) == ""
 
 
-def test_the_project_of_a_path_is_the_next_folder_with_a_mark(
+def test_the_project_of_a_path_is_the_nearest_folder_with_a_file_that_marks_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "home" / "project"

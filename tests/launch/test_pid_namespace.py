@@ -1,4 +1,8 @@
-"""What users are shown of a PID namespace, and limits without one."""
+"""How the host describes the PID namespace of an extension, and how it sets limits without one.
+
+In a PID namespace, the init program of exthost sets the resource limits of the extension. Without
+one, the program `prlimit` does, so the command begins with it.
+"""
 
 import resource
 
@@ -21,19 +25,15 @@ def test_the_description_says_whether_the_program_keeps_its_pid() -> None:
     assert kept != other
 
 
-FILES = ResourceLimit(resource.RLIMIT_NOFILE, 9, 9)
+MAX_FILES = ResourceLimit(resource.RLIMIT_NOFILE, 9, 9)
 
 
 @pytest.mark.parametrize(
     ("prlimit", "limits", "before"),
     [
         ("", (), ()),
-        ("", (FILES,), None),
-        (
-            "/prlimit",
-            (FILES,),
-            ("/prlimit", "--nofile=9:9", "--"),
-        ),
+        ("", (MAX_FILES,), None),  # None: the extension is refused
+        ("/prlimit", (MAX_FILES,), ("/prlimit", "--nofile=9:9", "--")),
     ],
 )
 def test_only_limits_need_prlimit_where_there_is_no_namespace(

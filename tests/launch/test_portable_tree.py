@@ -1,4 +1,10 @@
-"""Digests of code that are the same on two machines, and that notice each change of code."""
+"""Digests of the code in a folder that are the same on two machines.
+
+`exthost.lock` records such a digest, and is shared by the users of a project. So the digest must
+not depend on the machine: caches are left out, and names of folders of this machine are replaced by
+marks, such as `~` for the home folder. Each change of code must change it. Compiled files differ
+between platforms; they are listed apart, with digests of their own (`compiled`).
+"""
 
 import os
 import sys
@@ -11,6 +17,7 @@ from exthost.launch.portable_tree import read_portable
 
 
 def write(folder: Path, **files: str) -> Path:
+    """Write files into a folder; the keyword `main__py` stands for `main.py`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text)
@@ -58,6 +65,7 @@ def test_a_folder_of_this_machine_is_marked(tmp_path: Path) -> None:
         root = write(home / "venv", run=f"#!{home}/venv/bin/python\nimport x\n# {home}/elsewhere\n")
         trees.append(read_portable(str(root), [(str(home), "~")]))
     assert trees[0] == trees[1]
+    # A file with the marks themselves as its text must not have the digest of the original.
     (tmp_path / "b" / "venv" / "run").write_text(
         "#!\0package\0/bin/python\nimport x\n# \0~\0/elsewhere\n"
     )
@@ -65,7 +73,8 @@ def test_a_folder_of_this_machine_is_marked(tmp_path: Path) -> None:
 
 
 def test_a_file_that_names_a_folder_by_chance_is_the_same_on_every_machine(tmp_path: Path) -> None:
-    # The same text in both packages: `/app` is a usual place of a project, and `/root` a home.
+    # Both copies name the folder of copy a. It is replaced only in files that an installer writes,
+    # so it stays here: otherwise the copy that happens to be in that folder would differ.
     text = f"#!/usr/bin/python3\n\n\nPLACES = ['/root/x', '{tmp_path}/a/app/x']\n"
     trees = []
     for name in ("a", "b"):
@@ -81,6 +90,7 @@ def test_a_file_that_an_installer_writes_names_no_folder_of_this_machine(
     trees = []
     for home in (tmp_path / "a", tmp_path / "b"):
         root = write(home / "venv", main__py="print()")
+        # Below the first lines, where the folders of any script would be replaced.
         (root / name).write_text(f"\n\n\n\nsetenv {home}/venv\n{home}/src\n")
         trees.append(read_portable(str(root), [(str(home), "~")]))
     assert trees[0] == trees[1]
@@ -94,6 +104,7 @@ def test_the_interpreter_of_an_environment_is_not_part_of_it(tmp_path: Path) -> 
         (root / "bin" / "python").symlink_to(python)
         trees.append(read_portable(str(root)))
     assert trees[0] == trees[1]
+    # `home` decides which standard library is imported.
     (tmp_path / "a" / "pyvenv.cfg").write_text("home = /tmp/evil\n")
     assert read_portable(str(tmp_path / "a")) != trees[0]
 

@@ -1,4 +1,8 @@
-"""Missing programs and variables that an extension requires are found before a start."""
+"""What an extension requires: programs on PATH (`bins`) and environment variables (`env`).
+
+Everything that is missing is found before a start, and is reported in one error. The second
+argument of `find_missing_requirements` looks up a program.
+"""
 
 import dataclasses
 

@@ -1,4 +1,8 @@
-"""The files of a command that are its program, and the folders from which it imports."""
+"""Which words of a command are files of its program, and from which folder it imports code.
+
+In `python3 run.py data.txt`, the program is python3 and run.py; data.txt is an argument, although
+it is a file, too.
+"""
 
 from pathlib import Path
 
@@ -8,7 +12,7 @@ from exthost.launch.program_files import code_folders, program_files
 
 
 @pytest.mark.parametrize(
-    ("command", "script"),
+    ("command", "scripts"),
     [
         ("python3 run.py data.txt", "run.py"),
         ("python3.12 -S -E run.py", "run.py"),
@@ -25,13 +29,14 @@ from exthost.launch.program_files import code_folders, program_files
         ("./tool run.py data.txt", ""),
     ],
 )
-def test_the_program_files_are_the_program_and_its_script(
-    command: str, script: str, tmp_path: Path
+def test_the_program_files_are_the_program_and_the_scripts_that_it_runs(
+    command: str, scripts: str, tmp_path: Path
 ) -> None:
+    # "dev" and "errexit" are values of options that are also names of files.
     for name in ("run.py", "run.sh", "main.mjs", "data.txt", "dev", "tool", "errexit"):
         (tmp_path / name).touch()
     argv = command.split()
-    expected = (argv[0], *(str(tmp_path / name) for name in script.split()))
+    expected = (argv[0], *(str(tmp_path / name) for name in scripts.split()))
     assert program_files(argv, str(tmp_path)) == expected
 
 
@@ -42,7 +47,7 @@ def test_the_program_files_are_the_program_and_its_script(
         ("python3 -u -m toy", "."),
         ("python3 -Bm toy", "."),
         ("python3 -c pass", "."),
-        ("python3 -P -m toy", None),
+        ("python3 -P -m toy", None),  # -P and -I leave out the working folder
         ("python3 -Im toy", None),
         ("python3 -W Ignore app/run.py", "app"),
         ("python3 -mPIP", "."),

@@ -1,4 +1,16 @@
-"""Code in a writable folder is mounted read-only, or reported as exposed if that is impossible."""
+"""Protecting code in a folder that a sandboxed extension may write.
+
+Code of the host or of other extensions is mounted read-only there. The folders between are mounted,
+too, so that the extension cannot rename them. Code that cannot be protected is "exposed", and the
+extension will be refused. The scope of a code path says which part of it is code:
+
+    ALL      a file, or everything in a folder
+    NAMES    what is looked up in a folder by its name
+    FENCE    a folder whose parts are separate paths, and in which nothing must be added
+    UPWARD   settings in this folder and in all folders above it
+    LINK     a symlink on the way to code
+    MISSING  a path that does not exist, and would be code if it did
+"""
 
 import pytest
 
@@ -11,6 +23,7 @@ def code(path: str, scope: Scope = Scope.ALL, owner: str = "tool") -> OwnedCode:
 
 
 def get_mounts(protection: CodeProtection) -> dict[str, str]:
+    """Return the access of each path that is mounted."""
     return {path: access for path, access, _ in protection.protected}
 
 

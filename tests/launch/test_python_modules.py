@@ -1,4 +1,9 @@
-"""Where the module of `python -m` is found. The interpreter is an empty file in a made-up tree."""
+"""Which file or folder `python -m MODULE` runs, found without running Python.
+
+`find_module` searches the folders that Python would, in its order. If Python might find the module
+elsewhere, it raises UnknownModule. The interpreter of these tests is an empty file with the usual
+folders around it.
+"""
 
 from pathlib import Path
 
@@ -30,7 +35,7 @@ class Python:
         program = program or self.program
         return find_module(module, program, frozenset(options), str(self.cwd), env)
 
-    def misses(self, module: str, *options: str, program: str = "", **env: str) -> str:
+    def reason_against(self, module: str, *options: str, program: str = "", **env: str) -> str:
         """Return the reason why the module is not found."""
         with pytest.raises(UnknownModule) as caught:
             self.find(module, *options, program=program, **env)
@@ -43,12 +48,12 @@ def python(tmp_path: Path) -> Python:
 
 
 def test_the_working_folder_comes_first_unless_an_option_leaves_it_out(python: Python) -> None:
-    own = write(python.cwd / "tool.py")
+    local = write(python.cwd / "tool.py")
     installed = write(python.site / "tool.py")
-    assert python.find("tool") == own
+    assert python.find("tool") == local
     assert python.find("tool", "-I") == python.find("tool", "-P") == installed
     assert python.find("tool", PYTHONSAFEPATH="1") == installed
-    assert python.find("tool", "-E", PYTHONSAFEPATH="1") == own
+    assert python.find("tool", "-E", PYTHONSAFEPATH="1") == local  # -E ignores variables
 
 
 def test_pythonpath_comes_next_unless_variables_are_ignored(python: Python) -> None:
@@ -66,8 +71,8 @@ def test_the_packages_of_the_user_are_left_out_by_options_and_a_variable(python:
     own = write(python.root / "home/.local/lib/python3.12/site-packages/tool.py")
     assert python.find("tool") == own
     for option in ("-I", "-s", "-S"):
-        assert "not in a folder" in python.misses("tool", option)
-    assert "not in a folder" in python.misses("tool", PYTHONNOUSERSITE="1")
+        assert "not in a folder" in python.reason_against("tool", option)
+    assert "not in a folder" in python.reason_against("tool", PYTHONNOUSERSITE="1")
     other = write(python.root / "base/lib/python3.12/site-packages/other.py")
     assert python.find("other", PYTHONUSERBASE=str(python.root / "base")) == other
 
@@ -76,19 +81,19 @@ def test_without_site_only_the_standard_library_is_searched(python: Python) -> N
     write(python.site / "tool.py")
     library = write(python.library / "lib-dynload" / "fast.cpython-312.so")
     assert python.find("fast", "-S") == library
-    assert "not in a folder" in python.misses("tool", "-S")
+    assert "not in a folder" in python.reason_against("tool", "-S")
 
 
 def test_folders_of_pth_files_are_searched(python: Python) -> None:
-    for name in ("one", "two", "three"):
+    for name in ("one", "three"):
         write(python.root / name / f"{name}.py")
-    write(python.site / "# two" / "two.py")
+    write(python.site / "# two" / "two.py")  # a folder whose name is a comment in a .pth file
     lines = ("# two", "import x", "", f"{python.root}/one", "missing")
     write(python.site / "paths.pth", "\n".join(lines))
-    write(python.site / "notes.txt", f"{python.root}/three\n")
+    write(python.site / "notes.txt", f"{python.root}/three\n")  # it is not a .pth file
     assert python.find("one") == f"{python.root}/one/one.py"
-    assert "not in a folder" in python.misses("two")
-    assert "not in a folder" in python.misses("three")
+    assert "not in a folder" in python.reason_against("two")
+    assert "not in a folder" in python.reason_against("three")
 
 
 def test_a_regular_package_comes_before_a_module_and_a_namespace_package_after(
@@ -101,7 +106,7 @@ def test_a_regular_package_comes_before_a_module_and_a_namespace_package_after(
     assert python.find("tool") == python.find("tool.inner") == str(python.cwd / "tool")
 
 
-def test_an_extension_module_comes_before_the_source_and_that_before_byte_code(
+def test_an_extension_module_comes_before_the_source_and_the_source_before_byte_code(
     python: Python,
 ) -> None:
     paths = [write(python.cwd / f"tool{end}") for end in (".pyc", ".py", ".cpython-312.so")]
@@ -113,36 +118,36 @@ def test_an_extension_module_comes_before_the_source_and_that_before_byte_code(
 
 def test_a_namespace_package_is_run_by_its_main_module(python: Python) -> None:
     write(python.cwd / "space" / "inner" / "notes.txt")
-    assert python.misses("space.inner") == "the module space.inner has no __main__"
+    assert python.reason_against("space.inner") == "the module space.inner has no __main__"
     write(python.cwd / "space" / "inner" / "__main__.py")
     assert python.find("space.inner") == str(python.cwd / "space" / "inner")
-    assert "not in a folder" in python.misses("space.missing")
+    assert "not in a folder" in python.reason_against("space.missing")
 
 
-def test_what_changes_the_search_is_an_error(python: Python) -> None:
+def test_a_setting_that_changes_the_search_is_an_error(python: Python) -> None:
     write(python.cwd / "tool.py")
-    assert "PYTHONHOME" in python.misses("tool", PYTHONHOME="/x")
-    assert "PYTHONHOME" in python.misses("tool", PYTHONPLATLIBDIR="lib64")
+    assert "PYTHONHOME" in python.reason_against("tool", PYTHONHOME="/x")
+    assert "PYTHONHOME" in python.reason_against("tool", PYTHONPLATLIBDIR="lib64")
     assert python.find("tool", "-E", PYTHONHOME="/x") == str(python.cwd / "tool.py")
-    assert "is not the name of a module" in python.misses("a-b")
+    assert "is not the name of a module" in python.reason_against("a-b")
     archive = write(python.root / "packages.zip")
-    assert "is an archive" in python.misses("missing", PYTHONPATH=archive)
+    assert "is an archive" in python.reason_against("missing", PYTHONPATH=archive)
     script = write(python.root / "usr/bin/python", "#!/bin/sh\n")
-    assert "is a script" in python.misses("tool", program=script)
+    assert "is a script" in python.reason_against("tool", program=script)
     nowhere = write(python.root / "opt/bin/python3.12")
-    assert "the standard library" in python.misses("tool", program=nowhere)
+    assert "the standard library" in python.reason_against("tool", program=nowhere)
 
 
 @pytest.mark.parametrize("uses_system", [False, True])
-@pytest.mark.parametrize("place", ["venv/pyvenv.cfg", "venv/bin/pyvenv.cfg"])
-def test_an_environment_has_its_own_packages_and_may_use_the_others(
-    python: Python, uses_system: bool, place: str
+@pytest.mark.parametrize("settings_file", ["venv/pyvenv.cfg", "venv/bin/pyvenv.cfg"])
+def test_a_virtual_environment_has_its_own_packages_and_may_use_those_of_the_system(
+    python: Python, uses_system: bool, settings_file: str
 ) -> None:
     program = write(python.root / "venv" / "bin" / "python")
     home = Path(python.program).parent
     settings = f"home = {home}\nVersion = 3.12.1\n"
     settings += f"include-system-site-packages = {uses_system}\n"
-    folder = Path(write(python.root / place, settings)).parent
+    folder = Path(write(python.root / settings_file, settings)).parent
     own = write(folder / "lib" / "python3.12" / "site-packages" / "tool.py")
     system = write(python.site / "other.py")
     user = write(python.root / "home/.local/lib/python3.12/site-packages/users.py")
@@ -151,5 +156,5 @@ def test_an_environment_has_its_own_packages_and_may_use_the_others(
         assert python.find("other", program=program) == system
         assert python.find("users", program=program) == user
     else:
-        assert "not in a folder" in python.misses("other", program=program)
-        assert "not in a folder" in python.misses("users", program=program)
+        assert "not in a folder" in python.reason_against("other", program=program)
+        assert "not in a folder" in python.reason_against("users", program=program)

@@ -1,4 +1,9 @@
-"""The digest that a registry has of the package that uvx runs, as uv keeps it in its cache."""
+"""The digest that a registry (PyPI) has of the package that `uvx TOOL` runs.
+
+A lock records it, so that two machines can compare what they run. Nothing is downloaded: uv keeps
+the digest of each wheel that it has installed in its cache, in a binary format. The entry counts
+only if the wheel's list of files (RECORD) is that of the installed tool.
+"""
 
 import base64
 import hashlib
@@ -30,6 +35,7 @@ class ToolInCache:
     def __init__(self, home: Path) -> None:
         self.tool = home / "tools" / "toy-server"
         self.cache = home / ".cache" / "uv"
+        # The list of files of the tool, that of the unpacked wheel, and the entry with the digest.
         self.installed = self.tool / "lib" / "python3.12" / "site-packages" / INFO / "RECORD"
         self.unpacked = self.cache / "archive-v0" / FOLDER / INFO / "RECORD"
         self.entry = self.cache / "wheels-v7" / "pypi" / "toy-server" / "1.2.3-py3-none-any.http"
@@ -41,6 +47,7 @@ class ToolInCache:
         self.env = {"HOME": str(home)}
 
     def find(self, **env: str) -> tuple[str, str]:
+        """Return the package and its digest, "" if no digest is found."""
         code = ProgramCode(
             kind=CodeKind.PACKAGE,
             certainty=Certainty.SEARCHED,

@@ -1,4 +1,9 @@
-"""Secrets that a config refers to: in a file, from a command, in the keyring."""
+"""Secrets that a config refers to: in a file, from a command, or in the keyring.
+
+A variable of an extension can be a reference in place of a value, for example
+`env = { TOKEN = { file = "~/token" } }`. `SecretReading` reads the secrets before each start. No
+error and no `repr` may contain one.
+"""
 
 import os
 import sys
@@ -20,6 +25,7 @@ COMMAND = {"type": "process", "command": "true"}
 
 
 def read(reference: Any, **environ: str) -> str:
+    """Read the secret of a reference as a start would, with some more variables of the host."""
     spec = spec_from_mapping({"name": "x", "source": COMMAND, "env": {"TOKEN": reference}})
     reading = SecretReading(spec, {"PATH": os.environ["PATH"], **environ})
     assert reading.is_needed
@@ -30,12 +36,14 @@ def read(reference: Any, **environ: str) -> str:
 
 
 def write(path: Path, data: bytes, mode: int = 0o600) -> dict[str, str]:
+    """Write the file of a secret, and return a reference to it."""
     path.write_bytes(data)
     path.chmod(mode)
     return {"file": str(path)}
 
 
 def refusal(reference: Any, **environ: str) -> Refused:
+    """Return the error for a reference that cannot be read."""
     with pytest.raises(Refused) as caught:
         read(reference, **environ)
     assert SECRET not in f"{caught.value!r} {caught.value} {caught.value.help}"
@@ -60,6 +68,7 @@ def test_a_command_may_print_as_much_as_the_limit() -> None:
     program = f"print('a' * {secret_sources._MAX_BYTES}, end='')"
     command = [sys.executable, "-S", "-E", "-c", program]
     assert read({"command": command}) == "a" * secret_sources._MAX_BYTES
+    # Even with so much output, the exit status of the command counts.
     command[-1] += "; raise SystemExit(3)"
     assert "3" in refusal({"command": command}).message
 
@@ -75,11 +84,11 @@ def test_a_file_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> Non
     assert error.code == "X1861" and "chmod 600" in error.help
 
 
-def test_a_file_of_the_group_is_read(tmp_path: Path) -> None:
+def test_a_file_that_its_group_can_read_is_accepted(tmp_path: Path) -> None:
     assert read(write(tmp_path / "token", SECRET.encode(), 0o640)) == SECRET
 
 
-def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_pipe_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     for path in (tmp_path / "pipe", tmp_path, tmp_path / "missing"):
         assert refusal({"file": str(path)}).code == "X1860"
@@ -106,37 +115,40 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(
     assert error.code == "X1863" and "longer than" in error.message
     deadline = time.monotonic() + 20
     stat_file = Path(f"/proc/{pid_file.read_text().strip()}/stat")
+    # After the name in brackets, the file has the state of the process; Z is a zombie.
     while stat_file.exists() and stat_file.read_text().rpartition(") ")[2][0] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
 def test_a_reading_that_is_stopped_ends_its_command(tmp_path: Path) -> None:
-    began = tmp_path / "began"
-    command = ["sh", "-c", f"echo > {began}; exec sleep 600"]
+    started_file = tmp_path / "started"
+    command = ["sh", "-c", f"echo > {started_file}; exec sleep 600"]
     spec = spec_from_mapping({"name": "x", "source": COMMAND, "env": {"T": {"command": command}}})
     reading = SecretReading(spec, os.environ)
-    outcome: list[BaseException] = []
+    errors: list[Refused] = []
 
     def run() -> None:
         try:
             reading.run()
         except Refused as error:
-            outcome.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     deadline = time.monotonic() + 20
-    while not began.exists() and time.monotonic() < deadline:
+    while not started_file.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
+    has_started = started_file.exists()
     reading.stop()
     thread.join(20)
-    assert not thread.is_alive() and len(outcome) == 1
+    assert has_started and not thread.is_alive() and len(errors) == 1
 
 
-def test_the_keyring_is_asked_for_a_service_and_a_user(
+def test_the_keyring_is_searched_for_a_service_and_a_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A module with the name of the package `keyring`, which has one secret.
     (tmp_path / "keyring.py").write_text(
         f"def get_password(*entry): return {{('a/b', 'me'): {SECRET!r}}}.get(entry)\n"
     )
@@ -166,12 +178,12 @@ def test_without_the_package_the_keyring_is_refused(monkeypatch: pytest.MonkeyPa
         {"vault": "x"},
     ],
 )
-def test_a_reference_that_is_not_one_is_a_problem_of_the_config(reference: Any) -> None:
+def test_an_invalid_reference_is_an_error_of_the_config(reference: Any) -> None:
     with pytest.raises(ConfigError):
         spec_from_mapping({"name": "x", "source": COMMAND, "env": {"TOKEN": reference}})
 
 
-def test_a_token_of_a_remote_server_can_be_in_a_file_and_its_url_cannot() -> None:
+def test_the_token_of_a_remote_server_can_be_in_a_file_but_its_url_cannot() -> None:
     remote = {
         "name": "far",
         "dialect": "mcp",
@@ -184,6 +196,6 @@ def test_a_token_of_a_remote_server_can_be_in_a_file_and_its_url_cannot() -> Non
         spec_from_mapping({**remote, "source": {"type": "http", "url": {"file": "url"}}})
 
 
-def test_a_source_says_where_the_secret_is() -> None:
+def test_a_secret_source_has_a_kind_and_a_place() -> None:
     source = SecretSource.make("command", ("pass", "show"))
     assert (source.kind, source.place) == ("command", ["pass", "show"])

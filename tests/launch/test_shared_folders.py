@@ -1,4 +1,10 @@
-"""Extensions that can write the code of others, and grants that include files of the host."""
+"""Protecting the code of extensions and of the host from a sandboxed extension that may write.
+
+The writer has a folder granted with `:rw`. If code of another extension is in it, that code is
+mounted read-only in the writer's sandbox (`View.protected`). Where this is impossible, for example
+because the code is the granted folder itself, the extension that comes later in the config is
+refused. The neighbours of an extension are the others of its host.
+"""
 
 import os
 from pathlib import Path

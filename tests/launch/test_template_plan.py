@@ -1,4 +1,9 @@
-"""The commands that can be started from a template, and the reasons against one."""
+"""Which commands can be started from a template, and why others cannot.
+
+A template is a Python process that has imported the modules of an extension and then waits. Each
+start is a fork of it, which is faster than a new interpreter. This needs a command such as
+`python3 run.py` or `python3 -m tool`; `NoTemplate` has the reason against another command.
+"""
 
 import sys
 from dataclasses import replace
@@ -19,7 +24,7 @@ SPEC = Spec(id="a", argv=("a",), dialect="mcp")
 def folder(tmp_path: Path) -> Path:
     """A folder with a script, a compiled module and the interpreter of the tests."""
     (tmp_path / "run.py").write_text("pass\n")
-    (tmp_path / "run.pyc").write_bytes(b"\xa7\r\r\n")
+    (tmp_path / "run.pyc").write_bytes(b"\xa7\r\r\n")  # the first bytes of a compiled module
     (tmp_path / "python3").symlink_to(sys.executable)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python3").write_text("#!/bin/sh\n")
@@ -75,11 +80,10 @@ def test_a_script_or_module_of_python_can_have_a_template(
     ],
 )
 def test_another_command_has_no_template(argv: tuple[str, ...], reason: str, folder: Path) -> None:
-    plan = make_plan(
-        folder, *(f"{folder}/{word}" if word.startswith("bin/") else word for word in argv)
-    )
+    # A program with a slash is given as an absolute path.
+    words = [f"{folder}/{word}" if word.startswith("bin/") else word for word in argv]
     with pytest.raises(NoTemplate) as caught:
-        find_python_command(plan)
+        find_python_command(make_plan(folder, *words))
     assert reason in str(caught.value)
 
 
@@ -113,11 +117,12 @@ def test_the_search_for_the_interpreter_skips_files_that_are_not_executable(fold
         (replace(SPEC, permissions=Permissions(), sandbox="landlock"), "no namespaces"),
     ],
 )
-def test_an_extension_whose_limits_a_template_would_evade_has_none(
+def test_an_extension_whose_restrictions_a_template_would_evade_has_no_template(
     spec: Spec, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The real function asks whether this machine can make a stronger sandbox.
     monkeypatch.setattr(
         "exthost.launch.template_plan.uses_landlock", lambda spec: spec.sandbox == "landlock"
     )
-    found = find_refusal(spec)
-    assert reason in found and bool(found) == bool(reason)
+    refusal = find_refusal(spec)
+    assert reason in refusal and bool(refusal) == bool(reason)

@@ -1,4 +1,10 @@
-"""The variables of the host that an extension gets, with and without permissions."""
+"""Which environment variables of the host an extension gets, and in which its settings are found.
+
+Without a `permissions` table, the dialect (the protocol of the extension) or `env_policy` decides.
+With one, the extension gets a few harmless variables and those that the operator, the author of the
+config, passes: `env = { NOTES_KEY = { from = "NOTES_KEY" } }`. A package is an extension with a
+manifest of its own; its manifest is not trusted to choose a variable of the host.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -14,6 +20,7 @@ from exthost.launch.variables import build_environment, grant_line, withheld_var
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.spec import DeclaredSetting, HostEnvRef, Package, Permissions, Requires, Spec
 
+# The environment of the host.
 HOST = {
     "PATH": "/usr/bin:/bin",
     "LANG": "C",
@@ -22,6 +29,7 @@ HOST = {
     "EDITOR": "vi",
     "NOTES_KEY": "secret",
 }
+# A package that requires NOTES_KEY, and has a setting `api_key` with the value of that variable.
 PACKAGE_SPEC = Spec(
     id="notes",
     argv=("/bin/true",),
@@ -85,6 +93,7 @@ def test_an_extension_is_refused_if_a_required_variable_is_not_passed() -> None:
     assert '[overrides.notes] env = { NOTES_KEY = { from = "NOTES_KEY" } }' in error.help
     admit(replace(spec, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")}), MORPHIR, HOST)
     admit(replace(spec, permissions=None), MORPHIR, HOST)
+    # Also without a package, and without permissions but with a policy that passes few variables.
     for changes in ({"package": None}, {"permissions": None, "env_policy": "declared"}):
         with pytest.raises(Refused) as caught:
             admit(replace(spec, **changes), MORPHIR, HOST)
@@ -101,7 +110,8 @@ def test_variables_of_the_operator_are_passed() -> None:
     assert launch.plan.env["NOTES_KEY"] == "secret" and withheld_variables(spec, HOST) == ()
 
 
-# For `api_key` of notes, and for `key` of notes_api.
+# The variable that synaps derives for the setting `api_key` of `notes`. It derives the same name
+# for the setting `key` of `notes_api`: a package could choose its id to read the other's secret.
 OWN_VARIABLE = "SYNAPS_EXTENSION_NOTES_API_KEY"
 OTHER_PACKAGE = replace(
     PACKAGE_SPEC,

@@ -1,4 +1,9 @@
-"""The paths and symlinks that a sandboxed extension sees."""
+"""Collecting the paths and symlinks that a sandboxed extension sees.
+
+A PathCollection becomes a View: the paths that the sandbox mounts, each with an access and the
+reason ("program", "granted", …), and the symlinks that lead to them. A symlink in a folder that the
+extension may write is not followed, since the extension could have made it.
+"""
 
 import os
 from pathlib import Path

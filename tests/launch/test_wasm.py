@@ -1,4 +1,10 @@
-"""WebAssembly modules as extensions. The tests run real modules in the real runner process."""
+"""WebAssembly modules as extensions (`source = { type = "wasm", path = "ext.wasm" }`).
+
+A process of exthost, the runner, executes the module with the engine wasmtime. The engine is the
+sandbox: the module reaches only the folders in `permissions.filesystem`. The tests run real modules
+in the real runner. `morphir(result, …)` makes a module with the tool `get`, which returns the next
+of these results; its parameter `then` has instructions that it runs at the call after the last.
+"""
 
 import asyncio
 import hashlib
@@ -64,13 +70,13 @@ async def test_a_module_can_be_called_like_any_extension(tmp_path: Path) -> None
 
 async def test_a_module_is_compiled_once(tmp_path: Path) -> None:
     path = write_module(tmp_path, morphir({"n": 1}))
-    codes = []
+    compiled_files = []
     for _ in range(2):
         async with exthost.Host.from_config(config(path)) as host:
             assert (await host.call_tool("ext_box_get")).data == {"n": 1}
-        (code,) = (tmp_path / "state" / "wasm").iterdir()
-        codes.append((code.name, code.stat().st_ino))
-    assert codes[0] == codes[1]
+        (file,) = (tmp_path / "state" / "wasm").iterdir()
+        compiled_files.append((file.name, file.stat().st_ino))
+    assert compiled_files[0] == compiled_files[1], "the same file, not one that was written again"
 
 
 async def test_a_trap_ends_the_process_and_is_the_evidence_of_the_call(tmp_path: Path) -> None:
@@ -168,6 +174,7 @@ async def test_a_module_that_is_not_a_wasi_command_is_reported(
 
 
 def grant_error(tmp_path: Path, **permissions: Any) -> Refused:
+    """Return the error of a module whose permissions are refused."""
     path = write_module(tmp_path, morphir())
 
     async def attempt() -> Refused:
@@ -234,6 +241,7 @@ async def test_without_the_engine_the_error_names_the_extra(
 async def test_closing_the_host_ends_a_compilation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # In place of the compiler, a program that writes its pid and runs until the end of its stdin.
     # A compiler that writes its pid into a file and waits for the end of stdin.
     runner, pid_file = tmp_path / "runner.py", tmp_path / "started"
     runner.write_text(
@@ -278,6 +286,7 @@ def test_a_mistake_in_the_source_is_reported(source: dict[str, Any], message: st
 
 @pytest.fixture(scope="module")
 def words_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example in Go, compiled to a WebAssembly module."""
     if shutil.which("go") is None:
         pytest.skip("Go is not installed")
     path = tmp_path_factory.mktemp("wasm") / "words.wasm"

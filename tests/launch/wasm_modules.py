@@ -1,11 +1,16 @@
-"""WebAssembly modules for tests. The engine makes them from text, so no compiler is needed."""
+"""WebAssembly modules for tests, as extensions that read requests from stdin and write replies.
+
+The engine (wasmtime) makes them from WebAssembly's text format, so no compiler is needed. The
+replies are constants in the memory of the module.
+"""
 
 import json
 from typing import Any
 
 import wasmtime
 
-# Instructions that wait for input on stdin, and return at the end of stdin.
+# Instructions that wait for input on stdin, and return at the end of stdin. The numbers are
+# addresses in memory: at 0 and 4 the address and size of a buffer, at 8 how many bytes were read.
 _READ = """
     (i32.store (i32.const 0) (i32.const 1024)) (i32.store (i32.const 4) (i32.const 60000))
     (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
@@ -13,7 +18,7 @@ _READ = """
 """
 
 EXIT_7 = "(call $exit (i32.const 7))"
-TRAP = "unreachable"
+TRAP = "unreachable"  # an instruction that ends the module with an error
 # Instructions that allocate 64 KiB at a time until the limit, and then fail.
 FILL_MEMORY = """
     (loop $grow (br_if $grow (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
@@ -25,6 +30,7 @@ def module(*replies: Any, then: str = "") -> bytes:
     """Return a module that answers each line on stdin with the next of `replies`, as JSON, and then
     runs the instructions `then`."""
     lines = [json.dumps(reply).encode() + b"\n" for reply in replies]
+    # The replies are in the third page of memory, after the buffer for input.
     data, body, offset = "", "", 2 * 65536
     for line in lines:
         escaped = "".join(f"\\{byte:02x}" for byte in line)

@@ -1,5 +1,9 @@
-"""A program that uses the proxy process in a network of its own, with a name server whose answers
-change. `test_changing_names.py` runs it, as root of a user namespace:
+"""A program that sends requests through the proxy of an extension, while the addresses of the
+requested host change. `test_changing_names.py` runs it and examines what it prints.
+
+The proxy lets an extension reach only the hosts of a policy, and adds a secret header for one of
+them. An attacker with a name server could let that host's name lead to another server. So this
+program has a name server whose answers change. It runs in a network of its own:
 
     unshare --map-root-user --net --mount python -m tests.process.changing_names FOLDER
 
@@ -25,7 +29,8 @@ from exthost.model.launch_plan import InjectedHeader, ProxyPolicy
 from exthost.process.network_proxy import NetworkProxy
 
 FIRST, SECOND, OTHER = "198.51.100.1", "198.51.100.2", "198.51.100.3"
-API, SIDE = "api.test.example", "other.test.example"
+# The host that gets the secret header, and another host of the policy.
+API, OTHER_HOST = "api.test.example", "other.test.example"
 WAIT_SECONDS = 20.0
 
 _TYPE_A = 1
@@ -43,7 +48,7 @@ class NameServer:
     def _serve(self) -> None:
         while True:
             query, client = self._socket.recvfrom(4096)
-            end, labels = 12, []
+            end, labels = 12, []  # a header of 12 bytes, then each label after its length
             while query[end]:
                 labels.append(query[end + 1 : end + 1 + query[end]].decode())
                 end += 1 + query[end]
@@ -52,6 +57,7 @@ class NameServer:
             if struct.unpack(">H", question[-4:-2])[0] == _TYPE_A:
                 is_api = ".".join(labels).lower() == API
                 addresses = self.answers.pop(0) if is_api and self.answers else [OTHER]
+            # The id of the query, "a response without an error", and the number of records.
             head = query[:2] + struct.pack(">HHHHH", 0x8180, 1, len(addresses), 0, 0)
             records = b"".join(
                 # A pointer to the name in the question, the type, the class, a time to live of 0.
@@ -107,14 +113,16 @@ def make_network(folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
+    """Make the network, its servers and the proxy, make the requests, and print what happened."""
     make_network(folder)
     names = NameServer()
     servers = {address: WebServer(address) for address in (FIRST, SECOND, OTHER)}
     policy = ProxyPolicy(
-        (f"{API}:80", f"{FIRST}:80", f"{SIDE}:80", f"{OTHER}:80"),
+        (f"{API}:80", f"{FIRST}:80", f"{OTHER_HOST}:80", f"{OTHER}:80"),
         headers=(InjectedHeader(API, 80, "Authorization", "Bearer s3cret"),),
     )
     proxy = NetworkProxy(policy, "tester")
+    # The proxy waits for a listening socket, which the sandbox of an extension would send.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with socket.socket(fileno=os.dup(proxy.child_end)) as channel:
             socket.send_fds(channel, [b"\0"], [listener.fileno()])
@@ -139,6 +147,7 @@ def main(folder: Path) -> None:
         for item in servers.values():
             item.heads.clear()
 
+    # The name of the host leads to its allowed address, and then to others.
     request("allowed", f"http://{API}/", [FIRST])
     request("changed", f"http://{API}/", [SECOND])
     request("both", f"http://{API}/", [SECOND, FIRST])
@@ -146,7 +155,8 @@ def main(folder: Path) -> None:
     request("private", f"http://{API}/", ["127.0.0.1"])
     request("metadata", f"http://{API}/", ["169.254.169.254"])
     request("upper case and a dot", "http://API.Test.Example.:80/", [FIRST])
-    request("redirect to another host", f"http://{API}/to/http://{SIDE}/", [FIRST])
+    # The server redirects the client, which repeats the request elsewhere.
+    request("redirect to another host", f"http://{API}/to/http://{OTHER_HOST}/", [FIRST])
     request("redirect to an address", f"http://{API}/to/http://{OTHER}/", [FIRST])
     request("redirect to its own address", f"http://{API}/to/http://{FIRST}/", [FIRST])
     request("redirect to itself", f"http://{API}/to/http://{API.upper()}./", [FIRST], [FIRST])

@@ -1,5 +1,9 @@
-"""A program under observation: its files, addresses and look-ups are seen, in every process that it
-starts, and it works as without observation."""
+"""A program under observation, from which `exthost learn` proposes permissions.
+
+The observer must see the files, addresses and look-ups of names in every process of the program,
+which must work as without observation. The kernel reports each system call of a list to the
+observer (seccomp), before the call is executed. The programs here are real.
+"""
 
 import os
 import select
@@ -106,6 +110,7 @@ def test_the_name_of_an_address_is_known_from_the_look_up(tmp_path: Path) -> Non
 
         def answer() -> None:
             question, client = name_server.recvfrom(512)
+            # An address record (type 1) for the name in the question.
             record = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + bytes((127, 0, 0, 1))
             header = question[:2] + struct.pack("!HHHHH", 0x8180, 1, 1, 0, 0)
             name_server.sendto(header + question[12:] + record, client)
@@ -134,7 +139,7 @@ import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(425, 8, ctypes.create_string_buffer(256)), ctypes.get_errno())
 """
-    assert run_python(code, tmp_path)[1] == b"-1 38\n"
+    assert run_python(code, tmp_path)[1] == b"-1 38\n"  # 38 is ENOSYS
 
 
 @pytest.mark.more

@@ -1,4 +1,7 @@
-"""The command that compiles a program is found from the files beside it."""
+"""The command that compiles a program, which errors about a program that is not built suggest.
+
+It is found by the files beside the program: go.mod, Cargo.toml, or package.json and a .ts file.
+"""
 
 from pathlib import Path
 

@@ -1,5 +1,11 @@
 """Real cgroups: each contains exactly the processes of one extension, and none remains.
 
+A host puts each extension into a cgroup (a kernel's group of processes) below its `base`:
+
+    BASE/exthost-…-host   the host itself, its "leaf": a cgroup with children has no processes
+    BASE/exthost-…-7      an extension; the names contain what identifies the host
+
+When a host is killed, the next one ends the processes of its extensions and removes the groups.
 The tests need a writable tree of cgroup v2, but no controllers. `make trial-cgroup` tests the
 limits of memory and processes in a virtual machine with controllers.
 """
@@ -48,6 +54,7 @@ def base() -> Iterator[Path]:
 
 
 def group_below(base: Path, **settings: Any) -> Cgroup:
+    """Return the plan of a cgroup for an extension, below a base."""
     return Cgroup(
         **{
             "base": str(base),
@@ -111,8 +118,8 @@ def test_the_next_host_ends_the_processes_of_a_killed_host(base: Path, lifetime:
 
 
 def test_other_processes_in_the_leaf_of_a_dead_host_are_not_ended(base: Path) -> None:
-    this_host = cgroups._this_host()
-    leaf = base / this_host._replace(started=1).host_cgroup_name
+    # The leaf of a host with our pid that started at another time, and so does not run any more.
+    leaf = base / cgroups._this_host()._replace(started=1).host_cgroup_name
     leaf.mkdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as bystander:
         (leaf / "cgroup.procs").write_text(str(bystander.pid))
@@ -189,16 +196,10 @@ def test_a_program_that_cannot_be_started_leaves_no_group(base: Path) -> None:
 
 def test_the_properties_of_a_group_are_read(base: Path) -> None:
     properties = cgroups._inspect(str(base))
-    assert (properties.folder, properties.owner_uid, properties.is_delegated) == (
-        str(base),
-        0,
-        True,
-    )
-    assert (
-        properties.is_writable
-        and properties.can_kill
-        and not (properties.is_root or properties.has_processes or properties.has_foreign_members)
-    )
+    assert properties.folder == str(base) and properties.owner_uid == 0
+    assert properties.is_delegated and properties.is_writable and properties.can_kill
+    assert not properties.is_root
+    assert not properties.has_processes and not properties.has_foreign_members
     os.setxattr(base, "trusted.delegate", b"0")
     (base / "foreign").mkdir()
     properties = cgroups._inspect(str(base))

@@ -1,5 +1,11 @@
-"""The proxy process with a name server whose answers change, and with servers that redirect: which
-server gets a request, and which gets the secret of `inject`."""
+"""The proxy of an extension with a name server whose answers change, and with servers that
+redirect: which server gets a request, and which gets the secret of `inject`.
+
+The proxy reaches only the hosts of `permissions.network`, and adds a header with a secret to the
+requests to one of them. `changing_names.py` makes the requests in a network of its own; the fixture
+has, for each of its steps, the reply and the heads that each server got. FIRST, SECOND and OTHER
+are the addresses of the servers. SECOND is not allowed.
+"""
 
 import json
 import subprocess

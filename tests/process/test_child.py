@@ -1,5 +1,9 @@
-"""Starting a child process from a launch plan: its environment, and the errors if it cannot be
-started."""
+"""`Child`, which starts a process from a launch plan (command, folder, variables) and owns it.
+
+The tests show what the process gets from the host, which error is raised if it cannot be started,
+and that it is ended and reaped. The descriptor `exit_fd` becomes readable when the process ends, so
+the tests wait for that with `select`.
+"""
 
 import errno
 import os
@@ -17,15 +21,16 @@ from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program
 from tests.extensions.proc import is_gone
 
-# Each of the following functions returns a program that cannot be started, and its working folder.
+# Each of the following functions returns a program that cannot be started, and its working folder
+# (None for that of the host).
 MakeBadCommand = Callable[[Path], tuple[str, str | None]]
 
 
-def missing(folder: Path) -> tuple[str, str | None]:
+def missing_program(folder: Path) -> tuple[str, str | None]:
     return str(folder / "nowhere"), None
 
 
-def bare_name(folder: Path) -> tuple[str, str | None]:
+def missing_bare_name(folder: Path) -> tuple[str, str | None]:
     return "no-such-program-anywhere", None
 
 
@@ -33,33 +38,33 @@ def missing_cwd(folder: Path) -> tuple[str, str | None]:
     return sys.executable, str(folder / "gone")
 
 
-def cwd_is_a_file(folder: Path) -> tuple[str, str | None]:
+def cwd_that_is_a_file(folder: Path) -> tuple[str, str | None]:
     (folder / "file").write_text("")
     return sys.executable, str(folder / "file")
 
 
-def missing_interpreter(folder: Path) -> tuple[str, str | None]:
+def script_with_missing_interpreter(folder: Path) -> tuple[str, str | None]:
     return write_script(folder, "#!/opt/nowhere/python9\n"), None
 
 
-def written_on_windows(folder: Path) -> tuple[str, str | None]:
+def script_written_on_windows(folder: Path) -> tuple[str, str | None]:
     return write_script(folder, "#!/bin/sh\r\necho\r\n"), None
 
 
-def not_executable(folder: Path) -> tuple[str, str | None]:
+def file_that_is_not_executable(folder: Path) -> tuple[str, str | None]:
     (folder / "plain").write_text("#!/bin/sh\n")
     return str(folder / "plain"), None
 
 
-def a_folder(folder: Path) -> tuple[str, str | None]:
+def folder_as_program(folder: Path) -> tuple[str, str | None]:
     return str(folder), None
 
 
-def no_first_line(folder: Path) -> tuple[str, str | None]:
+def script_without_first_line(folder: Path) -> tuple[str, str | None]:
     return write_script(folder, "just text\n"), None
 
 
-def a_zero_byte(folder: Path) -> tuple[str, str | None]:
+def name_with_zero_byte(folder: Path) -> tuple[str, str | None]:
     return "a\0b", None
 
 
@@ -73,16 +78,21 @@ def write_script(folder: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("make_bad_command", "code", "message", "advice"),
     [
-        (missing, "X0401", "there is no program", "spelling and PATH"),
-        (bare_name, "X0401", "no-such-program-anywhere", "PATH"),
+        (missing_program, "X0401", "there is no program", "spelling and PATH"),
+        (missing_bare_name, "X0401", "no-such-program-anywhere", "PATH"),
         (missing_cwd, "X0402", "is not there", "`cwd`"),
-        (cwd_is_a_file, "X0402", "is not there", "`cwd`"),
-        (missing_interpreter, "X0403", "/opt/nowhere/python9", "interpreter"),
-        (written_on_windows, "X0403", r"/bin/sh\r", "line ends"),
-        (not_executable, "X0404", "cannot be executed", "chmod +x"),
-        (a_folder, "X0404", "is a folder", "program inside"),
-        (no_first_line, "X0404", "not a program that this system can run", "first line"),
-        (a_zero_byte, "X0406", "null byte", ""),
+        (cwd_that_is_a_file, "X0402", "is not there", "`cwd`"),
+        (script_with_missing_interpreter, "X0403", "/opt/nowhere/python9", "interpreter"),
+        (script_written_on_windows, "X0403", r"/bin/sh\r", "line ends"),
+        (file_that_is_not_executable, "X0404", "cannot be executed", "chmod +x"),
+        (folder_as_program, "X0404", "is a folder", "program inside"),
+        (
+            script_without_first_line,
+            "X0404",
+            "not a program that this system can run",
+            "first line",
+        ),
+        (name_with_zero_byte, "X0406", "null byte", ""),
     ],
 )
 def test_a_failed_spawn_is_reported_with_its_reason_and_the_next_step(
@@ -100,28 +110,23 @@ def test_a_failed_spawn_is_reported_with_its_reason_and_the_next_step(
 def test_check_program_finds_a_script_with_windows_line_ends(
     tmp_path: Path,
 ) -> None:
-    program, _ = written_on_windows(tmp_path)
+    program, _ = script_written_on_windows(tmp_path)
     with pytest.raises(FileNotFoundError):
         check_program(LaunchPlan(argv=(program,), env=os.environ))
 
 
-def no_descriptors(pid: int) -> None:
-    raise OSError(errno.EMFILE, "Too many open files")
-
-
-def no_threads(pid: int) -> None:
-    raise RuntimeError("can't start new thread")
-
-
-@pytest.mark.parametrize("raise_error", [no_descriptors, no_threads])
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")],
+)
 def test_a_process_that_cannot_be_watched_is_ended_and_reported_as_a_failed_spawn(
-    raise_error: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spawned_pids: list[int] = []
 
     def watch(pid: int) -> None:
         spawned_pids.append(pid)
-        raise_error(pid)
+        raise error
 
     monkeypatch.setattr(child_module, "ExitWatch", watch)
     with pytest.raises(SpawnFailed) as caught:
@@ -171,6 +176,7 @@ def test_a_child_gets_only_its_pipes_its_folder_and_its_variables(
     try:
         select.select([child.exit_fd], [], [], 40)
         report = os.read(child.stdout, 4096).decode()
+        # Python itself sets LC_CTYPE in some locales.
         names = "['LC_CTYPE', 'WORD']" if "LC_CTYPE" in report else "['WORD']"
         assert report == f"[0, 1, 2] True {tmp_path} {names} a b\n"
     finally:
@@ -179,6 +185,7 @@ def test_a_child_gets_only_its_pipes_its_folder_and_its_variables(
 
 
 def close(child: Child) -> None:
+    """Kill a child, wait until it has ended, and close what the host has of it."""
     child.kill()
     select.select([child.exit_fd], [], [], 40)
     child.reap()

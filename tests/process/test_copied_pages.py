@@ -1,4 +1,9 @@
-"""`find_copied_pages` with a process that was forked and has written to some of its pages."""
+"""`find_copied_pages`: which pages of memory a forked process does not share with its parent.
+
+A fork shares all pages until one of the processes writes to a page; the kernel then copies it. The
+result is pairs of an address and a size in bytes. The host uses it for processes that it forks from
+a template (a process that has imported the modules of an extension).
+"""
 
 import os
 import struct
@@ -35,12 +40,12 @@ def test_pages_that_a_forked_process_has_written_to_are_found() -> None:
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         pid, address = map(int, process.stdout.readline().split())
-        found = list(struct.iter_unpack("=QQ", find_copied_pages(pid)))
+        ranges = list(struct.iter_unpack("=QQ", find_copied_pages(pid)))
         process.stdin.close()
     end = address + PAGES * PAGE
     copied = [
         (start - address) // PAGE + page
-        for start, size in found
+        for start, size in ranges
         for page in range(size // PAGE)
         if address <= start + page * PAGE < end
     ]
@@ -55,7 +60,7 @@ def test_a_process_that_has_ended_has_no_pages() -> None:
 
 def test_a_large_mapping_is_left_out() -> None:
     """A program can map more memory than it has, and the host would look at all of it."""
-    program = (
+    program = (  # 0x4000 is MAP_NORESERVE
         "import mmap, sys\n"
         "memory = mmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n"
         "print(flush=True); sys.stdin.read()"

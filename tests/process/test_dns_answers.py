@@ -1,4 +1,9 @@
-"""Answers of name servers are read, and damaged ones are ignored."""
+"""Reading the answers of name servers (DNS), by which `exthost learn` knows the names of addresses
+that an observed program connects to.
+
+The bytes come from the network, so a damaged answer must be ignored. A record is a pointer to the
+name in the question (`c0 0c`), then type, class, time to live, length and data.
+"""
 
 import struct
 
@@ -7,6 +12,7 @@ import pytest
 from exthost.process.dns_answers import read_answer
 
 QUESTION = b"\x03api\x07Example\x03com\x00" + struct.pack("!HH", 1, 1)
+# Type 5 (CNAME), 1 (A) and 28 (AAAA).
 ALIAS = b"\xc0\x0c" + struct.pack("!HHIH", 5, 1, 60, 2) + b"\xc0\x10"
 IPV4 = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + bytes((192, 0, 2, 7))
 IPV6 = b"\xc0\x0c" + struct.pack("!HHIH", 28, 1, 60, 16) + bytes(15) + b"\x01"
@@ -29,6 +35,6 @@ def test_a_cut_answer_is_ignored_or_has_no_address(end: int) -> None:
     assert read_answer(answer(IPV4)[:end])[1] == ()
 
 
-def test_a_name_that_points_to_itself_is_ignored() -> None:
+def test_a_name_that_points_to_itself_does_not_cause_an_endless_loop() -> None:
     header = struct.pack("!HHHHHH", 7, 0x8180, 1, 0, 0, 0)
     assert read_answer(header + b"\xc0\x0c" + bytes(4)) == ("", ())

@@ -1,4 +1,9 @@
-"""The environment variables that a child gets from the host, and the secrets that are withheld."""
+"""The environment variables that a child process gets from the host.
+
+A policy decides: "filtered" passes all variables whose names do not look like secrets, "minimal"
+only those of a list, "declared" only PATH. Variables that the config sets are added. The variables
+of the host that are not passed are `held_back`, which the host reports.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,9 @@
-"""`ExitWatch` with a pidfd and with its fallback, a thread, and the text of `ExitStatus`."""
+"""`ExitWatch`, which reports the end of a child process by a descriptor, and `ExitStatus`.
+
+The descriptor becomes readable when the process ends. It is a pidfd of the kernel, or, where there
+is none, a pipe that a waiting thread closes. `peek` returns the status, and `reap` also removes the
+process from the process table.
+"""
 
 import asyncio
 import os
@@ -54,7 +59,7 @@ def test_an_exit_makes_the_descriptor_readable_and_has_one_status(
     assert wait_for_exit(watch)
     assert str(watch.peek()) == str(watch.peek()) == text
     process_info = read_process(watch.pid)
-    # Peek() does not reap the process.
+    # `peek` does not reap the process: it is a zombie.
     assert process_info is not None and process_info.state == "Z"
     assert str(watch.reap()) == str(watch.reap()) == str(watch.peek()) == text
     assert is_gone(watch.pid)

@@ -1,4 +1,10 @@
-"""The memory of an extension, including shared memory that is not resident in any process."""
+"""How much memory all processes of an extension use together, for its limit `max_memory`.
+
+The kernel reports shared memory only with the pages that are mapped at the moment ("resident"), so
+a program could hide it by unmapping a part. Such memory is a file without a name; it is counted
+with its size, and once for all processes that map it. Most tests set the numbers that the kernel
+would report.
+"""
 
 import mmap
 import os

@@ -1,5 +1,10 @@
-"""The files that a program can see in its sandbox: its files, its runtime, and what the operator
-grants. The manifest of a package can add only runtimes and the folder of the package."""
+"""The view of a sandboxed program: the paths of the file system that it can see.
+
+These are its own files, its runtime (interpreter, libraries, package manager), and what the
+operator, the author of the config, grants or names. A package is an extension with a manifest of
+its own, which is not trusted: it can add only runtimes and the folder of the package. Otherwise it
+is refused, with the setting that would grant the path.
+"""
 
 import os
 import sys
@@ -31,6 +36,7 @@ def write_program(path: Path, text: str = "#!/bin/sh\n") -> str:
 
 
 def make_view(*argv: str, **request: Any) -> View:
+    """Return the view of a command that the operator configured."""
     env = {"HOME": "/home/nobody", "PATH": "/usr/bin:/bin"}
     return compute_view(
         ViewRequest(extension="x", argv=argv, **{"cwd": "/", "env": env, **request})
@@ -44,6 +50,7 @@ def extra_paths(view_of_program: View) -> set[str]:
 
 
 def sources(view_of_program: View) -> dict[str, str]:
+    """Return why each path is visible, for example because it is an argument."""
     return {path.path: path.source for path in view_of_program.visible_paths}
 
 
@@ -196,13 +203,14 @@ def test_a_node_program_is_shown_with_the_packages_installed_with_it(
     link = packages / ".bin" / "server"
     link.symlink_to(os.path.relpath(script, packages / ".bin"))
     (base_folder / "node_modules").mkdir()
-    for command in ((str(link),), ("/bin/sh", script)) if suffix else ((str(link),),):
+    commands: list[tuple[str, ...]] = [(str(link),)]
+    if suffix:  # without .js, only its first line shows that it is a program of node
+        commands.append(("/bin/sh", script))
+    for command in commands:
         shown_paths = extra_paths(make_view(*command))
         assert str(packages) in shown_paths  # this includes the packages in the program's folder
-        assert (
-            not {str(base_folder), str(base_folder / "app"), str(base_folder / "node_modules")}
-            & shown_paths
-        )
+        for folder in (base_folder, base_folder / "app", base_folder / "node_modules"):
+            assert str(folder) not in shown_paths
 
 
 def test_a_package_does_not_see_the_node_packages_around_it(base_folder: Path) -> None:
@@ -216,9 +224,8 @@ def test_symbolic_links_of_a_path_are_kept(base_folder: Path) -> None:
     write_program(base_folder / "real" / "run.sh")
     (base_folder / "link").symlink_to("real")
     program_view = make_view("/bin/sh", str(base_folder / "link" / "run.sh"))
-    assert (str(base_folder / "link"), "real") in program_view.links and str(
-        base_folder / "real" / "run.sh"
-    ) in sources(program_view)
+    assert (str(base_folder / "link"), "real") in program_view.links
+    assert str(base_folder / "real" / "run.sh") in sources(program_view)
 
 
 def test_links_in_a_circle_show_nothing(base_folder: Path) -> None:
@@ -232,9 +239,8 @@ def test_grants_are_read_only_unless_marked_rw_and_may_be_nested(base_folder: Pa
     program_view = make_view(
         "/bin/sh", granted=(str(base_folder / "data"), f"{base_folder}/data/out:rw")
     )
-    assert extra_paths(program_view) == {str(base_folder / "data")} and program_view.writable == (
-        str(base_folder / "data" / "out"),
-    )
+    assert extra_paths(program_view) == {str(base_folder / "data")}
+    assert program_view.writable == (str(base_folder / "data" / "out"),)
     program_view = make_view("/bin/sh", granted=("data", "./data/out:rw"), cwd=str(base_folder))
     assert program_view.writable == (str(base_folder / "data" / "out"),)
 
@@ -318,10 +324,8 @@ def secret(base_folder: Path) -> Path:
 def test_a_package_sees_its_folder_and_the_system(package: Path) -> None:
     for argv in (("sh", "run.sh"), ("./run.sh",), ("/bin/sh", str(package / "run.sh"))):
         program_view = view_of_package(package, *argv)
-        assert (
-            extra_paths(program_view) == {str(package)}
-            and sources(program_view)[str(package)] == "package"
-        )
+        assert extra_paths(program_view) == {str(package)}
+        assert sources(program_view)[str(package)] == "package"
 
 
 def test_an_argument_of_a_package_cannot_lead_outside(package: Path, secret: Path) -> None:
@@ -363,21 +367,13 @@ def test_a_program_of_a_package_cannot_be_outside(package: Path, base_folder: Pa
 def test_a_program_on_the_operators_path_is_a_runtime(package: Path, base_folder: Path) -> None:
     tool = write_program(base_folder / "else" / "bin" / "tool")
     (base_folder / "else" / "lib").mkdir()
-    env = {"HOME": "/home/nobody", "PATH": f"{base_folder}/else/bin:/bin"}
-    package_spec = Package(root=str(package), argv=("tool",), cwd=str(package))
     (base_folder / "else" / "etc").mkdir()
+    env = {"HOME": "/home/nobody", "PATH": f"{base_folder}/else/bin:/bin"}
     expected = {str(package), str(base_folder / "else" / "bin"), str(base_folder / "else" / "lib")}
-    assert (
-        extra_paths(
-            make_view(tool, command="tool", cwd=str(package), env=env, package=package_spec)
-        )
-        == expected
-    )
-    package_spec = Package(root=str(package), argv=(tool,), cwd=str(package))
-    assert (
-        extra_paths(make_view(tool, command=tool, cwd=str(package), env=env, package=package_spec))
-        == expected
-    )
+    for command in ("tool", tool):
+        package_spec = Package(root=str(package), argv=(command,), cwd=str(package))
+        request = {"command": command, "cwd": str(package), "env": env, "package": package_spec}
+        assert extra_paths(make_view(tool, **request)) == expected
 
 
 def test_a_package_cannot_set_path(package: Path, base_folder: Path) -> None:

@@ -1,4 +1,9 @@
-"""Flooded pipes are read in turn, in a small part of the time of the event loop."""
+"""The queue of flooded pipes, which are read in turn, in a small part of the event loop's time.
+
+A pipe is flooded if its extension writes more than its budget of output that no call waits for. The
+budget has a level: how much was written lately. The pipe with the lowest level comes first. After a
+long frame the queue rests for a while, and reads only small frames.
+"""
 
 import asyncio
 import time

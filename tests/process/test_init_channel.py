@@ -16,6 +16,7 @@ import pytest
 from exthost.process.init_channel import split_loader_variables
 from exthost.process.memory_file import memory_file
 
+# An extension that runs the Python code of its calls.
 EXPLORER = [
     sys.executable,
     "-S",

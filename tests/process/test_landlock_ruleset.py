@@ -1,4 +1,9 @@
-"""The rights that a Landlock ruleset handles, by the version of the kernel's Landlock."""
+"""The ruleset of the Landlock sandbox, by the version of Landlock in the kernel.
+
+Landlock restricts only the rights that a ruleset "handles". Later versions of the kernel know more
+rights, and scopes; an older kernel refuses a ruleset that names them. The argument of the system
+call is three numbers of 64 bits: bits of the rights for files, of those for the network, of scopes.
+"""
 
 import os
 import struct
@@ -26,5 +31,6 @@ def test_a_ruleset_handles_what_the_kernel_knows(
     monkeypatch.setattr(landlocked_program, "_libc", SimpleNamespace(syscall=syscall))
     os.close(landlocked_program._make_ruleset(version, []))
     ((attributes, size),) = created
-    assert struct.unpack("=QQQ", attributes) == ((1 << last_right + 1) - 1, 0, scopes)
-    assert size == (24 if scopes else 8)
+    all_rights = (1 << last_right + 1) - 1
+    assert struct.unpack("=QQQ", attributes) == (all_rights, 0, scopes)
+    assert size == (24 if scopes else 8)  # an older kernel knows only the first number

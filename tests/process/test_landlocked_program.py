@@ -1,5 +1,9 @@
-"""The script that puts Landlock and a system call filter on a program. The trials of the sandbox
-test it together with the host."""
+"""The script that restricts itself with Landlock and a system call filter, and executes a program.
+
+The host starts the script in place of an extension on a machine without namespaces. Its argument is
+JSON with the paths that the program may read and the filter. Landlock is the kernel's way for a
+process to give up access to files. The tests in `tests/sandbox` run it together with the host.
+"""
 
 import json
 import os
@@ -23,6 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 def run(folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
     """Run a program that can read the system, and this folder."""
+    # The script compares the device and inode of a path, unless they are 0.
     paths = [[path, "read", 0, 0] for path in ("/usr", "/lib", "/lib64", "/bin", "/proc")]
     status = folder.stat()
     paths.append([str(folder), "read", status.st_dev, status.st_ino])
@@ -44,7 +49,7 @@ def test_the_program_runs_with_rules_and_filter(tmp_path: Path) -> None:
     other = run(tmp_path / "granted", "/bin/cat", str(tmp_path / "other"))
     assert other.returncode != 0 and other.stdout == ""
     status = run(tmp_path / "granted", "/bin/cat", "/proc/self/status").stdout
-    assert "NoNewPrivs:\t1\n" in status and "Seccomp:\t2\n" in status
+    assert "NoNewPrivs:\t1\n" in status and "Seccomp:\t2\n" in status  # 2: a filter is active
 
 
 def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:

@@ -1,4 +1,9 @@
-"""Readers of large frames read in turn, and pause between reads after 32 MiB."""
+"""The queue of pipes that are in the midst of a large frame (one long message).
+
+Each iteration of the event loop reads from one of them, in turn, so that other work is not held up.
+After 32 MiB within ten seconds, each read is followed by a pause. The loop and the readers are
+fakes.
+"""
 
 import asyncio
 from collections.abc import Callable

@@ -1,5 +1,12 @@
-"""The proxy process: what it connects to, how it refuses, and how it ends. The listening socket is
-one of this process, in place of that of a sandbox."""
+"""The proxy of an extension whose `permissions.network` is a list of hosts, such as
+`["api.example.com:443"]`: what it connects to, how it refuses, and how it ends.
+
+The extension has no network of its own. It reaches the proxy by a listening socket that the init
+program of its sandbox makes and sends to the proxy; here the test does that. Clients use the proxy
+by HTTP (`CONNECT host:port`, or a request with a full URL) or SOCKS. A second process, the splicer,
+moves the bytes of large transfers. The last part of this file runs the server of the proxy in a
+thread of this process, to replace the look-up of names and the time limits.
+"""
 
 import asyncio
 import contextlib
@@ -27,7 +34,7 @@ WAIT_SECONDS = 30.0
 
 
 class Observer:
-    """Collects the reports of a proxy."""
+    """Collects the reports of a proxy: reached and refused targets, and ends of its process."""
 
     def __init__(self) -> None:
         self.targets: dict[str, int] = {}
@@ -47,9 +54,9 @@ class Observer:
         self.ends.append((reason, is_final))
         self.changed.set()
 
-    async def until(self, holds: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(WAIT_SECONDS):
-            while not holds():
+            while not condition():
                 self.changed.clear()
                 await self.changed.wait()
 
@@ -143,6 +150,7 @@ async def test_a_tunnel_to_an_allowed_host_passes_bytes_both_ways() -> None:
 async def test_socks_connects_by_name_and_by_address() -> None:
     async with echo_server() as (port, _), Proxied(f"localhost:{port}") as proxied:
         for target in (b"\x03\x09localhost", b"\x01\x7f\x00\x00\x01"):
+            # Version 5 without authentication, then the command "connect".
             request = b"\x05\x01\x00" + b"\x05\x01\x00" + target + port.to_bytes(2, "big") + b"hi"
             reply = await proxied.ask(request)
             assert reply == b"\x05\x00" + b"\x05\x00\x00\x01" + bytes(6) + b"hi"
@@ -197,7 +205,7 @@ async def test_a_bad_request_gets_an_answer() -> None:
         assert unreachable.startswith(b"HTTP/1.1 502 localhost:1 cannot be reached")
 
 
-async def test_the_proxy_of_the_company_is_asked_by_name_with_its_password() -> None:
+async def test_requests_go_through_the_proxy_of_the_company_with_its_password() -> None:
     banner = b"HTTP/1.1 200 OK\r\n\r\n"
     async with echo_server(banner) as (port, received):
         company = UpstreamProxy("127.0.0.1", port, "Basic c2VjcmV0")
@@ -253,7 +261,7 @@ async def test_a_proxy_that_is_killed_is_started_again_with_the_same_listener() 
         assert [is_final for _, is_final in proxied.observer.ends] == [False]
 
 
-# Large transfers.
+# -- large transfers -----------------------------------------------------------------------------
 
 LARGE_BYTES = 16 * 2**20
 ENDLESS = 2**60
@@ -261,7 +269,7 @@ ENDLESS = 2**60
 
 @contextlib.asynccontextmanager
 async def sending_server(size: int) -> Any:
-    """Yield the port of a server that sends so many bytes after the first bytes of a connection,
+    """Yield the port of a server that sends this many bytes after the first bytes of a connection,
     and an event: the first connection has ended."""
     has_ended = asyncio.Event()
     connections: set[asyncio.Task[None]] = set()
@@ -289,6 +297,7 @@ async def sending_server(size: int) -> Any:
 async def begin_download(
     proxied: Proxied, port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a `sending_server` through the proxy, and make it begin to send."""
     reader, writer = await proxied.connect()
     writer.write(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
     await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
@@ -458,7 +467,7 @@ async def test_ten_thousand_silent_connections_do_not_keep_others_out() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-# The server in a thread of this process, with another resolver and shorter time limits.
+# -- the server in a thread of this process, with another resolver and shorter time limits --------
 
 
 @pytest.fixture
@@ -505,6 +514,7 @@ def serving(*entries: str) -> Iterator[tuple[proxy_server.ProxyServer, int]]:
 
 
 def ask(port: int, request: bytes) -> bytes:
+    """Send a request, and return the reply until its end."""
     with socket.create_connection(("127.0.0.1", port), WAIT_SECONDS) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
@@ -573,7 +583,7 @@ def test_a_slow_head_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.recv(1) == b""
 
 
-def test_a_server_that_disappears_is_noticed_for_the_client() -> None:
+def test_the_proxy_uses_keepalive_to_notice_a_server_that_disappears() -> None:
     """The client cannot do that itself: its connection is one to the proxy, on this machine."""
     with socket.create_server(("127.0.0.1", 0)) as target:
         port = target.getsockname()[1]
@@ -588,7 +598,7 @@ def test_a_server_that_disappears_is_noticed_for_the_client() -> None:
             assert connection._upstream.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
-def test_an_event_of_a_closed_descriptor_is_not_one_of_a_new_one() -> None:
+def test_an_event_of_a_closed_descriptor_is_not_delivered_to_a_new_one_with_its_number() -> None:
     loop = proxy_server.ReadinessLoop()
     called: list[int] = []
     with contextlib.ExitStack() as stack:

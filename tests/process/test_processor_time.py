@@ -1,5 +1,9 @@
-"""The processor time of processes that have ended is read from their parent, or estimated by
-samples."""
+"""The processor time of an extension, including that of processes which have ended.
+
+The kernel adds the time of an ended child to its parent, but only if the parent waits for it (reaps
+it). The time of other children is estimated from samples. Here a simulated machine has samples at
+random intervals, and a program whose children follow each other without a pause.
+"""
 
 import random
 from collections.abc import Mapping
@@ -23,6 +27,7 @@ class Machine:
         self.now = 0.0
 
     def clocks(self) -> Mapping[int, int]:
+        """Return the processor time of each live process, in nanoseconds."""
         number, age = divmod(self.now, self.child_seconds)
         return {PROGRAM: 0, 100 + int(number): int(age * 1e9)}
 

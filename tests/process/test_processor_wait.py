@@ -1,5 +1,8 @@
-"""The time that processes wait for a processor. It shows whether a slow start is caused by a busy
-machine."""
+"""How long processes have waited for a processor, as the kernel reports it.
+
+`exthost check` subtracts this time from that of a start, so that a busy machine does not make an
+extension seem slow.
+"""
 
 import os
 import subprocess
@@ -12,7 +15,7 @@ from exthost.process.procfs import processor_wait
 
 WAIT_SECONDS = 30.0
 
-# Uses the processor whose number is its argument, without a pause.
+# A program that keeps one processor busy. Its argument is the number of the processor.
 BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 
 

@@ -1,4 +1,8 @@
-"""A connection of the network proxy that is resumed late."""
+"""A connection of the network proxy that is resumed after it has ended.
+
+A connection runs as a generator, which stops where it has to wait, for example for the look-up of a
+name, and is resumed with the result. By then the client may have left.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,13 +13,13 @@ from exthost.process.proxy_server import ProxyConnection
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_connection_that_has_no_step_left_or_is_closed_is_not_resumed(is_closed: bool) -> None:
+def test_a_connection_that_is_closed_or_has_no_step_left_is_not_resumed(is_closed: bool) -> None:
     server: Any = SimpleNamespace(loop=None)
     client: Any = None
     connection = ProxyConnection(server, client)
-    sent: list[Any] = []
-    steps: Any = SimpleNamespace(send=sent.append)
+    results_sent: list[Any] = []
+    generator: Any = SimpleNamespace(send=results_sent.append)
     connection.is_closed = is_closed
-    connection._steps = steps if is_closed else None
+    connection._steps = generator if is_closed else None
     connection.resume(True)
-    assert sent == []
+    assert results_sent == []

@@ -1,4 +1,8 @@
-"""Shutdown steps run in order until the process exits. The last step is SIGKILL."""
+"""The shutdown of an extension's process: steps that run in order until the process exits.
+
+A step is a message, bytes, the end of stdin, or SIGTERM, each with the seconds that the host waits
+after it. The last step is SIGKILL. The process is a fake that records the steps and the waits.
+"""
 
 import asyncio
 
@@ -46,6 +50,7 @@ STEPS: tuple[ShutdownStep, ...] = (
     CloseStdin(wait=3),
     Terminate(wait=1),
 )
+# What a process that never exits records: each step, and how long the host waits after it.
 STEPS_AND_WAITS = [
     "say shutdown 2",
     0.0,

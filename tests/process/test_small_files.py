@@ -1,4 +1,8 @@
-"""Reading the beginning of a file that a package may have written."""
+"""Reading the beginning of a file that an untrusted package may have written.
+
+The file may be huge, or a pipe that never ends, so the host reads a limited number of bytes, and
+only from a regular file.
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The error of a start names the mount that is the cause: noexec, or a missing /proc."""
+"""The error of a failed start names the mount that is the cause: one with the option noexec, from
+which nothing can be executed, or a missing /proc.
+"""
 
 import errno
 import os

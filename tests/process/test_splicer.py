@@ -1,4 +1,8 @@
-"""The splicer: a real process that moves bytes between sockets of this process."""
+"""The splicer, a small C program that moves bytes from one socket to another for a network proxy.
+
+The proxy of an extension gives it both sockets of a large transfer, one direction at a time
+(`Splicer.take`), and is notified of the outcome. The splicer here is a real process.
+"""
 
 import os
 import resource
@@ -18,8 +22,13 @@ from exthost.process.splicer_process import start_splicer
 from exthost.process.splicercode import SPLICER
 
 WAIT_SECONDS = 30.0
-# Of each socket, so that little data fills all of them. The kernel uses twice as much.
+# The size of the buffers of each socket: small, so that little data fills them. (The kernel doubles
+# the value.)
 BUFFER_BYTES = 64 * 1024
+
+# The socket to the proxy and an epoll; and for a transfer its source, its target and both ends of a
+# pipe.
+DESCRIPTORS_WITH_ONE_TRANSFER = 6
 
 
 class Spliced:
@@ -41,9 +50,10 @@ class Spliced:
     def take(self, source: socket.socket, target: socket.socket) -> int:
         return self.splicer.take(source.fileno(), target.fileno(), self.outcomes.append)
 
-    def until(self, holds: Callable[[], object]) -> None:
+    def until(self, condition: Callable[[], object]) -> None:
+        """Run the loop until the condition is true."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while not holds():
+        while not condition():
             assert time.monotonic() < deadline
             self.loop.run_once(0.05)
 
@@ -133,7 +143,7 @@ def test_the_target_stays_open_for_the_proxy(spliced: Spliced, ends: Ends) -> No
     ends.target.send(b"two")
     ends.target.close()
     received = b""
-    while data := ends.last.recv(100):  # the splicer holds no copy
+    while data := ends.last.recv(100):  # this would not end if the splicer had a copy of `target`
         received += data
     assert received == b"onetwo"
 
@@ -200,7 +210,7 @@ def test_a_splicer_without_descriptors_takes_nothing(
     other.first.sendall(b"one")
     spliced.take(other.source, other.target)
     assert other.last.recv(3) == b"one"
-    assert len([*Path(f"/proc/{pid}/fd").iterdir()]) == 6  # nothing was left open
+    assert len([*Path(f"/proc/{pid}/fd").iterdir()]) == DESCRIPTORS_WITH_ONE_TRANSFER
     other.first.close()
     spliced.until_outcomes(SpliceOutcome.ENDED, SpliceOutcome.NOT_TAKEN, SpliceOutcome.ENDED)
     other.close()
@@ -213,7 +223,8 @@ def test_the_splicer_inherits_nothing(ends: Ends) -> None:
     spliced.take(ends.source, ends.target)
     ends.first.sendall(b"one")
     assert ends.last.recv(3) == b"one"
-    assert len([*Path(f"/proc/{spliced.process.pid}/fd").iterdir()]) == 6
+    descriptors = [*Path(f"/proc/{spliced.process.pid}/fd").iterdir()]
+    assert len(descriptors) == DESCRIPTORS_WITH_ONE_TRANSFER
     os.close(write_end)
     os.set_blocking(read_end, False)
     assert os.read(read_end, 1) == b""

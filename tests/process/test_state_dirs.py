@@ -1,5 +1,6 @@
-"""The folder for the state of the host and of each extension; an id cannot lead out of this
-folder."""
+"""The folders in which the host and each extension keep their state, such as
+`~/.local/state/exthost/extensions/NAME`. The id of an extension cannot lead out of this folder.
+"""
 
 import os
 import pwd

@@ -1,4 +1,9 @@
-"""Reading stderr, with a pipe that the test fills."""
+"""`StderrReader`, which reads the stderr of an extension whenever the event loop reports data.
+
+If an extension writes too much (a flood), the loop does not watch the pipe any more. Instead the
+reader waits in a queue and reads in short turns, so that other extensions are not held up. The pipe
+here is a fake with prepared pieces of data.
+"""
 
 import asyncio
 import math
@@ -11,7 +16,7 @@ from exthost.process.stderr_reader import StderrReader
 
 
 class Pipe:
-    """A pipe that holds these pieces. An empty piece is the end, an error is raised."""
+    """A pipe with these pieces of data. An empty piece is the end, and an error is raised."""
 
     def __init__(self, *pieces: bytes | OSError) -> None:
         self.pieces = list(pieces)
@@ -73,7 +78,7 @@ async def test_drain_reads_up_to_its_limit_and_stops_at_an_empty_pipe() -> None:
 
 
 async def test_a_flood_waits_for_its_turn_and_a_turn_ends_in_time() -> None:
-    pipe = Pipe(b"x" * 2**24)
+    pipe = Pipe(b"x" * 2**24)  # far more than the budget of a pipe, so a flood
     reader, received = read_from(pipe)
     on_readable = pipe.callback
     assert on_readable is not None
@@ -81,6 +86,7 @@ async def test_a_flood_waits_for_its_turn_and_a_turn_ends_in_time() -> None:
     pipe.pieces = [b"a", b"b", b"c"]
     on_readable()
     assert received[1:] == [] and not pipe.is_watched()
+    # The first argument is the end of the turn: it has passed, so the turn reads only once.
     assert reader.take_turn(-math.inf, may_be_long=False) is TurnEnd.MORE
     assert received[1:] == [b"a"] and not pipe.is_watched()
     assert reader.take_turn(math.inf, may_be_long=False) is TurnEnd.EMPTY

@@ -1,5 +1,10 @@
-"""The last lines of stderr: their size is limited, and they do not depend on how the bytes are
-cut."""
+"""`StderrTail` keeps the last lines of an extension's stderr, which errors about it show.
+
+It keeps a limited number of bytes. Of a burst (lines that come close together, such as a stack
+trace) it keeps the first lines, too, since they have the message. Long lines are split into pieces,
+and a secret must stay hidden even if it is split. The result must not depend on how the bytes are
+cut.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -43,9 +48,11 @@ def test_the_lines_do_not_depend_on_how_the_bytes_are_cut(
 ) -> None:
     data = b"\n".join(lines)
     expected: list[str] = []
+    # An empty last line means that the data ends with a newline.
     for line in lines if lines and lines[-1] else lines[:-1]:
-        line_pieces = [line[n : n + LINE_BYTES] for n in range(0, len(line), LINE_BYTES)] or [b""]
-        expected += [piece.decode("utf-8", "replace") for piece in line_pieces]
+        starts_of_pieces = range(0, len(line), LINE_BYTES) or [0]  # an empty line is one piece
+        pieces = [line[start : start + LINE_BYTES] for start in starts_of_pieces]
+        expected += [piece.decode("utf-8", "replace") for piece in pieces]
     received_lines: list[str] = []
     tail = StderrTail(received_lines.append)
     for piece in split_at(data, cuts):
@@ -117,7 +124,8 @@ def test_the_first_lines_of_a_burst_of_few_long_lines_are_kept(
     tail = StderrTail(now=lambda: 0.0)
     long_lines = [str(number) * length for number, length in enumerate(lengths)]
     tail.feed("\n".join(["panic: 0", *long_lines, ""]).encode())
-    left_out = 1 + len(lengths) - len(first_lines) - 1  # the last line is shown, but for its start
+    # All lines but the first ones and the last one, which is shown without its first character.
+    left_out = 1 + len(lengths) - len(first_lines) - 1
     note = [f"({left_out} lines are left out here)"] if left_out else []
     assert list(tail.lines()) == [*first_lines, *note, long_lines[-1][1:]]
 

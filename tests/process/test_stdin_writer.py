@@ -1,5 +1,9 @@
-"""`StdinWriter` on a real pipe: messages keep their order, no write blocks, and dropped data is
-reported."""
+"""`StdinWriter` on a real pipe: it writes the messages of the host to the stdin of an extension.
+
+Messages keep their order, and no write blocks: what the pipe does not accept stays in a backlog.
+`write` writes at once; `gather` waits until the end of the event loop's iteration, so that several
+messages are one system call. A reader that reads nothing for a long time is reported as stalled.
+"""
 
 import asyncio
 import fcntl
@@ -110,7 +114,7 @@ async def test_a_lone_message_is_in_the_pipe_when_write_returns() -> None:
     assert pipe.end() is True
 
 
-async def test_gathered_messages_go_out_together_at_the_end_of_the_tick() -> None:
+async def test_gathered_messages_are_written_together_at_the_end_of_the_iteration() -> None:
     pipe = Pipe()
     for n in range(5):
         pipe.stdin.gather(b"%d" % n)
@@ -120,7 +124,7 @@ async def test_gathered_messages_go_out_together_at_the_end_of_the_tick() -> Non
     assert pipe.end() is True
 
 
-async def test_many_messages_of_one_tick_are_written_in_batches() -> None:
+async def test_many_messages_of_one_iteration_are_written_in_batches() -> None:
     pipe = Pipe()
     for _ in range(BATCH_FRAMES):
         pipe.stdin.gather(b"x")
@@ -218,7 +222,7 @@ async def test_closing_with_a_backlog_reports_dropped_data() -> None:
     assert pipe.reported == []
 
 
-async def test_closing_in_the_same_tick_still_sends_the_gathered_data() -> None:
+async def test_closing_in_the_same_iteration_still_sends_the_gathered_data() -> None:
     pipe = Pipe()
     pipe.stdin.gather(b"last message")
     assert pipe.stdin.close() is True
@@ -245,9 +249,9 @@ async def test_a_reader_that_closed_is_reported_as_broken(when: str) -> None:
 
 async def test_a_large_message_widens_the_pipe_once() -> None:
     pipe = Pipe()
-    timer_before = fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ)
+    original_size = fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ)
     pipe.stdin.write(b"x" * 1000)
-    assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == timer_before
+    assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == original_size
     pipe.stdin.write(b"x" * 500_000)
     assert fcntl.fcntl(pipe.writer, fcntl.F_GETPIPE_SZ) == WIDE_PIPE_BYTES
     assert len(await pipe.read_exactly(501_000)) == 501_000

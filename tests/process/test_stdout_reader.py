@@ -1,5 +1,10 @@
-"""`StdoutReader` on a real pipe: every frame is delivered once and in order, a paused pipe is not
-read, and the end of the pipe is reported once."""
+"""`StdoutReader`, which reads the messages of an extension from its stdout, on a real pipe.
+
+A framing divides the bytes into frames, one for each message: `Lines` or `Headers`. Every frame is
+delivered once and in order. A frame of more than READ_BYTES is read in a faster way if a call may
+be waiting for it (`may_serve_call`). Otherwise it counts as a flood: output that no call waits for
+is read slowly, so that it does not hold up other extensions.
+"""
 
 import asyncio
 import fcntl
@@ -149,7 +154,9 @@ async def test_a_large_frame_becomes_a_flood_when_its_call_has_ended() -> None:
     flooded_at_frames: list[bool] = []
     pipe.on_frames = lambda: flooded_at_frames.append(pipe.reader.is_flooded)
     pipe.reader.resume()
-    for pipe.may_serve_call in (True, False):
+    # Two frames of two parts: a call waits for the first frame, and none for the second.
+    for may_serve_call in (True, False):
+        pipe.may_serve_call = may_serve_call
         pipe.write(b"x" * READ_BYTES)
         await wait_until(lambda: pipe.framing.read_size > READ_BYTES)
         pipe.write(b"x\n")

@@ -1,4 +1,7 @@
-"""The JSON of a template, which is written without the module `json`."""
+"""The JSON that a template writes. A template is a process that imports the modules of an extension
+and is forked for each start. It must not import modules that the extension itself does not import,
+so it writes JSON without the module `json`.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,9 @@
-"""The registry gives each extension a different user id."""
+"""The registry of user ids, which gives each extension on a machine a different one.
+
+A host with root rights runs each sandboxed extension as another user. The preferred id is computed
+from a hash of the name. Two names may have the same hash, so the ids are recorded in a file, as
+lines of JSON: [id, name].
+"""
 
 import errno
 import json
@@ -15,7 +20,7 @@ CONTAINER_IDS = ((0, 0, 65536),)
 
 
 @pytest.fixture(autouse=True)
-def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_cache_and_all_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clear the cache of this process, and let all ids of the machine be available."""
     monkeypatch.setattr(user_registry, "_known", {})
     monkeypatch.setattr(user_ids, "_read_map", lambda path: ALL_IDS)
@@ -45,6 +50,7 @@ def test_the_user_of_a_removed_extension_is_not_used_again(
     state = str(tmp_path)
     first_user = allot_user_id(state, "removed")
     clear_cache(monkeypatch)
+    # Every name has the same hash. ("" stands for the user of sandbox probes.)
     monkeypatch.setattr(user_registry, "user_id", lambda extension: extension and first_user)
     assert allot_user_id(state, "successor") != first_user
     clear_cache(monkeypatch)

@@ -1,4 +1,10 @@
-"""The watchdog measures processes that have run, and ends an extension that it cannot measure."""
+"""The watchdog, a thread that measures all processes of an extension at short intervals.
+
+An extension has a Ceiling: limits for the memory, processes, sockets and processor time of all its
+processes together. The watchdog reports the limit that is exceeded ("" for none), and the host then
+ends the extension. It measures only what has run since the last sample, by the processor time
+("clock") of each process.
+"""
 
 import errno
 import os
@@ -45,6 +51,7 @@ def test_a_process_that_does_not_run_is_not_measured_again(
         pass  # the interpreter may still be starting
     assert measured_pids
     before = len(measured_pids)
+    # The signal makes the process run for a moment, so it is measured once more.
     os.kill(sleeper, signal.SIGUSR1)
     while len(measured_pids) == before:  # the time limit of the test ends this loop
         assert entry.find_exceeded_limit(0) == ""
@@ -73,6 +80,7 @@ def test_a_kernel_without_clocks_of_other_processes_is_supported(
 
     exact_clock = procfs.process_clock(sleeper)
     monkeypatch.setattr(time, "clock_gettime_ns", refuse)
+    # The other source has a resolution of 10 ms; the clocks are in nanoseconds.
     assert abs(procfs.process_clock(sleeper) - exact_clock) < 50_000_000
     assert procfs.process_clock(2**22 + 1) == procfs.ENDED
 
@@ -129,5 +137,5 @@ def test_a_value_above_the_ceiling_is_reported(
     entry = watchdog._Watched(1, False, ceiling, (), lambda limit: None)
     monkeypatch.setattr(extension_memory.ExtensionMemory, "measure", lambda *_: GIB)
     monkeypatch.setattr(watchdog, "count_sockets", lambda init: 5)
-    found = entry._compare(clocks, [1], 1.0)
-    assert found.startswith(reason) and bool(found) == bool(reason)
+    exceeded_limit = entry._compare(clocks, [1], 1.0)
+    assert exceeded_limit.startswith(reason) and bool(exceeded_limit) == bool(reason)

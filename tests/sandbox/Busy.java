@@ -1,5 +1,6 @@
-// A morphir extension for the trial of a Java program: before it answers anything it uses what Java
-// programs use: threads, another process, a file, a random number.
+// An extension in Java for a trial of the sandbox (tests/sandbox/programs.py). It speaks morphir:
+// each line on stdin is a request in JSON. Before it answers, it uses what Java programs use:
+// threads, another process, a file, a random number.
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Files;
@@ -20,14 +21,15 @@ public class Busy {
             thread.join();
         }
         Process echo = new ProcessBuilder("/bin/echo", "hi").start();
-        byte[] said = echo.getInputStream().readAllBytes();
-        if (echo.waitFor() != 0 || said.length != 3) {
+        byte[] output = echo.getInputStream().readAllBytes();
+        if (echo.waitFor() != 0 || output.length != 3) {
             throw new IllegalStateException("echo");
         }
+        // Never true: both sides need random numbers, which this shows to be available.
         if (UUID.randomUUID().equals(new UUID(new SecureRandom().nextLong(), 0))) {
             throw new IllegalStateException("random");
         }
-        Files.write(Path.of("/tmp/written"), said);
+        Files.write(Path.of("/tmp/written"), output);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             Matcher id = Pattern.compile("\"id\": *([0-9]+)").matcher(line);

@@ -1,5 +1,6 @@
-// A morphir extension for the trial of a compiled program: before it answers anything it uses what
-// Go programs use: goroutines that block, timers, another process, a file.
+// An extension in Go for a trial of the sandbox (tests/sandbox/programs.py), which compiles it. It
+// speaks morphir: each line on stdin is a request in JSON. Before it answers, it uses what Go
+// programs use: goroutines that block, timers, another process, a file.
 package main
 
 import (
@@ -19,11 +20,11 @@ func work() error {
 		go func() { defer group.Done(); time.Sleep(time.Millisecond) }()
 	}
 	group.Wait()
-	said, err := exec.Command("/bin/echo", "hi").Output()
-	if err != nil || string(said) != "hi\n" {
-		return fmt.Errorf("echo: %q %v", said, err)
+	output, err := exec.Command("/bin/echo", "hi").Output()
+	if err != nil || string(output) != "hi\n" {
+		return fmt.Errorf("echo: %q %v", output, err)
 	}
-	return os.WriteFile("/tmp/written", said, 0o644)
+	return os.WriteFile("/tmp/written", output, 0o644)
 }
 
 func main() {

@@ -1,5 +1,6 @@
-// A morphir extension for the trial of a compiled program: before it answers anything it uses what
-// Rust programs use: threads, another process, a file.
+// An extension in Rust for a trial of the sandbox (tests/sandbox/programs.py), which compiles it. It
+// speaks morphir: each line on stdin is a request in JSON. Before it answers, it uses what Rust
+// programs use: threads, another process, a file.
 use std::io::{BufRead, Write};
 
 fn main() {
@@ -9,9 +10,9 @@ fn main() {
     for thread in threads {
         thread.join().unwrap();
     }
-    let said = std::process::Command::new("/bin/echo").arg("hi").output().unwrap();
-    assert_eq!(said.stdout, b"hi\n");
-    std::fs::write("/tmp/written", said.stdout).unwrap();
+    let output = std::process::Command::new("/bin/echo").arg("hi").output().unwrap();
+    assert_eq!(output.stdout, b"hi\n");
+    std::fs::write("/tmp/written", output.stdout).unwrap();
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
         let id: String = line

@@ -1,5 +1,10 @@
 """Trials of the sandbox: packages that change between discovery, pin, start and restart, a full
-store, and many extensions that misbehave at the same time."""
+store, and many extensions that misbehave at the same time.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. A package
+is an extension that the host found in a folder, with a manifest that is not trusted. `Package` has
+a secret `key` that its sandbox must not show. A pin is a digest of the code in the config.
+"""
 
 import asyncio
 import os
@@ -37,6 +42,9 @@ HOSTILE_PROGRAMS = (
     "kill -STOP $$; sleep 60",
 )
 EXTENSION_COUNT = 200
+
+
+# Changes by which a package could get its key into the sandbox, or run other code.
 
 
 def link_program(package: Package) -> None:
@@ -89,7 +97,7 @@ async def check_change(package: Package, change: Callable[[Package], None], mome
             await wait_until(lambda: ext.state != "ready")
             await wait_until(lambda: ext.state in ("ready", "refused", "failed"))
         else:
-            outcome = await failing_or_done(ext.start())
+            outcome = await wait_for_error(ext.start())
             assert outcome is None or isinstance(outcome, ExthostError), outcome
         shown_paths = (
             [item["path"] for item in ext.enforced["paths"]] if ext.state == "ready" else []
@@ -107,7 +115,8 @@ def open_descriptors() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
 
-async def failing_or_done(work: Any) -> BaseException | None:
+async def wait_for_error(work: Any) -> BaseException | None:
+    """Wait until the work is done, and return its error, if any."""
     try:
         await work
     except ExthostError as error:
@@ -123,6 +132,7 @@ async def a_file_among_the_arguments_does_not_stand_in_for_a_pinned_program() ->
         data_file = shutil.copy(program, place / "data.txt")
         argv = ["/usr/bin/python3", "-S", "-E", str(program), str(data_file)]
         no_permissions: dict[str, Any] = {}
+        # Without a sandbox, and in one.
         for settings in (no_permissions, {"permissions": no_permissions}):
             async with exthost.connect(argv, dialect="morphir", **settings) as ext:
                 assert ext.digests["program"] == pin, "the reported digest can be pinned"
@@ -156,10 +166,12 @@ async def changed_code_does_not_run_under_a_pin_however_it_is_started() -> None:
     for command in INDIRECT:
         for settings in (no_permissions, {"permissions": no_permissions}):
             with shared_folder() as place:
-                await changed_code_does_not_run(command.split(), place, settings)
+                await check_changed_code(command.split(), place, settings)
 
 
-async def changed_code_does_not_run(argv: list[str], place: Path, settings: Any) -> None:
+async def check_changed_code(argv: list[str], place: Path, settings: Any) -> None:
+    """Check that a pinned command does not start after a change of its code, and that commands
+    whose code cannot be known are refused with a pin."""
     (place / "app").mkdir(mode=0o755)
     code = system_explorer(place / "app" / "__main__.py")
     (place / "app" / "__init__.py").touch()
@@ -246,7 +258,7 @@ async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
     before = open_descriptors()
     async with exthost.Host.from_config({"extensions": entries}) as host:
         hostile_extensions = [host[f"bad{number}"] for number in range(EXTENSION_COUNT)]
-        starting = asyncio.gather(*(failing_or_done(item.start()) for item in hostile_extensions))
+        starting = asyncio.gather(*(wait_for_error(item.start()) for item in hostile_extensions))
         answers = 0
         while not starting.done():
             assert await host["honest"].call("echo", answers, timeout=60) == answers

@@ -3,7 +3,11 @@
 In each trial an extension, the writer, has a whole project granted with `:rw`. Another extension
 without a sandbox, the victim, runs code from the project. The writer tries to change this code, and
 then the victim is restarted. If code of the writer runs in the victim, it creates the file `mark`
-outside of the project.
+outside of the project. Where the host cannot protect the code, it must refuse the extension that
+comes later.
+
+A trial is a test that runs as root and as an ordinary user. Both extensions are explorers:
+`explore(extension, code, **facts)` runs code in them and returns its variable `result`.
 """
 
 import asyncio
@@ -103,6 +107,7 @@ class Project:
         return next(environment.glob("lib/python3*/site-packages"))
 
     def open_up(self) -> None:
+        """Let every user read and write the files of the project."""
         for path in (self.root, *self.root.rglob("*")):
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode | (0o777 if path.is_dir() else 0o666))
@@ -117,6 +122,7 @@ class Project:
         return f'require("fs").writeFileSync({json.dumps(str(self.mark))}, "");\n'
 
     def entries(self, victim: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the entries of a config: the writer, and a victim with these settings."""
         defaults = {"dialect": "morphir", "start": "eager", "restart": {"strategy": "never"}}
         permissions = {"filesystem": [f"{self.root}:rw"]}
         source = {"command": str(self.writer)}
@@ -136,7 +142,7 @@ def host_environ(place: Project, **variables: str) -> dict[str, str]:
     return {**os.environ, **defaults, **variables}
 
 
-async def holds(
+async def check_protected(
     place: Project,
     victim: dict[str, Any],
     planted: dict[Path, str],
@@ -153,7 +159,7 @@ async def holds(
             states = {ext.id: (ext.state, ext.cause) for ext in host.extensions}
             assert all(state == "ready" for state, _ in states.values()), states
             writer, victim_extension = host["writer"], host["victim"]
-            assert await explore(writer, FREELY, place=str(place.root)) == "written"
+            assert await explore(writer, WRITE_FREELY, place=str(place.root)) == "written"
             succeeded = await attack(writer, planted, moved)
             await victim_extension.restart()
             assert victim_extension.state == "ready" and not place.mark.exists(), succeeded
@@ -162,7 +168,8 @@ async def holds(
             assert protected, "protected paths are reported"
 
 
-FREELY = """
+# Code for the writer: it makes, renames and removes a file of its own in the project.
+WRITE_FREELY = """
     import os
     path = facts["place"] + "/its own"
     with open(path, "w") as file:
@@ -176,13 +183,14 @@ FREELY = """
 async def attack(
     writer: Extension, planted: dict[Path, str], moved: tuple[Path, ...] = ()
 ) -> list[str]:
+    """Let the writer rename paths and write files, and return what it could do."""
     texts = {str(path): text for path, text in planted.items()}
     succeeded = await explore(writer, ATTACK, planted=texts, moved=[str(path) for path in moved])
     assert isinstance(succeeded, list), succeeded
     return succeeded
 
 
-async def refuses(
+async def check_refused(
     place: Project,
     victim: dict[str, Any],
     expected: str,
@@ -221,7 +229,7 @@ async def an_environment_in_a_project_is_protected_from_writers_of_the_project()
         }
         moved = (environment, packages, packages.parent.parent)
         command = str(environment / "bin" / "python")
-        await holds(
+        await check_protected(
             place, {"source": {"command": command, "args": [str(script)]}}, planted, moved=moved
         )
 
@@ -237,7 +245,7 @@ async def a_module_of_a_protected_environment_runs_by_its_name() -> None:
         # With another parent folder, the writer could replace the environment.
         moved = (place.root / "sub", place.root / "sub" / "deep", environment)
         source = {"command": str(environment / "bin" / "python"), "args": ["-m", "server"]}
-        await holds(place, {"source": source}, planted, moved=moved)
+        await check_protected(place, {"source": source}, planted, moved=moved)
 
 
 @trial
@@ -255,7 +263,7 @@ async def a_script_of_a_protected_environment_runs_by_its_first_line() -> None:
                 environment / "bin" / "server": place.shell(),
                 environment / "bin" / "json.py": place.python(),
             }
-            await holds(place, {"source": {"command": str(path)}}, planted)
+            await check_protected(place, {"source": {"command": str(path)}}, planted)
 
 
 @trial
@@ -277,7 +285,9 @@ async def a_program_on_path_is_protected() -> None:
             (host_environ(place), {"env": {"PATH": search}}),
         ):
             victim = {"source": source, **settings}
-            await holds(place, victim, planted, moved=(first, environment), environ=variables)
+            await check_protected(
+                place, victim, planted, moved=(first, environment), environ=variables
+            )
 
 
 @trial
@@ -287,9 +297,9 @@ async def a_folder_of_path_that_does_not_exist_refuses_the_later_one() -> None:
         script.write_text(Path(EXPLORER[-1]).read_text())
         search = f"{place.root}/bin:/usr/bin:/bin"
         victim = {"source": {"command": "python3", "args": [str(script)]}, "env": {"PATH": search}}
-        await refuses(place, victim, f"mkdir -p {place.root}/bin")
+        await check_refused(place, victim, f"mkdir -p {place.root}/bin")
         place.folder("bin")
-        await holds(place, victim, {place.root / "bin" / "python3": place.shell()})
+        await check_protected(place, victim, {place.root / "bin" / "python3": place.shell()})
 
 
 @trial
@@ -303,11 +313,11 @@ async def folders_named_by_variables_are_protected() -> None:
             "source": {"command": PYTHON, "args": [str(script)]},
             "env": {"PYTHONPATH": str(modules)},
         }
-        await holds(place, victim, planted, moved=(modules, modules.parent))
+        await check_protected(place, victim, planted, moved=(modules, modules.parent))
         victim["env"] = {"PYTHONPATH": str(place.root)}
-        await refuses(place, victim, "set PYTHONPATH to another folder")
+        await check_refused(place, victim, "set PYTHONPATH to another folder")
         victim["env"] = {"PYTHONPATH": f"{place.root}/later"}
-        await refuses(place, victim, f"mkdir -p {place.root}/later")
+        await check_refused(place, victim, f"mkdir -p {place.root}/later")
 
 
 @trial
@@ -322,9 +332,9 @@ async def the_working_folder_of_a_module_is_not_granted() -> None:
             "args": ["-m", "server"],
         }
         victim = {"source": source, "cwd": str(place.root)}
-        await refuses(place, victim, 'args = ["-P", "-m", "server", …]')
+        await check_refused(place, victim, 'args = ["-P", "-m", "server", …]')
         source["args"] = ["-P", "-m", "server"]
-        await holds(place, victim, {packages / "json.py": place.python()})
+        await check_protected(place, victim, {packages / "json.py": place.python()})
 
 
 @trial
@@ -345,7 +355,7 @@ async def the_target_of_an_editable_install_is_protected() -> None:
             other / "__init__.py": place.python(),
         }
         source = {"command": str(environment / "bin" / "python"), "args": ["-m", "server"]}
-        await holds(place, {"source": source}, planted, moved=(place.root / "src", other))
+        await check_protected(place, {"source": source}, planted, moved=(place.root / "src", other))
 
 
 @trial
@@ -363,7 +373,7 @@ async def a_wrapped_command_is_followed_to_its_program() -> None:
             ["nice", "-n", "1", python, str(script)],
         ):
             source = {"command": argv[0], "args": argv[1:]}
-            await holds(place, {"source": source}, planted)
+            await check_protected(place, {"source": source}, planted)
 
 
 @trial
@@ -387,7 +397,9 @@ async def variables_and_folders_that_a_command_sets_are_followed() -> None:
         ):
             for argv in commands:
                 source = {"command": argv[0], "args": argv[1:]}
-                await holds(place, {"source": source}, {path: place.python()}, moved=(path.parent,))
+                await check_protected(
+                    place, {"source": source}, {path: place.python()}, moved=(path.parent,)
+                )
 
 
 @trial
@@ -400,7 +412,9 @@ async def a_script_that_a_runner_is_given_is_protected() -> None:
         runner.chmod(0o755)
         script = place.file("app/server.py", Path(EXPLORER[-1]).read_text())
         source = {"command": str(runner), "args": ["run", str(script)]}
-        await holds(place, {"source": source}, {script: place.python()}, moved=(script.parent,))
+        await check_protected(
+            place, {"source": source}, {script: place.python()}, moved=(script.parent,)
+        )
 
 
 @trial
@@ -408,11 +422,12 @@ async def a_program_that_a_variable_names_is_protected() -> None:
     with project() as place:
         browser = place.file("bin/browser", "#!/bin/sh\n", executable=True)
         script = place.outside / "server.py"
-        start = "import os, subprocess\nsubprocess.run([os.environ['CHROME_PATH']], stdin=-3)\n"
+        run_browser = "subprocess.run([os.environ['CHROME_PATH']], stdin=subprocess.DEVNULL)"
+        start = f"import os, subprocess\n{run_browser}\n"
         script.write_text(start + Path(EXPLORER[-1]).read_text())
         source = {"command": PYTHON, "args": [str(script)]}
         victim = {"source": source, "env": {"CHROME_PATH": str(browser)}}
-        await holds(place, victim, {browser: place.shell()}, moved=(browser.parent,))
+        await check_protected(place, victim, {browser: place.shell()}, moved=(browser.parent,))
 
 
 @trial
@@ -424,12 +439,12 @@ async def folders_from_which_python_would_import_refuse_the_later_one() -> None:
         later = place.root / "later"
         (place.site_packages(environment) / "a.pth").write_text(f"{later}\n")
         source = {"command": str(environment / "bin" / "python"), "args": [str(script)]}
-        await refuses(place, {"source": source}, f"mkdir -p {later}")
+        await check_refused(place, {"source": source}, f"mkdir -p {later}")
     with project() as place:
         place.root = place.folder("home/.local")  # granted without the home folder itself
         source = {"command": PYTHON, "args": [str(script)]}
         victim = {"source": source, "env": {"HOME": str(place.root.parent)}}
-        await refuses(place, victim, f"mkdir -p {place.root}/lib")
+        await check_refused(place, victim, f"mkdir -p {place.root}/lib")
 
 
 # -- secrets -------------------------------------------------------------------------------------
@@ -519,10 +534,10 @@ async def a_link_in_a_granted_folder_refuses_the_later_one() -> None:
         program = system_explorer(place.outside / "tools" / "run")
         (place.root / "run").symlink_to(program)
         victim = {"source": {"command": str(place.root / "run")}}
-        await refuses(place, victim, f"write {program} in place of {place.root}/run")
+        await check_refused(place, victim, f"write {program} in place of {place.root}/run")
         (place.root / "tools").symlink_to(program.parent)
         victim = {"source": {"command": str(place.root / "tools" / "run")}}
-        await refuses(place, victim, f"write {program} in place of {place.root}/tools/run")
+        await check_refused(place, victim, f"write {program} in place of {place.root}/tools/run")
 
 
 @trial
@@ -569,7 +584,7 @@ async def node_packages_of_a_project_are_protected() -> None:
             {"command": node, "args": [str(program)]},
             {"command": node, "args": [str(program).removesuffix(".js")]},
         ):
-            await holds(place, {"source": source}, planted, moved=(modules,))
+            await check_protected(place, {"source": source}, planted, moved=(modules,))
 
 
 @trial
@@ -578,9 +593,9 @@ async def node_packages_that_do_not_exist_refuse_the_later_one() -> None:
     with project() as place:
         script = place.file("tools/server.js", SERVER_JS)
         victim = {"source": {"command": node, "args": [str(script)]}}
-        await refuses(place, victim, f"mkdir -p {place.root}/node_modules")
+        await check_refused(place, victim, f"mkdir -p {place.root}/node_modules")
         place.folder("node_modules")
-        await refuses(place, victim, f"echo '{{}}' > {place.root}/package.json")
+        await check_refused(place, victim, f"echo '{{}}' > {place.root}/package.json")
         place.file("tools/package.json", "{}")
         planted = {
             place.root / "node_modules" / "helper.js": place.javascript(),
@@ -588,7 +603,7 @@ async def node_packages_that_do_not_exist_refuse_the_later_one() -> None:
             place.root / "tools" / "package.json": '{"name": "helper", "exports": "../x.js"}',
             script: place.javascript(),
         }
-        await holds(place, victim, planted, moved=(script.parent,))
+        await check_protected(place, victim, planted, moved=(script.parent,))
 
 
 @trial
@@ -601,11 +616,13 @@ async def paths_in_variables_of_node_are_protected() -> None:
         hook = place.file("hooks/hook.js", "")
         source = {"command": node, "args": [str(script)]}
         victim = {"source": source, "env": {"NODE_PATH": str(modules)}}
-        await holds(place, victim, {modules / "helper.js": place.javascript()}, moved=(modules,))
+        await check_protected(
+            place, victim, {modules / "helper.js": place.javascript()}, moved=(modules,)
+        )
         victim["env"] = {"NODE_OPTIONS": f"--require={hook}"}
-        await holds(place, victim, {hook: place.javascript()}, moved=(hook, hook.parent))
+        await check_protected(place, victim, {hook: place.javascript()}, moved=(hook, hook.parent))
         victim = {"source": {"command": node, "args": ["--require", str(hook), str(script)]}}
-        await holds(place, victim, {hook: place.javascript()}, moved=(hook, hook.parent))
+        await check_protected(place, victim, {hook: place.javascript()}, moved=(hook, hook.parent))
 
 
 ANSWER_PERL = r"""
@@ -633,7 +650,7 @@ async def paths_in_variables_of_perl_are_protected() -> None:
             {"source": source, "env": {"PERL5LIB": str(libraries)}},
             {"source": {"command": perl, "args": [f"-I{libraries}", str(script)]}},
         ):
-            await holds(place, victim, planted, moved=(helper.parent, libraries))
+            await check_protected(place, victim, planted, moved=(helper.parent, libraries))
 
 
 JAVA = """
@@ -748,7 +765,7 @@ async def a_tool_that_reads_settings_in_a_granted_folder_refuses_the_later_one()
             path.chmod(0o755)
             for cwd in (place.root, place.root / "sub"):
                 victim = {"source": {"command": str(path), "args": ["server"]}, "cwd": str(cwd)}
-                await refuses(place, victim, 'cwd = "/"')
+                await check_refused(place, victim, 'cwd = "/"')
 
 
 # -- the host ------------------------------------------------------------------------------------
@@ -841,7 +858,7 @@ async def the_program_that_makes_sandboxes_is_protected() -> None:
             script.write_text(Path(EXPLORER[-1]).read_text())
             victim = {"source": {"command": PYTHON, "args": [str(script)]}}
             text = f'#!/bin/sh\ntouch {place.mark}\nexec {bwrap} "$@"\n'
-            await holds(place, victim, {wrapper: text}, moved=(wrapper, wrapper.parent))
+            await check_protected(place, victim, {wrapper: text}, moved=(wrapper, wrapper.parent))
         finally:
             del os.environ["EXTHOST_BWRAP"]
 
@@ -857,7 +874,7 @@ async def its_own_program_in_a_granted_folder_is_protected() -> None:
         permissions: Any = {"filesystem": [f"{place.root}:rw"]}
         argv = [str(environment / "bin" / "python"), str(script)]
         async with exthost.connect(argv, dialect="morphir", permissions=permissions) as ext:
-            assert await explore(ext, FREELY, place=str(place.root)) == "written"
+            assert await explore(ext, WRITE_FREELY, place=str(place.root)) == "written"
             planted = {
                 script: "text",
                 environment / "pyvenv.cfg": "text",

@@ -1,4 +1,11 @@
-"""Helpers that start an explorer in the strict sandbox, and run code in it."""
+"""Helpers for the trials of the sandbox, which start an explorer in it and run code there.
+
+An explorer (`explorer.py`) is an extension that runs the Python code of its calls. `facts` are the
+keyword arguments of `explore`, which the code finds in the dict `facts`:
+
+    async with started_explorer(permissions={"filesystem": ["/data"]}) as extension:
+        names = await explore(extension, "import os; result = os.listdir(facts['at'])", at="/data")
+"""
 
 import contextlib
 import sys

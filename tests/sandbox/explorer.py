@@ -1,5 +1,9 @@
-"""A morphir extension that runs the Python code of a request, and answers with its result. Trials
-use it to do what a hostile extension could do. Standard library only."""
+"""An extension that runs the Python code of a request, and answers with its result.
+
+The trials of the sandbox use it to do what a hostile extension could do. It speaks morphir: each
+line is a JSON object with `id`, `method` and `params`. It imports only the standard library, so
+that any Python can run it.
+"""
 
 import json
 import os

@@ -1,5 +1,10 @@
 """Trials of what an extension can reach through the host, which writes files for it, prints its
-text to a terminal, shares an event loop and descriptors with it, and reads its documents."""
+text to a terminal, shares an event loop and descriptors with it, and reads its documents.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. The
+explorer is an extension for attacks: `explore(extension, code, **facts)` runs the code in it, and
+returns its variable `result`.
+"""
 
 import asyncio
 import contextlib
@@ -36,7 +41,9 @@ from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, sta
 from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import trial
 
-# Files that git, a shell, an editor, direnv or a package manager runs or reads as settings.
+# Files that git, a shell, an editor, direnv or a package manager runs or reads as settings. Some
+# names are such a name only on a file system that ignores case, a dot or a space at the end, or
+# characters without a width.
 PROTECTED_FILES = (
     *(".git/config", ".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", "a/HEAD"),
     *(".envrc", ".bashrc", ".profile", ".zshenv", ".vscode/tasks.json", ".idea/x.xml"),
@@ -88,14 +95,16 @@ FLOOD = """
 async def a_flood_is_handled_in_small_steps_and_a_neighbour_is_served() -> None:
     for notices in (False, True):
         async with started_explorer() as noisy, started_explorer() as neighbour:
+            # The number of lines that the host has handled in each step of this loop.
+            steps = [0]
             reader = noisy.internals.queue.sessions[0]._reader
-            steps, before = [0], reader.on_items
+            handle_items = reader.on_items
 
             def count_items(
-                items: list[Any], steps: list[int] = steps, before: Any = before
+                items: list[Any], steps: list[int] = steps, handle_items: Any = handle_items
             ) -> None:
                 steps[-1] += len(items)
-                before(items)
+                handle_items(items)
 
             reader.on_items = count_items
             flood = asyncio.ensure_future(explore(noisy, FLOOD, notices=notices))
@@ -143,21 +152,16 @@ async def half_open_requests_do_not_take_the_descriptors_of_the_host() -> None:
     complete_request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     async def hold_connection(number: int) -> None:
-        """Open a connection, send no or half a request, and return at its end. Some connections
-        complete one request first."""
+        """Open a connection, send nothing or half a request, and return at its end. Some complete
+        one request first; the number chooses between four kinds."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         with contextlib.closing(writer), contextlib.suppress(OSError, EOFError):
             if number % 4 == 3:
                 writer.write(complete_request)
                 await reader.readuntil(b"ok")
-            writer.write(
-                (
-                    b"",
-                    complete_request[:20],
-                    complete_request + complete_request[:20],
-                    complete_request[:20],
-                )[number % 4]
-            )
+            half_request = complete_request[:20]
+            data_by_kind = (b"", half_request, complete_request + half_request, half_request)
+            writer.write(data_by_kind[number % 4])
             await reader.read()
 
     try:

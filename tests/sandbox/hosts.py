@@ -1,5 +1,9 @@
 """Trials of the host: a Python without some functions, deleted folders, loops that are closed too
-early, two hosts with one config, and processes that outlive a host without a namespace."""
+early, two hosts with one config, and processes that outlive a host without a namespace.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. The
+extension of most trials is the explorer, which runs the code of its calls (`explore`).
+"""
 
 import asyncio
 import ctypes
@@ -133,6 +137,7 @@ async def only_a_plain_lifetime_lets_processes_outlive_a_killed_host() -> None:
         try:
             assert host.stdout is not None
             assert await host.stdout.readline() == b"ready\n"
+            # The extension and the process that it left; with a namespace also its first process.
             expected = 2 if lifetime == "plain" else 3
             await wait_until(lambda mark=mark, count=expected: len(pids_with_mark(mark)) >= count)  # type: ignore[misc]
             host.kill()

@@ -1,5 +1,10 @@
-"""Trials of the Landlock sandbox: what an extension with `sandbox = "landlock"` cannot do. There is
-no namespace in these trials, not even a PID namespace."""
+"""Trials of the Landlock sandbox: what an extension with `sandbox = "landlock"` cannot do.
+
+Landlock is the kernel's way for a process to give up access to files, for machines without user
+namespaces. There is no namespace in these trials, not even a PID namespace. A trial is a test that
+runs as root and as an ordinary user. `explore(extension, code, **facts)` runs code in a sandboxed
+extension and returns its variable `result`.
+"""
 
 import json
 import os
@@ -18,6 +23,7 @@ from tests.sandbox.confined import explore, shared_folder, system_explorer
 from tests.sandbox.trial_host import started_extension
 from tests.sandbox.trials import trial
 
+# The beginning of the code of an attack, whose result is the outcome of each attempt by its name.
 ATTEMPT = """
 import os, socket, signal
 result = {}

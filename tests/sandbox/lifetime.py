@@ -1,5 +1,10 @@
 """Trials that no process of an extension is left after the extension or its host has ended, however
-it ended. A trial is a test that `tests.sandbox.trials` runs."""
+it ended.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. The
+extension is `FAMILY` (`tree_child.py`), which starts processes that are hard to end. All of them
+inherit a variable with a mark, by which they are found.
+"""
 
 import asyncio
 import contextlib
@@ -64,14 +69,14 @@ class TrialHost:
         self._exit = os.pidfd_open(self.pid)
 
     async def wait_ready(self) -> None:
-        await _readable(self._ready_fd)
+        await _wait_readable(self._ready_fd)
         assert os.read(self._ready_fd, 16) == b"ready"
 
     def send_signal(self, number: int) -> None:
         os.kill(self.pid, number)  # the process is not reaped, so the pid is still valid
 
     async def wait_gone(self) -> None:
-        await _readable(self._exit)
+        await _wait_readable(self._exit)
 
     def kill_and_reap(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -80,7 +85,7 @@ class TrialHost:
         os.close(self._exit)
 
 
-async def _readable(fd: int) -> None:
+async def _wait_readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     is_readable = asyncio.Event()
     loop.add_reader(fd, is_readable.set)
@@ -91,6 +96,7 @@ async def _readable(fd: int) -> None:
 
 
 async def check_host_leaves_no_process(end: str, signal_number: int | None = None) -> None:
+    """Check that no process is left of a host that ends in this way, or by this signal."""
     mark = uuid.uuid4().hex
     host = TrialHost(end, mark)
     try:

@@ -1,6 +1,10 @@
 """Trials of the sandbox: of the folders of version and package managers, a program sees only what
 it needs to run. A package gets no access by the name of its program.
 
+A trial is a test that runs as root and as an ordinary user. The programs are explorers:
+`explore(extension, code, **facts)` runs code in a sandboxed extension, and returns its variable
+`result`.
+
 Real uv, npm and pyenv run if they are installed. For other managers, an entry of `LAYOUTS`
 describes the folders that the manager makes, with scripts instead of its programs, and with private
 files.
@@ -25,12 +29,19 @@ from exthost.errors import ExthostError
 from exthost.events import LogLine
 from tests.extensions import nexo_tree
 from tests.sandbox.confined import explore, folder, shared_folder, system_explorer
-from tests.sandbox.packages import MCP_CHILD, SECRET, Package
-from tests.sandbox.programs import EXAMPLES, needs, prebuilt, run_command, runs_strictly, wheel
+from tests.sandbox.packages import MCP_CHILD, READ_MARK, SECRET, Package
+from tests.sandbox.programs import (
+    EXAMPLES,
+    check_runs_in_sandbox,
+    needs,
+    prebuilt,
+    run_command,
+    wheel,
+)
 from tests.sandbox.trials import trial
 
 # Code that returns the needed files that cannot be read, and the hidden files that can be read.
-LOOK = """
+LIST_ACCESS = """
     def is_readable(path):
         try:
             open(path).read()
@@ -39,7 +50,7 @@ LOOK = """
         return True
     result = {
         "missing": [path for path in facts["needed"] if not is_readable(path)],
-        "loot": [path for path in facts["hidden"] if is_readable(path)],
+        "exposed": [path for path in facts["hidden"] if is_readable(path)],
     }
 """
 
@@ -78,6 +89,7 @@ def layout(
     links: Mapping[str, str] | None = None,
     args: tuple[str, ...] = (),
 ) -> Layout:
+    """Return a Layout with defaults for what a manager does not have."""
     return Layout(
         program=program,
         runs=runs or program,
@@ -305,7 +317,9 @@ def build(home: Path, manager_layout: Layout) -> None:
             write(path, SECRET if path in manager_layout.hidden else "needed")
 
 
-def shows_its_needs(manager_layout: Layout) -> Callable[[], Any]:
+def make_layout_trial(manager_layout: Layout) -> Callable[[], Any]:
+    """Return the trial of one manager: its program reads what it needs, and no hidden file."""
+
     async def work() -> None:
         with shared_folder() as place:
             home = place / "home"
@@ -318,13 +332,13 @@ def shows_its_needs(manager_layout: Layout) -> Callable[[], Any]:
                     "needed": [str(home / path) for path in manager_layout.needed],
                     "hidden": [str(home / path) for path in manager_layout.hidden],
                 }
-                assert await explore(ext, LOOK, **facts) == {"missing": [], "loot": []}
+                assert await explore(ext, LIST_ACCESS, **facts) == {"missing": [], "exposed": []}
 
     return work
 
 
 for _name, _layout in LAYOUTS.items():
-    _trial = shows_its_needs(_layout)
+    _trial = make_layout_trial(_layout)
     _trial.__name__ = f"of_{_name.replace(' ', '_')}_a_program_sees_what_it_needs_to_run"
     trial(_trial)
 
@@ -381,21 +395,21 @@ async def read_secrets(package: Package, home: Path) -> str:
     read."""
     path = f"{home}/programs:/usr/bin:/bin"
     environ = {"HOME": str(home), "PATH": path, "PYTHONPATH": str(home)}
-    found = await start_and_read(package.config(), environ)
-    assert found.starts, found
-    return "\n".join(line for line in found.text.splitlines() if SECRET in line)
+    report = await start_and_read(package.config(), environ)
+    assert report.starts, report
+    return "\n".join(line for line in report.text.splitlines() if SECRET in line)
 
 
-def write_looter(
+def write_reader(
     package: Package, name: str, secrets: list[str], first_line: str = "#!/usr/bin/python3 -SE"
 ) -> None:
     """Write a program of a package that reads all it can, and then serves as an extension."""
     program = package.root / name
-    program.write_text(f"{first_line}\n{looter_source(package, secrets)}")
+    program.write_text(f"{first_line}\n{reader_source(package, secrets)}")
     program.chmod(0o755)
 
 
-def looter_source(package: Package, secrets: list[str]) -> str:
+def reader_source(package: Package, secrets: list[str]) -> str:
     source = (package.root / "ext.py").read_text()
     assert "*sys.argv[1:]" in source
     return source.replace("*sys.argv[1:]", f"*{secrets!r}")
@@ -407,9 +421,9 @@ async def the_name_of_a_packages_program_shows_nothing() -> None:
         package, home = Package(place), place / "home"
         secrets = fill_home(home)
         for name in NAMES:
-            write_looter(package, name, secrets)
+            write_reader(package, name, secrets)
             package.write("server", command=f"./{name}")
-            assert not (found := await read_secrets(package, home)), (name, found)
+            assert not (secrets_read := await read_secrets(package, home)), (name, secrets_read)
 
 
 @trial
@@ -420,14 +434,14 @@ async def a_relative_path_of_the_operator_into_a_package_shows_nothing() -> None
         library = secrets[-1]
         environ = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
         for name in ("uvx", "npx", "python3.11"):
-            write_looter(package, name, secrets)
+            write_reader(package, name, secrets)
             source = {"command": f"./{name}", "args": ["server"]}
             entry = {"name": "toy", "source": source, "dialect": "nexo", "cwd": str(package.root)}
             config = {"extensions": [entry], "defaults": {"permissions": {}}}
-            found = await start_and_read(config, environ)
+            report = await start_and_read(config, environ)
             # The system's Python in the shebang line sees the user packages of the operator.
-            text = found.text.replace(f"LOOT {library} {SECRET}", "")
-            assert found.starts and SECRET not in text, (name, found)
+            text = report.text.replace(f"{READ_MARK} {library} {SECRET}", "")
+            assert report.starts and SECRET not in text, (name, report)
 
 
 @trial
@@ -437,7 +451,7 @@ async def a_link_or_first_line_of_a_package_that_leads_to_a_manager_shows_nothin
         secrets = fill_home(home)
         # The uv and npx of the operator: here they read all secrets.
         for name in ("uv", "uvx", "npx"):
-            text = "#!/usr/bin/python3 -SE\n" + looter_source(package, secrets)
+            text = "#!/usr/bin/python3 -SE\n" + reader_source(package, secrets)
             (home / "programs" / name).write_text(text)
             (home / "programs" / name).chmod(0o755)
         for name, first_line in (
@@ -445,20 +459,23 @@ async def a_link_or_first_line_of_a_package_that_leads_to_a_manager_shows_nothin
             ("run-2", "#!/usr/bin/env uvx"),
             ("run-3", "#!/usr/bin/env -S npx -y server@1.2.3"),
         ):
-            write_looter(package, name, secrets, first_line)
+            write_reader(package, name, secrets, first_line)
             package.write(command=f"./{name}")
-            assert not (found := await read_secrets(package, home)), (first_line, found)
+            assert not (secrets_read := await read_secrets(package, home)), (
+                first_line,
+                secrets_read,
+            )
         for name in ("uvx", "npx"):
             (package.root / name).symlink_to(home / "programs" / name)
             package.write("server", command=f"./{name}")
-            assert not (found := await read_secrets(package, home)), (name, found)
+            assert not (secrets_read := await read_secrets(package, home)), (name, secrets_read)
         for command in (
             ("uvx", "server"),
             ("uv", "tool", "run", "server"),
             ("npx", "-y", "server@1.2.3"),
         ):
             package.write(*command[1:], command=command[0])
-            assert not (found := await read_secrets(package, home)), (command, found)
+            assert not (secrets_read := await read_secrets(package, home)), (command, secrets_read)
         # The program that such a command runs is not shown, so it does not start.
         environ = {"HOME": str(home), "PATH": f"{home}/programs:/usr/bin:/bin"}
         for wrapper in (("env",), ("timeout", "50"), ("nice",)):
@@ -498,7 +515,7 @@ async def a_variable_of_a_package_leads_to_no_managers_folder() -> None:
     with folder() as place:
         package, home = Package(place), place / "home"
         secrets = fill_home(home)
-        text = "#!/usr/bin/python3 -SE\n" + looter_source(package, secrets)
+        text = "#!/usr/bin/python3 -SE\n" + reader_source(package, secrets)
         (home / "programs" / "uvx").write_text(text.replace(CHILD, MCP))
         for name, path in names.items():
             value = path if name == "PYENV_VERSION" else str(home / path)
@@ -506,10 +523,10 @@ async def a_variable_of_a_package_leads_to_no_managers_folder() -> None:
             package.write("ext.py", more=f"[mcp_servers.s]\ncommand = 'uvx'\n{variable}")
             # The operator is another user, with another home folder.
             environ = {"HOME": "/nonexistent", "PATH": f"{home}/programs:/usr/bin:/bin"}
-            found = await start_and_read(package.config(), environ, "toy.s")
-            assert SECRET not in found.text, (name, found)
+            report = await start_and_read(package.config(), environ, "toy.s")
+            assert SECRET not in report.text, (name, report)
             # The package is refused, or it starts and sees no secret.
-            assert found.starts == (name not in REFUSED_VARIABLES), (name, found)
+            assert report.starts == (name not in REFUSED_VARIABLES), (name, report)
 
 
 @trial
@@ -517,12 +534,12 @@ async def folders_of_the_hosts_variables_are_shown_only_with_the_variable() -> N
     with folder() as place:
         package = Package(place)
         environ = {**os.environ, "PYTHONPATH": str(package.keys), "NODE_PATH": str(package.keys)}
-        (package.root / "ext.py").write_text(looter_source(package, [str(package.keys)]))
+        (package.root / "ext.py").write_text(reader_source(package, [str(package.keys)]))
         package.write("ext.py")
         with_variable = {"env": {"PYTHONPATH": {"from": "PYTHONPATH"}}}
         for override, is_shown in (({}, False), (with_variable, True)):
-            found = await start_and_read(package.config(**override), environ)
-            assert found.starts and (SECRET in found.text) == is_shown, found
+            report = await start_and_read(package.config(**override), environ)
+            assert report.starts and (SECRET in report.text) == is_shown, report
 
 
 # -- real managers -------------------------------------------------------------------------------
@@ -541,7 +558,7 @@ async def a_tool_that_uv_installed_runs_through_uvx_and_by_itself() -> None:
         credentials.write_text(SECRET)
         argv = [uvx, "--from", str(place / "texts-1.0-py3-none-any.whl"), "texts"]
         for command in ([str(home / ".local" / "bin" / "texts")], [uvx, "texts"], argv):
-            await runs_strictly([command[0], *command[1:]], env=env)
+            await check_runs_in_sandbox([command[0], *command[1:]], env=env)
         assert not (home / ".cache" / "uv" / "environments-v2").exists(), "the cache is private"
 
 
@@ -613,7 +630,8 @@ def registry(wheel_path: Path | None = None) -> Iterator[str]:
         server.server_close()
 
 
-async def starts_with_network(argv: list[str], env: dict[str, str]) -> None:
+async def check_starts_with_network(argv: list[str], env: dict[str, str]) -> None:
+    """Check that a command, which downloads its program, starts in a sandbox with network."""
     settings: dict[str, Any] = {
         "limits": {"handshake": 50.0, "start": 55.0},
         "permissions": {"network": True},
@@ -632,13 +650,13 @@ async def npx_fetches_a_package_into_a_private_cache() -> None:
         (home / ".npm" / "_logs" / "debug.log").write_text(SECRET)
         env = {"HOME": str(home), "PATH": os.environ["PATH"], "npm_config_registry": url}
         for name in ("server", "server@1.2.3"):
-            await starts_with_network([npx, "-y", name], env)
+            await check_starts_with_network([npx, "-y", name], env)
         assert [path.name for path in (home / ".npm").iterdir()] == ["_logs"]
         # A package of an exact version that is there already is not fetched again.
         variables = (f"{name}={value}" for name, value in env.items())
         await run_command("env", *variables, npx, "-y", "server@1.2.3")
         assert list((home / ".npm" / "_npx").iterdir())
-        await starts_with_network([npx, "-y", "server@1.2.3"], env)
+        await check_starts_with_network([npx, "-y", "server@1.2.3"], env)
 
 
 @trial
@@ -649,7 +667,7 @@ async def uvx_fetches_a_package_into_a_private_cache() -> None:
         home = place / "home"
         home.mkdir()
         env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "UV_PYTHON": "/usr/bin/python3"}
-        await starts_with_network([uvx, "--default-index", f"{url}/simple", "texts"], env)
+        await check_starts_with_network([uvx, "--default-index", f"{url}/simple", "texts"], env)
         assert list(home.iterdir()) == []
 
 

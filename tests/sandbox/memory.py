@@ -1,5 +1,10 @@
 """Trials of limits that no single process exceeds: files in memory, shared memory, buffers, and the
-processor time of ended processes."""
+processor time of ended processes.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. The code
+below runs in a sandboxed extension (`explore`), with the dict `facts`. `check_ended(reason, code,
+facts)` checks that the host ends the extension and names this reason.
+"""
 
 import platform
 import textwrap
@@ -7,7 +12,7 @@ import textwrap
 from exthost.errors import ExtensionGone
 from exthost.process import cgroups
 from tests.sandbox.confined import explore, started_explorer
-from tests.sandbox.resources import MEMORY, ended_for
+from tests.sandbox.resources import MEMORY, check_ended
 from tests.sandbox.trials import trial
 
 WITH_MEMORY_LIMIT = {"permissions": {"max_memory": MEMORY}}
@@ -101,21 +106,21 @@ ZOMBIE_FILLS = """
 @trial
 async def a_hog_whose_first_thread_has_ended_is_ended() -> None:
     facts = {"machine": platform.machine()}
-    await ended_for("max_memory is 64 MiB", ZOMBIE_LEADER, facts, **WITH_MEMORY_LIMIT)
+    await check_ended("max_memory is 64 MiB", ZOMBIE_LEADER, facts, **WITH_MEMORY_LIMIT)
 
 
 @trial
 async def shared_memory_that_is_not_resident_counts() -> None:
     for hide in ("forget", "device", "child"):
         facts = {"hide": hide, "size": 8 * 2**20}
-        await ended_for("max_memory is 64 MiB", SHARED, facts, **WITH_MEMORY_LIMIT)
+        await check_ended("max_memory is 64 MiB", SHARED, facts, **WITH_MEMORY_LIMIT)
 
 
 @trial
 async def shared_memory_of_which_only_a_part_is_mapped_counts() -> None:
     for size in (64 * 1024, 2**20, 32 * 2**20):
         facts = {"hide": "unmap", "size": size}
-        await ended_for("max_memory is 64 MiB", SHARED, facts, **WITH_MEMORY_LIMIT)
+        await check_ended("max_memory is 64 MiB", SHARED, facts, **WITH_MEMORY_LIMIT)
 
 
 @trial
@@ -145,10 +150,12 @@ async def files_and_sockets_count_after_the_first_thread_has_ended() -> None:
     if "memory" in cgroups.find_base().controllers:
         return  # the kernel counts this memory
     facts = {"machine": platform.machine(), "what": "fill", "size": MEMORY}
-    await ended_for("max_memory is 64 MiB", ZOMBIE_FILLS, facts, **WITH_MEMORY_LIMIT)
+    await check_ended("max_memory is 64 MiB", ZOMBIE_FILLS, facts, **WITH_MEMORY_LIMIT)
     facts["what"] = "connect"
     limited_to_256_mib = {"permissions": {"max_memory": 256 * 2**20}}
-    await ended_for("sockets, whose buffers are memory", ZOMBIE_FILLS, facts, **limited_to_256_mib)
+    await check_ended(
+        "sockets, whose buffers are memory", ZOMBIE_FILLS, facts, **limited_to_256_mib
+    )
 
 
 @trial
@@ -156,7 +163,7 @@ async def files_in_private_mounts_count_as_memory() -> None:
     half = 'with open("/dev/shm/one", "wb") as file: file.write(b"x" * facts["half"])\n'
     for path in ("/tmp/two", "/dev/shm/two"):
         facts = {"path": path, "linger": 30, "half": MEMORY // 2}
-        await ended_for(
+        await check_ended(
             "max_memory is 64 MiB", half + textwrap.dedent(FILL), facts, **WITH_MEMORY_LIMIT
         )
 
@@ -240,7 +247,7 @@ async def buffers_of_sockets_of_many_processes_are_bounded_together() -> None:
     """
     if "memory" not in cgroups.find_base().controllers:
         limited_to_256_mib = {"permissions": {"max_memory": 256 * 2**20}}
-        await ended_for("sockets, whose buffers are memory", code, {}, **limited_to_256_mib)
+        await check_ended("sockets, whose buffers are memory", code, {}, **limited_to_256_mib)
 
 
 @trial
@@ -256,7 +263,7 @@ async def processor_time_is_summed_over_all_processes() -> None:
                 os._exit(0)
             os.waitpid(pid, 0)
     """
-    error = await ended_for("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
+    error = await check_ended("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
     assert isinstance(error, ExtensionGone)
 
 
@@ -277,7 +284,7 @@ async def processor_time_of_orphans_counts_too() -> None:
             os.read(reading, 1)  # the orphan has ended: only those that have ended use too much
             os.close(reading)
     """
-    await ended_for("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
+    await check_ended("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
 
 
 # Code that starts children without waiting for them, each with `facts["seconds"]` of processor
@@ -315,27 +322,28 @@ UNWAITED = """
 """
 
 
-async def ended_for_children(way: str, seconds: float) -> None:
+async def check_children_are_counted(way: str, seconds: float) -> None:
+    """Check that children which are not waited for, in this way, count with their time."""
     facts = {"how": way, "seconds": seconds, "most": 8}
     limits = {"cpu": "1s", "call": "80s"}
-    await ended_for("limits.cpu is 1 s", UNWAITED, facts, limits=limits)
+    await check_ended("limits.cpu is 1 s", UNWAITED, facts, limits=limits)
 
 
 @trial
 async def processor_time_of_children_that_end_by_themselves_counts() -> None:
-    await ended_for_children("ignored", 0.3)
-    await ended_for_children("flag", 0.02)
+    await check_children_are_counted("ignored", 0.3)
+    await check_children_are_counted("flag", 0.02)
 
 
 @trial
 async def processor_time_of_children_too_short_to_be_seen_counts() -> None:
-    await ended_for_children("ignored", 0.002)
+    await check_children_are_counted("ignored", 0.002)
 
 
 @trial
 async def processor_time_of_unreaped_children_counts() -> None:
-    await ended_for_children("zombies", 0.05)
-    await ended_for_children("orphans", 0.01)
+    await check_children_are_counted("zombies", 0.05)
+    await check_children_are_counted("orphans", 0.01)
 
 
 @trial

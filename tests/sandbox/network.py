@@ -1,7 +1,8 @@
 """Trials of the network: the sockets that an extension can make, and the addresses it can reach.
 
-`explore` runs a program in the sandboxed extension. The program finds the keyword arguments of
-`explore` in `facts`, and what it stores in `result` is returned.
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user.
+`started_explorer` starts a sandboxed extension that runs Python code: `explore(extension, code,
+**facts)` gives the code the dict `facts`, and returns what the code stores in `result`.
 """
 
 import contextlib
@@ -12,7 +13,8 @@ from typing import Any
 from tests.sandbox.confined import explore, shared_folder, started_explorer
 from tests.sandbox.trials import trial
 
-# Makes a socket of each family. The result is "made" or the name of the error, by family.
+# Makes a socket of each family. The result is "made" or the name of the error, by family. (Python
+# does not have names for some of the numbers on every machine.)
 SOCKETS = """
     import errno, socket
     result = {}
@@ -85,7 +87,7 @@ async def without_network_no_data_arrives_at_a_listener_of_the_host() -> None:
                         return repr(work())
                     except OSError as error:
                         return errno.errorcode[error.errno]
-                def raw_socket(family, kind):
+                def raw_socket(family, kind):  # by the system call, without Python's own checks
                     fd = libc.socket(family, kind, 0)
                     if fd < 0:
                         raise OSError(ctypes.get_errno(), "socket")
@@ -99,12 +101,14 @@ async def without_network_no_data_arrives_at_a_listener_of_the_host() -> None:
                     "datagram pair": outcome(lambda: socket.socketpair(1, socket.SOCK_DGRAM)),
                     "raw pair": outcome(lambda: socket.socketpair(1, socket.SOCK_RAW)),
                     "pair to path": outcome(lambda: pair[0].connect(facts["path"])),
+                    "pair to abstract": outcome(lambda: pair[0].connect(facts["abstract"])),
                     "pair send": outcome(lambda: pair[0].sendto(b"x", facts["datagram"])),
                     "pair bind": outcome(lambda: pair[0].bind(facts["path"] + ".mine")),
                 }
                 """,
                 tcp=tcp.getsockname()[1],
                 path=str(place / "stream"),
+                abstract=abstract,
                 datagram=str(place / "datagram"),
             )
             assert "EPERM" in outcomes.values()

@@ -1,5 +1,11 @@
 """Trials of `permissions.network` as a list: an extension that is allowed one host reaches it, and
-nothing else in any of these ways."""
+nothing else in any of these ways.
+
+The extension has a network of its own, with nothing but a proxy of exthost at port 3128. A trial is
+a test of a promise of SECURITY.md, which runs as root and as an ordinary user. Its attacks run in
+the extension: `run(extension, code, **facts)` gives the code the functions of CLIENT and the dict
+`facts`, and returns what the code stores in `result`.
+"""
 
 import asyncio
 import contextlib
@@ -20,7 +26,9 @@ from tests.sandbox.trials import trial
 
 WAIT_SECONDS = 20.0
 
-# What every piece of code below can use: a request to the proxy, and the text of an error.
+# The beginning of every piece of code. `ask` sends data to the proxy and returns the whole reply,
+# `begin` its first bytes, and `connect` the status of a CONNECT request. `outcome` returns the
+# result of a function as text, or its error.
 CLIENT = """
 import errno, os, socket
 def ask(data, port=3128):
@@ -113,6 +121,7 @@ async def run(extension: Extension, code: str, **facts: Any) -> Any:
 async def an_allowed_host_is_reached_by_connect_socks_and_plain_http() -> None:
     async with allowed_one() as (ext, server):
         port = port_of(server)
+        # The bytes are a request of SOCKS 5, by name.
         code = """
 port = facts["port"]
 result = [
@@ -206,10 +215,12 @@ requests = {
     "udp": b"\\5\\3\\0\\1" + local + port,
 }
 result = {name: ask(b"\\5\\1\\0" + data).encode("latin-1")[3] for name, data in requests.items()}
-result["socks4"] = len(ask(b"\\4\\1" + other + local + b"\\0"))
+result["socks4"] = ask(b"\\4\\1" + other + local + b"\\0")
 """
             outcomes = await run(ext, code, other=other.port, port=port_of(server))
-            assert outcomes.pop("socks4") >= 0
+            # The second byte of a reply of SOCKS 4 would be 0x5a for a success.
+            assert outcomes.pop("socks4")[1:2] != "\x5a"
+            # SOCKS: general failure, not allowed, command not supported. 0 would be a success.
             assert set(outcomes.values()) <= {1, 2, 7}, outcomes
 
 

@@ -1,7 +1,10 @@
 """Trials of the sandbox: a discovered package cannot decide which files it sees.
 
-Each package tries to read a file of the user of the host that is not granted. It writes everything
-that it can read to stderr, so that the events of the host show it.
+A package is an extension that the host found in a folder, by its manifest. The manifest is not
+trusted: it may name a file as an argument, in a variable or by a link, so that the sandbox would
+show that file. In each trial (a test that runs as root and as an ordinary user), a package tries to
+read a file that is not granted. It writes everything that it can read to stderr, so that the log
+events of the host show it.
 """
 
 import json
@@ -25,14 +28,18 @@ MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 
 SECRET = "-----BEGIN " + "TRIAL KEY-----"
 
-# Code that a program runs first: it prints all files that it can read.
-LOOTER = """
+# The first word of the lines about files that a package could read.
+READ_MARK = "WAS-READ"
+
+# Code that a program runs first: it prints the files that its arguments and the variable TARGETS
+# name, and those in the folders that they name, as far as it can read them.
+READ_TARGETS = f"""
 import os, sys
-for path in (*sys.argv[1:], *os.environ.get("LOOT", "").split(":")):
-    inside = os.listdir(path) if os.path.isdir(path) else []
-    for place in (path, *(os.path.join(path, one) for one in inside)):
+for path in (*sys.argv[1:], *os.environ.get("TARGETS", "").split(":")):
+    names = os.listdir(path) if os.path.isdir(path) else []
+    for file in (path, *(os.path.join(path, name) for name in names)):
         try:
-            print("LOOT", place, open(place).read(), file=sys.stderr, flush=True)
+            print("{READ_MARK}", file, open(file).read(), file=sys.stderr, flush=True)
         except (OSError, UnicodeDecodeError):
             pass
 sys.argv[1:] = []
@@ -63,11 +70,12 @@ class Package:
         self.keys.mkdir()
         self.key = self.keys / "id"
         self.key.write_text(SECRET)
-        (self.root / "ext.py").write_text(LOOTER + nexo_tree.CHILD.read_text())
+        (self.root / "ext.py").write_text(READ_TARGETS + nexo_tree.CHILD.read_text())
         self.key.chmod(0o600)
         self.keys.chmod(0o700)
 
     def write(self, *args: str, command: str = "python3", more: str = "") -> None:
+        """Write the manifest with this command."""
         message = {"command": json.dumps(command), "args": json.dumps(args), "more": more}
         (self.root / "plugin.toml").write_text(MANIFEST.format(**message))
 
@@ -196,7 +204,7 @@ async def a_variable_of_a_package_shows_no_folder_outside() -> None:
             [mcp_servers.s]
             command = "python3"
             args = ["ext.py"]
-            env = {{ PYTHONPATH = "{package.keys}", LOOT = "{package.keys}" }}
+            env = {{ PYTHONPATH = "{package.keys}", TARGETS = "{package.keys}" }}
             """
         package.write("ext.py", more=server)
         state, cause, output = await start(package.config(), "toy.s")
@@ -212,8 +220,8 @@ async def a_file_that_the_operator_names_is_shown_without_its_folder() -> None:
         (package.keys / "other").write_text(SECRET)
         (package.keys / "named").write_text("named by the operator")
         package.write("ext.py")
-        loot = [str(package.keys / "named"), str(package.keys), str(package.key)]
-        config = package.config(args=["ext.py", *loot[:2]])
+        targets = [str(package.keys / "named"), str(package.keys)]
+        config = package.config(args=["ext.py", *targets])
         state, cause, output = await start(config)
         assert "named by the operator" in output and SECRET not in output, (state, cause, output)
 

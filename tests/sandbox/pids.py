@@ -1,5 +1,9 @@
 """Trials of pids. Each extension has a PID namespace, but its pid differs from that of every other.
-Otherwise programs that name lock files after their pid would collide in a shared folder."""
+Otherwise programs that name lock files after their pid would collide in a shared folder.
+
+A trial is a test that runs as root and as an ordinary user. The extension of most trials is the
+explorer: `explore(extension, code, **facts)` runs code in it, and returns its variable `result`.
+"""
 
 import asyncio
 import contextlib

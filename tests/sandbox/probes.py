@@ -1,4 +1,10 @@
-"""Trials of the sandbox probe: a temporary failure is not cached, and a refusal is reported."""
+"""Trials of the sandbox probe, which finds out which sandboxes work on this machine.
+
+A probe runs a small program in a sandbox, and its result is cached. A temporary failure, such as
+too few file descriptors, must not be cached, and a refusal of the kernel must be reported. A trial
+is a test that runs as root and as an ordinary user. `enforced["pids"]` is how the processes of an
+extension are contained; "pidns" is a PID namespace, the usual way.
+"""
 
 import asyncio
 import contextlib
@@ -21,6 +27,7 @@ from tests.sandbox.confined import EXPLORER
 from tests.sandbox.trials import trial
 
 NO_RESTART = {"strategy": "never"}
+# Without and with a sandbox.
 SETTINGS: tuple[dict[str, Any], ...] = ({}, {"permissions": {}})
 
 
@@ -68,8 +75,10 @@ def refusing_namespaces(reason: str) -> Iterator[None]:
         sandbox_probe._run_trial = before
 
 
-async def a_shortage_is_not_remembered(pids: str, **settings: Any) -> None:
+async def check_shortage_is_not_remembered(**settings: Any) -> None:
+    """Check that an extension starts after a start that failed without descriptors."""
     with cleared_results():
+        # Enough for the pipes of an extension, but not for those of a probe as well.
         with limited_descriptors(next_descriptor() + 12):
             try:
                 async with connect(restart=NO_RESTART, **settings):
@@ -79,17 +88,17 @@ async def a_shortage_is_not_remembered(pids: str, **settings: Any) -> None:
             else:
                 raise AssertionError("there were enough descriptors")
         async with connect(restart=NO_RESTART, **settings) as ext:
-            assert ext.enforced["pids"] == pids and await ext.call("echo", 1) == 1
+            assert ext.enforced["pids"] == "pidns" and await ext.call("echo", 1) == 1
 
 
 @trial
 async def a_shortage_at_the_first_start_does_not_weaken_later_ones() -> None:
-    await a_shortage_is_not_remembered("pidns")
+    await check_shortage_is_not_remembered()
 
 
 @trial
 async def a_shortage_at_the_first_start_does_not_refuse_later_ones() -> None:
-    await a_shortage_is_not_remembered("pidns", permissions={})
+    await check_shortage_is_not_remembered(permissions={})
 
 
 @trial

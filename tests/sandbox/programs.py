@@ -1,4 +1,9 @@
-"""Trials of the sandbox: real programs of each dialect, shims and binaries run in it unchanged."""
+"""Trials of the sandbox: real programs run in it unchanged, in each dialect (the protocol of an
+extension), behind wrappers and package managers, and compiled.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. It raises
+NotHere if this machine lacks a program that it needs.
+"""
 
 import asyncio
 import json
@@ -25,7 +30,7 @@ EXAMPLES = PROJECT / "examples" / "morphir"
 IN_PLACE: dict[str, Any] = {"command": "python3", "args": ["-S", "-E", "ext.py"]}
 
 
-async def runs_strictly(argv: list[str], **settings: Any) -> None:
+async def check_runs_in_sandbox(argv: list[str], **settings: Any) -> None:
     """Check that the handshake of this program succeeds in the strict sandbox."""
     settings = {"permissions": {}, **settings}
     try:
@@ -47,10 +52,11 @@ async def run_command(*argv: str) -> None:
 
 
 def needs(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    """Return the path of a program. The trial does not run on a machine without it."""
+    path = shutil.which(name)
+    if path is None:
         raise NotHere(f"no {name}")
-    return found
+    return path
 
 
 # -- dialects ------------------------------------------------------------------------------------
@@ -58,7 +64,7 @@ def needs(name: str) -> str:
 
 @trial
 async def a_morphir_extension_runs() -> None:
-    await runs_strictly([sys.executable, str(EXAMPLES / "text.py")])
+    await check_runs_in_sandbox([sys.executable, str(EXAMPLES / "text.py")])
 
 
 @trial
@@ -66,13 +72,13 @@ async def a_cigen_extension_runs() -> None:
     child = PROJECT / "tests" / "extensions" / "cigen_child.py"
     # The packages may be in a folder of PYTHONPATH.
     env = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    await runs_strictly([sys.executable, str(child)], dialect="cigen", env=env)
+    await check_runs_in_sandbox([sys.executable, str(child)], dialect="cigen", env=env)
 
 
 @trial
 async def an_mcp_server_runs() -> None:
     child = PROJECT / "tests" / "extensions" / "mcp_child.py"
-    await runs_strictly([sys.executable, str(child)], dialect="mcp")
+    await check_runs_in_sandbox([sys.executable, str(child)], dialect="mcp")
 
 
 @trial
@@ -92,9 +98,9 @@ async def a_synaps_extension_runs_from_its_manifest() -> None:
 async def a_nexo_extension_runs_from_its_manifest() -> None:
     with folder() as place:
         manifest = nexo_tree.write_plugin(place / "toy", "toy")
-        output = tomllib.loads(manifest.read_text())["transport"]
+        transport = tomllib.loads(manifest.read_text())["transport"]
         original_command = (
-            f"command = {json.dumps(output['command'])}\nargs = {json.dumps(output['args'])}"
+            f"command = {json.dumps(transport['command'])}\nargs = {json.dumps(transport['args'])}"
         )
         new_command = 'command = "python3"\nargs = ["-S", "-E", "ext.py"]'
         manifest.write_text(manifest.read_text().replace(original_command, new_command))
@@ -140,12 +146,12 @@ async def a_script_by_its_first_line_runs() -> None:
         script = place / "ext"
         script.write_text(f"#!{sys.executable}\n" + Path(EXPLORER[-1]).read_text())
         script.chmod(0o755)
-        await runs_strictly([str(script)])
+        await check_runs_in_sandbox([str(script)])
 
 
 @trial
 async def a_node_extension_runs() -> None:
-    await runs_strictly([needs("node"), str(EXAMPLES / "text.mjs")])
+    await check_runs_in_sandbox([needs("node"), str(EXAMPLES / "text.mjs")])
 
 
 BUSY_NODE = """
@@ -167,12 +173,12 @@ async def a_node_program_with_workers_and_processes_runs() -> None:
     node = needs("node")
     with folder() as place:
         (place / "busy.mjs").write_text(BUSY_NODE)
-        await runs_strictly([node, str(place / "busy.mjs")])
+        await check_runs_in_sandbox([node, str(place / "busy.mjs")])
 
 
 @trial
 async def a_java_program_with_threads_and_processes_runs() -> None:
-    await runs_strictly([needs("java"), str(PROJECT / "tests" / "sandbox" / "Busy.java")])
+    await check_runs_in_sandbox([needs("java"), str(PROJECT / "tests" / "sandbox" / "Busy.java")])
 
 
 @trial
@@ -209,7 +215,7 @@ async def a_package_that_npx_finds_in_its_project_runs() -> None:
         (place / "package.json").write_text('{"name": "project", "dependencies": {"texts": "1"}}')
         (place / "node_modules" / ".bin").mkdir()
         (place / "node_modules" / ".bin" / "texts").symlink_to("../texts/text.mjs")
-        await runs_strictly([npx, "--no-install", "texts"], cwd=str(place))
+        await check_runs_in_sandbox([npx, "--no-install", "texts"], cwd=str(place))
 
 
 async def help_of(argv: list[str], **settings: Any) -> str:
@@ -231,7 +237,7 @@ async def the_help_for_a_module_beside_a_script_names_the_sandbox() -> None:
         argv = ["/usr/bin/python3", str(place / "run.py")]
         help = await help_of(argv)
         assert f'hides {place}/helper.py: set cwd = "{place}"' in help, help
-        await runs_strictly(argv, cwd=str(place))
+        await check_runs_in_sandbox(argv, cwd=str(place))
         (place / "run.py").write_text(f"import not_there\n{source}")
         assert "or its sandbox hides it" in await help_of(argv)
 
@@ -250,7 +256,7 @@ async def the_help_for_a_program_that_writes_its_own_folder_names_the_grant() ->
             folder = f"{place}/data" if path.startswith("/") else str(place)
             assert f'add "{folder}:rw" to permissions.filesystem' in help, help
         granted = {"filesystem": [f"{place}/data:rw"]}
-        await runs_strictly(argv, cwd=str(place), permissions=granted)
+        await check_runs_in_sandbox(argv, cwd=str(place), permissions=granted)
 
 
 @trial
@@ -290,13 +296,13 @@ async def uvx_runs_with_a_private_cache_and_with_one_that_is_granted() -> None:
         folders = {"UV_CACHE_DIR": place / "cache", "UV_TOOL_DIR": place / "tools"}
         variables = {name: str(path) for name, path in folders.items()}
         env = {**variables, "UV_PYTHON": "/usr/bin/python3", "PATH": "/usr/bin:/bin"}
-        await runs_strictly(argv, env={**env, "HOME": str(place)})
+        await check_runs_in_sandbox(argv, env={**env, "HOME": str(place)})
         assert not (place / "cache").exists()
         for path in folders.values():
             path.mkdir()
             path.chmod(0o777)
         granted = [f"{path}:rw" for path in folders.values()]
-        await runs_strictly(argv, env=env, permissions={"filesystem": granted})
+        await check_runs_in_sandbox(argv, env=env, permissions={"filesystem": granted})
         assert list((place / "cache").iterdir())
 
 
@@ -326,7 +332,7 @@ async def a_compiled_c_program_runs() -> None:
     with folder() as place:
         (place / "ext.c").write_text(C_SOURCE)
         await run_command(compiler, "-o", str(place / "ext"), str(place / "ext.c"))
-        await runs_strictly([str(place / "ext")])
+        await check_runs_in_sandbox([str(place / "ext")])
 
 
 def prebuilt(name: str) -> list[str]:
@@ -339,9 +345,9 @@ def prebuilt(name: str) -> list[str]:
 
 @trial
 async def a_compiled_rust_program_runs() -> None:
-    await runs_strictly(prebuilt("rust"))
+    await check_runs_in_sandbox(prebuilt("rust"))
 
 
 @trial
 async def a_compiled_go_program_runs() -> None:
-    await runs_strictly(prebuilt("go"))
+    await check_runs_in_sandbox(prebuilt("go"))

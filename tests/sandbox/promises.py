@@ -1,7 +1,9 @@
 """The promises of SECURITY.md, and the trials and tests that show each of them.
 
-A key is the heading of a section with the number of the promise. A value lists modules of
-`tests/sandbox`, single trials, and files of tests with a slash in their name.
+A trial is a test of the sandbox that runs as root and as an ordinary user (`trials.py`). A key is
+the heading of a section with the number of the promise. A value lists modules of `tests/sandbox`,
+single trials, and files of tests with a slash in their name. `test_promises.py` compares this table
+with SECURITY.md.
 """
 
 import ast

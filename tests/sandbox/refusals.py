@@ -1,4 +1,8 @@
-"""Trials of refusals: an extension that cannot be contained is refused before it is spawned."""
+"""Trials of refusals: an extension that cannot be contained is refused before it is spawned.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. The
+extension of most trials is the explorer, which runs the code of its calls (`explore`).
+"""
 
 import asyncio
 import contextlib

@@ -1,5 +1,11 @@
 """Trials of resources: an extension that exceeds a limit is ended, the error names the limit, and
-other extensions continue."""
+other extensions continue.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user.
+`started_explorer` starts a sandboxed extension that runs the code of its calls: `explore(extension,
+code, **facts)`. A limit is enforced by the kernel (an rlimit, or a cgroup), or by the watchdog, a
+thread of the host that measures the processes of an extension.
+"""
 
 import asyncio
 import os
@@ -38,17 +44,17 @@ BOMB = """
             pass
 """
 
-# Code that uses processor time without end.
+# Code that uses processor time without end. The kernel sends SIGXCPU at the limit.
 SPIN = """
     import signal
-    if facts["deaf"]:
+    if facts["ignores_signal"]:
         signal.signal(signal.SIGXCPU, signal.SIG_IGN)
     while True:
         pass
 """
 
 
-async def ended_for(
+async def check_ended(
     reason: str, code: str, facts: dict[str, Any], **settings: Any
 ) -> ExtensionGone:
     """Check that this code is ended with this reason, and that another extension still answers."""
@@ -74,35 +80,37 @@ async def ended_for(
 @trial
 async def a_memory_hog_is_ended() -> None:
     settings = {"permissions": {"max_memory": MEMORY}}
-    await ended_for("max_memory is 64 MiB", HOG, {"forks": 0}, **settings)
+    await check_ended("max_memory is 64 MiB", HOG, {"forks": 0}, **settings)
 
 
 @trial
 async def forked_hogs_are_ended_together() -> None:
     settings = {"permissions": {"max_memory": 2 * MEMORY}}
-    gone = await ended_for("max_memory is 128 MiB", HOG, {"forks": 3}, **settings)
+    gone = await check_ended("max_memory is 128 MiB", HOG, {"forks": 3}, **settings)
     assert "processes used" in gone.message
 
 
 @trial
 async def a_fork_bomb_is_ended() -> None:
-    await ended_for("limits.nproc is 20", BOMB, {}, limits={"nproc": 20})
+    await check_ended("limits.nproc is 20", BOMB, {}, limits={"nproc": 20})
 
 
 @trial
 async def a_fork_bomb_without_permissions_is_ended_too() -> None:
     settings: dict[str, Any] = {"permissions": {}, "sandbox": "off", "limits": {"nproc": 20}}
-    await ended_for("limits.nproc is 20", BOMB, {}, **settings)
+    await check_ended("limits.nproc is 20", BOMB, {}, **settings)
 
 
 @trial
 async def a_spinner_is_ended() -> None:
-    await ended_for("limits.cpu is 1 s", SPIN, {"deaf": False}, limits={"cpu": "1s"})
+    facts = {"ignores_signal": False}
+    await check_ended("limits.cpu is 1 s", SPIN, facts, limits={"cpu": "1s"})
 
 
 @trial
 async def a_spinner_that_ignores_the_warning_is_ended() -> None:
-    await ended_for("limits.cpu is 1 s", SPIN, {"deaf": True}, limits={"cpu": "1s"})
+    facts = {"ignores_signal": True}
+    await check_ended("limits.cpu is 1 s", SPIN, facts, limits={"cpu": "1s"})
 
 
 @trial
@@ -114,7 +122,7 @@ async def a_file_cannot_grow_beyond_its_limit() -> None:
             while True:
                 file.write(bytes(4096))
     """
-    await ended_for("limits.fsize", code, {}, limits={"fsize": "1MiB"})
+    await check_ended("limits.fsize", code, {}, limits={"fsize": "1MiB"})
 
 
 @trial
@@ -131,7 +139,7 @@ async def descriptors_run_out_at_their_limit_and_only_for_their_user() -> None:
             os.close(fd)
     """
     async with started_explorer() as neighbour, started_explorer(limits={"nofile": 40}) as ext:
-        assert await explore(ext, code) == ["EMFILE", 37]
+        assert await explore(ext, code) == ["EMFILE", 37]  # stdin, stdout and stderr were open
         assert await neighbour.call("echo", 1) == 1 == await ext.call("echo", 1)
 
 
@@ -163,7 +171,7 @@ async def a_sandboxed_extension_has_a_limit_of_processes_without_any_configurati
             assert await ext.call("echo", 1) == 1
     if limiter != "rlimit":  # the kernel does not limit root
         assert limiter.startswith("watchdog"), limiter
-        await ended_for("limits.nproc is 512", code, {})
+        await check_ended("limits.nproc is 512", code, {})
 
 
 @trial
@@ -208,6 +216,6 @@ async def without_a_cgroup_the_watchdog_limits_memory_and_is_reported() -> None:
         async with exthost.connect(EXPLORER, dialect="morphir", events=bus, **settings) as ext:
             assert spawned[0].enforced["memory"] == ext.enforced["memory"] == "watchdog"
             assert "/nowhere" in cgroups.find_base().result.reason
-        await ended_for("max_memory is 64 MiB", HOG, {"forks": 0}, **settings)
+        await check_ended("max_memory is 64 MiB", HOG, {"forks": 0}, **settings)
     finally:
         cgroups._bases[os.getpid()] = before

@@ -1,5 +1,10 @@
-"""Trials of restarts: changes that an extension makes while it runs do not affect its next
-start."""
+"""Trials of restarts: changes that an extension makes while it runs do not affect its next start.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. The
+extension is the explorer: `explore(extension, code, **facts)` runs code in it. When an extension is
+admitted, the host records the files that its sandbox shows, so another file in their place is
+noticed at the next start.
+"""
 
 import errno
 import os

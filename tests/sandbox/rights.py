@@ -1,5 +1,9 @@
-"""Trials of the sandbox: an extension has no rights over the kernel, the host and other
-extensions."""
+"""Trials of the sandbox: an extension has no rights over the kernel, the host and other extensions.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. Its
+attacks run in a sandboxed extension, the explorer: `explore(extension, code, **facts)` gives the
+code the dict `facts`, and returns what it stores in `result`.
+"""
 
 import asyncio
 import errno
@@ -49,6 +53,7 @@ async def remounting_and_core_pattern_are_denied() -> None:
             def outcome(got):
                 return "done" if got == 0 else errno.errorcode[ctypes.get_errno()]
             result = {
+                # MS_REMOUNT | MS_BIND: without MS_RDONLY, /usr would become writable.
                 "remount": outcome(libc.mount(b"none", b"/usr", None, 32 | 4096, None)),
                 "tmpfs": outcome(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None)),
                 "umount": outcome(libc.umount2(b"/usr", 2)),
@@ -94,7 +99,7 @@ async def a_nested_user_namespace_and_setuid_gain_nothing() -> None:
                 def outcome(got):
                     return "done" if got == 0 else errno.errorcode[ctypes.get_errno()]
                 result = {"unshare": outcome(libc.unshare(0x10000000))}
-                # clone(CLONE_NEWUSER) through the library: fork would be SIGCHLD alone
+                # clone(CLONE_NEWUSER | SIGCHLD), by its number. A fork has SIGCHLD alone.
                 number = 56 if os.uname().machine == "x86_64" else 220
                 got = libc.syscall(number, 0x10000000 | 17, 0, 0, 0, 0)
                 if got == 0:
@@ -176,6 +181,7 @@ async def it_cannot_signal_or_trace_the_host_or_a_sibling() -> None:
                     result[pid] = "reached"
                 except ProcessLookupError:
                     result[pid] = "none"
+                # 16 is PTRACE_ATTACH.
                 result[f"trace {pid}"] = "done" if libc.ptrace(16, pid, 0, 0) == 0 else "none"
             try:
                 os.kill(-1, signal.SIGKILL)

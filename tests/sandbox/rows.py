@@ -1,7 +1,8 @@
 """Attacks that once succeeded, by id, and the trials and tests that show that they fail now.
 
-A name without a path is a trial (`tests.sandbox.trials`), which runs as root and as an ordinary
-user. The other names are tests. The summary of a test run counts the trials by row.
+A name without a path is a trial (`tests.sandbox.trials`), a test of the sandbox which runs as root
+and as an ordinary user. The other names are tests. `test_rows.py` checks that all exist, and the
+summary of a test run counts the trials by row.
 """
 
 from collections import Counter

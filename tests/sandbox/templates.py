@@ -1,8 +1,10 @@
 """Sandbox trials: hostile code in a template.
 
-A template imports modules of an extension's environment (`start_method = "template"`), so that code
-of these modules runs in it, beside the processes that make the sandboxes of later starts. In each
-trial such a module tries to see or change more than the extension may.
+A template is a process that has imported the modules of an extension (`start_method = "template"`).
+Each start is a fork of it, which then joins a sandbox. So code of these modules runs in the
+template, beside the processes that make the sandboxes of later starts. In each trial (a test that
+runs as root and as an ordinary user) such a module tries to see or change more than the extension
+may. Its attempts are text here, because they run in the extension.
 """
 
 import asyncio
@@ -36,7 +38,7 @@ CANARY = {canary!r}
 READ_ONLY = {read_only!r}
 libc = ctypes.CDLL(None, use_errno=True)
 board = None
-NEW_NAMESPACES = (0x10000000, 0x00020000, 0x40000000, 0x20000000)
+NEW_NAMESPACES = (0x10000000, 0x00020000, 0x40000000, 0x20000000)  # user, mnt, net, pid
 
 def note(text):
     """Add a line to the notes, once. One of two notes at the same moment may be lost."""
@@ -88,6 +90,7 @@ def use_rights():
             note("HAD RIGHTS")
     attempt("read a file of the host", open, CANARY)
     attempt("mount", system_call, libc.mount, b"t", b"/tmp", b"tmpfs", 0, None)
+    # MS_BIND | MS_REMOUNT: without MS_RDONLY, the folder would become writable.
     attempt("remount", system_call, libc.mount, None, READ_ONLY.encode(), None, 0x1020, None)
     for path in (b"/proc", b"/tmp", b"/", READ_ONLY.encode()):
         attempt("umount", system_call, libc.umount2, path, 2)
@@ -251,7 +254,7 @@ for line in sys.stdin:
 
 
 @asynccontextmanager
-async def intruded(
+async def started_with_hostile_module(
     module: str = INTRUDER, code: str = PROGRAM, **settings: Any
 ) -> AsyncIterator[Extension]:
     """Start a sandboxed extension whose template has imported the hostile module. The module waits
@@ -305,14 +308,14 @@ async def restart_from_template(extension: Extension) -> None:
     """Restart the extension from a template that has imported the modules of its last run."""
     templates = extension._starter.templates
     assert templates is not None
-    templates._learn(extension._starter.prepared().plan)
+    templates._learn(extension._starter.prepared().plan)  # now, not some time after the start
     await extension.restart()
     assert templates.last.method == "template", templates.last
 
 
 @trial
 async def code_in_a_template_gets_no_more_than_the_extension() -> None:
-    async with intruded() as extension:
+    async with started_with_hostile_module() as extension:
         for _ in range(RESTARTS):
             await restart_from_template(extension)
         report = await extension.call("report")
@@ -325,7 +328,7 @@ async def code_in_a_template_gets_no_more_than_the_extension() -> None:
 @trial
 async def code_in_a_template_cannot_keep_a_process_beyond_its_limits() -> None:
     settings = {"limits": {"cpu": 2}, "restart": {"strategy": "never"}}
-    async with intruded(STOPPER, GREEDY_PROGRAM, **settings) as extension:
+    async with started_with_hostile_module(STOPPER, GREEDY_PROGRAM, **settings) as extension:
         await restart_from_template(extension)
         arm(extension)
         await wait_until(has_stopped_init)
@@ -336,7 +339,9 @@ async def code_in_a_template_cannot_keep_a_process_beyond_its_limits() -> None:
 @trial
 async def code_in_a_template_cannot_survive_by_stopping_a_start() -> None:
     before = set(descendants(os.getpid()))
-    async with intruded(STOPPER, GREEDY_PROGRAM, limits={"start": 2}) as extension:
+    async with started_with_hostile_module(
+        STOPPER, GREEDY_PROGRAM, limits={"start": 2}
+    ) as extension:
         await restart_from_template(extension)
         arm(extension)
         await wait_until(has_stopped_init)
@@ -348,7 +353,7 @@ async def code_in_a_template_cannot_survive_by_stopping_a_start() -> None:
 
 @trial
 async def code_in_a_template_gets_no_memory_that_no_limit_counts() -> None:
-    async with intruded(HOARDER) as extension:
+    async with started_with_hostile_module(HOARDER) as extension:
         await restart_from_template(extension)
         notes = (await extension.call("report"))["notes"]
     assert "SAW" in notes and "DONE" not in notes, notes
@@ -356,7 +361,7 @@ async def code_in_a_template_gets_no_memory_that_no_limit_counts() -> None:
 
 @trial
 async def the_report_of_a_template_cannot_hold_up_the_host() -> None:
-    async with intruded(SLOW_REPORT) as extension:
+    async with started_with_hostile_module(SLOW_REPORT) as extension:
         granted = granted_folder(extension)
         for number in range(18):  # the kernel follows 40, and counts some twice
             target = f"link{number - 1}" if number else "file"
@@ -376,7 +381,7 @@ async def the_report_of_a_template_cannot_hold_up_the_host() -> None:
 
 @trial
 async def the_reports_of_templates_do_not_fill_the_memory_of_the_host() -> None:
-    async with intruded(NEW_FAULTS) as extension:
+    async with started_with_hostile_module(NEW_FAULTS) as extension:
         templates = extension._starter.templates
         assert templates is not None
         templates._learn(extension._starter.prepared().plan)
@@ -390,7 +395,7 @@ async def the_reports_of_templates_do_not_fill_the_memory_of_the_host() -> None:
 
 @trial
 async def a_process_of_a_template_has_its_own_pids_and_private_files() -> None:
-    async with intruded(pool={"min": 2, "max": 2}) as extension:
+    async with started_with_hostile_module(pool={"min": 2, "max": 2}) as extension:
         await restart_from_template(extension)
         reports = [await extension.call("report") for _ in range(2)]
         await extension.restart()

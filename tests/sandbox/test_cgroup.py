@@ -1,5 +1,9 @@
-"""The choice of a cgroup, and the settings that are written to it. The cases are in
-`vectors/cgroup.toml`."""
+"""The choice of the cgroup in which the host puts its extensions, and what it writes there.
+
+A cgroup is a group of processes with limits that the kernel enforces. The host may make groups only
+in one that was delegated to its user, its "base". The cases are in `vectors/cgroup.toml`. These
+tests use no real cgroups.
+"""
 
 import tomllib
 from pathlib import Path

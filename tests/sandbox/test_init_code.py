@@ -1,8 +1,9 @@
-"""The committed programs of `sandbox/initcode.toml` and `process/splicercode.toml` are built from
-their sources.
+"""The compiled C programs in `sandbox/initcode.toml` and `process/splicercode.toml` are built from
+their sources, `init.c` and `splicer.c`.
 
-Another compiler would build another program, so a program is compared only if the compiler and the
-linker are those that built it. It must always have its recorded digest.
+The files have the machine code for each architecture (`make init` writes them), so that users need
+no compiler. Another compiler would build another program, so a program is compared only if the
+compiler and the linker are those that built it. It must always have its recorded digest.
 """
 
 import hashlib
@@ -29,15 +30,23 @@ class Program(NamedTuple):
 
 SOURCES = [source for source, _, _ in PROGRAMS]
 RECORDS = {"init.c": initcode.PROGRAM, "splicer.c": splicercode.PROGRAM}
-ALL = [
-    Program(source, source_sha256, machine, codes[machine], digests[machine], built_by[machine])
-    for source in SOURCES
-    for source_sha256, codes, digests, built_by in (RECORDS[source.name],)
-    for machine in codes
-]
+
+
+def programs_of(source: Path) -> list[Program]:
+    """Return the committed programs of a source, one for each machine."""
+    source_sha256, codes, digests, built_by = RECORDS[source.name]
+    return [
+        Program(source, source_sha256, machine, codes[machine], digests[machine], built_by[machine])
+        for machine in codes
+    ]
+
+
+ALL_PROGRAMS = [program for source in SOURCES for program in programs_of(source)]
 
 each_program = pytest.mark.parametrize(
-    "program", ALL, ids=[f"{program.source.stem}-{program.machine}" for program in ALL]
+    "program",
+    ALL_PROGRAMS,
+    ids=[f"{program.source.stem}-{program.machine}" for program in ALL_PROGRAMS],
 )
 
 

@@ -1,5 +1,9 @@
-"""The plans of a sandbox: the options of bubblewrap, the seccomp filter, limits, and the init
-program."""
+"""The plans of a sandbox, as data: the options of bubblewrap, the filter of system calls (seccomp),
+resource limits, and the init program, which is the first process in the sandbox.
+
+No sandbox is made here. The filter is a small program that the kernel runs before each system call;
+`run_filter` runs it as the kernel would.
+"""
 
 import hashlib
 import os
@@ -177,27 +181,28 @@ def run_filter(
     arch = seccomp.ARCHITECTURES[machine] if arch is None else arch
     padded_arguments = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("=iIQ6Q", number, arch, 0, *padded_arguments)
-    steps = list(struct.iter_unpack("=HBBI", code))
+    instructions = list(struct.iter_unpack("=HBBI", code))
     position = accumulator = 0
     while True:
-        kind, when_true, when_false, value = steps[position]
+        kind, when_true, when_false, value = instructions[position]
         position += 1
-        if kind == 0x20:
-            (accumulator,) = struct.unpack_from("=I", data, value)
-        elif kind == 0x54:
-            accumulator &= value
-        elif kind == 0x15:
-            position += when_true if accumulator == value else when_false
-        elif kind == 0x45:
-            position += when_true if accumulator & value else when_false
-        elif kind == 0x35:
-            position += when_true if accumulator >= value else when_false
-        elif kind == 0x06:
-            if value == 0x7FFF0000:
-                return ALLOW
-            return KILL if value == 0x80000000 else value & 0xFFFF
-        else:
-            raise AssertionError(f"the kernel would refuse {kind:#x}")
+        match kind:
+            case 0x20:  # load a word of the data
+                (accumulator,) = struct.unpack_from("=I", data, value)
+            case 0x54:  # and
+                accumulator &= value
+            case 0x15:  # jump if equal
+                position += when_true if accumulator == value else when_false
+            case 0x45:  # jump if a bit is set
+                position += when_true if accumulator & value else when_false
+            case 0x35:  # jump if greater or equal
+                position += when_true if accumulator >= value else when_false
+            case 0x06:  # return
+                if value == 0x7FFF0000:
+                    return ALLOW
+                return KILL if value == 0x80000000 else value & 0xFFFF
+            case _:
+                raise AssertionError(f"the kernel would refuse {kind:#x}")
 
 
 NUMBERS: Mapping[str, Mapping[str, int]] = {
@@ -223,9 +228,9 @@ def test_the_filter_without_network(machine: str) -> None:
     assert run_filter(machine, calls["socketpair"], 1, 2 | 0x80000) == EPERM
     assert run_filter(machine, calls["socketpair"], 2, 1) == EAFNOSUPPORT
     assert run_filter(machine, calls["mount"]) == EPERM
-    assert (
-        run_filter(machine, 425) == run_filter(machine, 426) == run_filter(machine, 427) == ENOSYS
-    )
+    for io_uring_call in (425, 426, 427):
+        assert run_filter(machine, io_uring_call) == ENOSYS
+    # 17 is SIGCHLD: a clone like that of a fork.
     assert run_filter(machine, calls["read"]) == run_filter(machine, calls["clone"], 17) == ALLOW
 
 
@@ -275,9 +280,9 @@ def test_the_numbers_are_those_of_the_kernels_headers(compiler: str, machine: st
     if machine == "x86_64" and os.uname().machine != machine:
         pytest.skip("this gcc is for another machine")
     for call in names:
-        found = re.search(rf"^{call.name}\s*=\s*([0-9]+)$", out, re.MULTILINE)
-        if found is not None:  # older headers lack the newest calls
-            assert call.number(machine) == int(found[1]), call
+        definition = re.search(rf"^{call.name}\s*=\s*([0-9]+)$", out, re.MULTILINE)
+        if definition is not None:  # older headers lack the newest calls
+            assert call.number(machine) == int(definition[1]), call
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
@@ -285,7 +290,8 @@ def test_no_clone_makes_a_namespace(machine: str) -> None:
     number = NUMBERS[machine]["clone"]
     for bit in range(32):
         outcome = run_filter(machine, number, 1 << bit)
-        assert outcome == (EPERM if bit in (17, 25, 26, 27, 28, 29, 30) else ALLOW), bit
+        is_flag_of_a_namespace = bit in (17, 25, 26, 27, 28, 29, 30)  # CLONE_NEWNS, NEWCGROUP, …
+        assert outcome == (EPERM if is_flag_of_a_namespace else ALLOW), bit
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
@@ -299,7 +305,7 @@ def test_a_personality_can_be_read_but_not_changed(machine: str) -> None:
 def test_without_network_the_buffers_of_sockets_keep_their_size(machine: str) -> None:
     number = {"x86_64": 54, "aarch64": 208}[machine]
     denied = [option for option in range(100) if run_filter(machine, number, 3, 1, option) == EPERM]
-    assert denied == [7, 32]
+    assert denied == [7, 32]  # SO_SNDBUF and SO_SNDBUFFORCE
     assert run_filter(machine, number, 3, 6, 7) == ALLOW  # an option of another level
     assert run_filter(machine, number, 3, 1, 7, network=True) == ALLOW
 
@@ -307,7 +313,7 @@ def test_without_network_the_buffers_of_sockets_keep_their_size(machine: str) ->
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
 def test_the_filter_with_network(machine: str) -> None:
     calls = NUMBERS[machine]
-    allowed = {1, 2, 10, 16}
+    allowed = {1, 2, 10, 16}  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
     for family in range(64):
         expected = ALLOW if family in allowed else EAFNOSUPPORT
         assert run_filter(machine, calls["socket"], family, 3, 0, network=True) == expected
@@ -360,7 +366,7 @@ def test_without_network_only_stream_and_seqpacket_pairs_are_allowed(machine: st
     number = NUMBERS[machine]["socketpair"]
     flags = 0o2004000  # SOCK_CLOEXEC | SOCK_NONBLOCK
     allowed = [kind for kind in range(16) if run_filter(machine, number, 1, kind | flags) == ALLOW]
-    assert allowed == [1, 5]
+    assert allowed == [1, 5]  # SOCK_STREAM and SOCK_SEQPACKET
 
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
@@ -386,8 +392,10 @@ def test_an_unknown_machine_has_no_filter() -> None:
 
 
 def test_limits_of_the_kernel_are_wider_than_those_of_the_watchdog() -> None:
+    """The watchdog of the host should end an extension first, since it reports the reason."""
     limits = Limits(cpu=1.5, nofile=64, fsize=1000, nproc=10)
     policy = Permissions(max_memory=100)
+    # 0 is RLIMIT_CPU, 1 FSIZE, 2 DATA, 6 NPROC, 7 NOFILE.
     assert resource_limits(limits, policy) == (
         ResourceLimit(0, 2, 3),
         ResourceLimit(1, 1000, 1000),

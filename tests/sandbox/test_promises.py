@@ -1,4 +1,8 @@
-"""Each promise of SECURITY.md has trials or tests, and each trial belongs to a promise."""
+"""Each promise of SECURITY.md has trials or tests, and each trial belongs to a promise.
+
+A trial is a test of the sandbox that runs as root and as an ordinary user. `promises.py` lists the
+trials and tests of each promise, by the heading of its section and its number.
+"""
 
 import re
 

@@ -1,4 +1,8 @@
-"""Each row of `rows.py` names trials or tests, and all of them exist."""
+"""Each row of `rows.py` names trials or tests, and all of them exist.
+
+A row is an attack that once succeeded. A trial is a test of the sandbox that runs as root and as an
+ordinary user; it has a name without a path. Other tests are named "FILE::FUNCTION".
+"""
 
 import ast
 from functools import cache

@@ -1,9 +1,13 @@
-"""Runs every trial of `tests/sandbox` as root and as an ordinary user. The summary of the test run
-counts them. A trial is skipped only if the platform cannot run it. A missing bubblewrap is a
-failure, because `make test-more` installs it.
+"""Runs every trial of `tests/sandbox` as root and as an ordinary user.
+
+A trial is a test of a promise of SECURITY.md: an `async def` with `@trial` (`trials.py`). The
+trials of a user run in one process, and each is a test here that examines its outcome. A trial is
+skipped only if the platform cannot run it. A missing bubblewrap is a failure, because
+`make test-more` installs it.
 
 A sample of the trials runs once more with `start_method = "template"`, because a process that was
-forked from a template must be confined like any other. EXTHOST_TEST_SAMPLE=all runs all of them."""
+forked from a template must be confined like any other. EXTHOST_TEST_SAMPLE=all runs all of them.
+"""
 
 import inspect
 import json
@@ -97,9 +101,11 @@ def template_outcomes() -> dict[str, dict[str, Any]]:
 
 
 def run_trials(start_method: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Run trials once, as both users at the same time, and return the errors by user. The error of
-    the trial "" is stderr, and that of "started" is how many processes were started in which
-    way."""
+    """Run trials once, as both users at the same time, and return the errors of each trial by user.
+
+    The key "" has the stderr of the process, and the key "started" has, for each trial, how many
+    extensions were started by which start method.
+    """
     running: dict[str, subprocess.Popen[str]] = {}
     errors_by_user: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
@@ -154,6 +160,7 @@ def test_trial_in_a_process_of_a_template(
 
 
 def check_trial(user: str, name: str, outcomes: dict[str, dict[str, Any]]) -> None:
+    """Fail if the trial has an error, and skip the test if this machine cannot run the trial."""
     if reason := missing(user):
         pytest.skip(reason)
     errors = outcomes[user]

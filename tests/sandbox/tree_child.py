@@ -1,5 +1,9 @@
-"""A morphir extension that starts processes in new sessions and by double forks, which ignore all
-signals that can be ignored. Its argument is the number of each kind. Standard library only."""
+"""An extension for trials of the sandbox that starts processes which are hard to end.
+
+They are in new sessions or double forks, and ignore all signals that can be ignored. The argument
+is the number of each kind. The extension speaks morphir, in which each line is a request in JSON,
+and imports only the standard library.
+"""
 
 import json
 import os
@@ -11,6 +15,7 @@ PROCESS_COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 
 
 def linger() -> NoReturn:
+    """Ignore all signals, close stdin, stdout and stderr, and wait for ever."""
     for number in range(1, signal.NSIG):
         try:
             signal.signal(number, signal.SIG_IGN)
@@ -23,6 +28,7 @@ def linger() -> NoReturn:
 
 
 def start_processes() -> None:
+    """Start PROCESS_COUNT processes in new sessions, each with a child in another session."""
     for _ in range(PROCESS_COUNT):
         if os.fork() == 0:
             os.setsid()

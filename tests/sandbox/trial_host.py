@@ -1,5 +1,10 @@
-"""A test host that starts `tree_child.py`, reports that it is ready, and ends in the requested
-way."""
+"""Hosts for the trials of the sandbox.
+
+`started_extension` starts an extension in this process, by the start method that the test run has
+chosen. `run_test_host` turns a forked process into a host that starts `tree_child.py`, reports that
+it is ready, and then ends in a requested way ("segv", "exception", …), so that a trial can examine
+what remains of its extension.
+"""
 
 import asyncio
 import ctypes
@@ -18,7 +23,8 @@ from exthost.extension.extension import Extension
 from exthost.process.child import Child
 from tests.extensions.harness import SHORT_SHUTDOWN, wait_until
 
-# Trials run once more with another start method (`test_trials`).
+# "execute", or "template": a process that is forked from a template, which has imported the modules
+# of the extension. `test_trials` runs some trials with both.
 START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
 
 # How the processes of the trials were started: "template", or the reason why not.
@@ -49,18 +55,20 @@ async def started_extension(
 
 
 async def restart_in_advance(extension: Extension) -> None:
-    """Restart the extension so that its process is one that was started in advance, which has most
-    of its start in common with no other way to start."""
+    """Restart the extension so that its process is one that was started in advance: a fork of a
+    template that waits until it is needed. This way to start has the most code of its own."""
     starter = extension._starter.templates
     if starter is None or starter.last.method != "template":
         return
     plan = extension._starter.prepared().plan
+    # First a restart from a template with the modules of the program.
     starter._learn(plan)
     await extension.restart()
     template = starter._last_template
     child = extension._supervisor.processes.sessions[0].lifetime.child
     if template is None or not isinstance(child, Child):
         return
+    # Then one process is started in advance, and the next restart must use it.
     starter._start_next(template, plan, child)
     prepared = starter._next
     assert prepared is not None

@@ -1,4 +1,5 @@
-"""The users that run trials: root and an ordinary user, because a sandbox could work for only one.
+"""The users that run the trials of the sandbox: root and an ordinary user, because a sandbox could
+work for only one of them. (A trial is a test of a promise of SECURITY.md.)
 
 A test run by root becomes an ordinary user by `setpriv`. This user may not be able to reach the
 interpreter, the packages or the checkout, if they are in the home of root. Therefore they are
@@ -19,11 +20,11 @@ USERS = ("root", "user")
 
 _NOBODY = 65534
 
-# A shell script that mounts its first three arguments in $ROOMS and runs the other arguments.
+# A shell script that mounts its first three arguments in the folder $MOUNTS, and runs the others.
 _MOUNT_AND_RUN = """
 set -e
 for pair in python:"$1" site:"$2" project:"$3"; do
-    mount --bind "${pair#*:}" "$ROOMS/${pair%%:*}"
+    mount --bind "${pair#*:}" "$MOUNTS/${pair%%:*}"
 done
 shift 3
 exec "$@"
@@ -50,14 +51,14 @@ def command(user: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], di
         yield [sys.executable, *arguments], {**os.environ, "PYTHONPATH": paths}
         return
     with tempfile.TemporaryDirectory(prefix="exthost-user-") as folder:
-        rooms = Path(folder)
-        rooms.chmod(0o755)
-        for room in ("python", "site", "project"):
-            (rooms / room).mkdir(mode=0o755)
-        home = rooms / "home"
+        mounts = Path(folder)
+        mounts.chmod(0o755)
+        for name in ("python", "site", "project"):
+            (mounts / name).mkdir(mode=0o755)
+        home = mounts / "home"
         home.mkdir()
         os.chown(home, _NOBODY, _NOBODY)
-        mounted = (sys.base_prefix, sysconfig.get_path("purelib"), str(PROJECT))
+        mounted_folders = (sys.base_prefix, sysconfig.get_path("purelib"), str(PROJECT))
         python = Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
         tools = {name: shutil.which(name) or name for name in ("unshare", "setpriv", "env")}
         variables = {
@@ -67,19 +68,19 @@ def command(user: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], di
             "TMPDIR": str(home),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": os.pathsep.join(
-                str(rooms / path) for path in ("project", "project/src", "project/sdk/src", "site")
+                str(mounts / path) for path in ("project", "project/src", "project/sdk/src", "site")
             ),
             "PYTHONDONTWRITEBYTECODE": "1",
             # Otherwise the loader would load the Python library of the system.
-            "LD_LIBRARY_PATH": str(rooms / "python" / "lib"),
+            "LD_LIBRARY_PATH": str(mounts / "python" / "lib"),
         }
         drop_privileges = f"--reuid={_NOBODY} --regid={_NOBODY} --clear-groups".split()
         yield (
             [
                 *(tools["unshare"], "--mount", "--propagation", "private"),
-                *("sh", "-c", _MOUNT_AND_RUN, "sh", *mounted),
+                *("sh", "-c", _MOUNT_AND_RUN, "sh", *mounted_folders),
                 *(tools["setpriv"], *drop_privileges),
-                *(str(rooms / "python" / python), *arguments),
+                *(str(mounts / "python" / python), *arguments),
             ],
-            {**variables, "ROOMS": folder},
+            {**variables, "MOUNTS": folder},
         )

@@ -31,7 +31,7 @@ TRIES = int(os.environ.get("EXTHOST_TEST_TRIES", "20"))
 # The time limit of a trial. On an idle machine most of them take milliseconds.
 TRIAL_SECONDS = 60 + 2 * TRIES
 
-
+# The beginning of an outcome that is the message of NotHere.
 NOT_HERE = "not here: "
 
 

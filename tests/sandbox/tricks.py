@@ -1,5 +1,9 @@
-"""Trials of the sandbox: leases, pipes, page tables, files without end, and the files of the
-host."""
+"""Trials of the sandbox: leases, pipes, page tables, files without end, and the files of the host.
+
+A trial is a test of a promise of SECURITY.md, which runs as root and as an ordinary user. Attacks
+run in a sandboxed extension: `explore(extension, code, **facts)` gives the code the dict `facts`,
+and returns what the code stores in `result`.
+"""
 
 import os
 import time
@@ -14,7 +18,7 @@ from exthost.process import cgroups
 from tests.extensions import nexo_tree
 from tests.sandbox.confined import explore, folder, shared_folder, started_explorer, system_explorer
 from tests.sandbox.packages import MANIFEST, Package
-from tests.sandbox.resources import MEMORY, ended_for
+from tests.sandbox.resources import MEMORY, check_ended
 from tests.sandbox.trials import trial
 
 
@@ -26,7 +30,7 @@ async def no_lease_on_a_file_makes_the_host_wait() -> None:
             pass
         fd = os.open(facts["file"], os.O_RDWR)
         result = []
-        for command in (fcntl.F_SETLEASE, 1040):
+        for command in (fcntl.F_SETLEASE, 1040):  # 1040 is F_SETDELEG of later kernels
             try:
                 fcntl.fcntl(fd, command, fcntl.F_WRLCK)
                 result.append("leased")
@@ -74,26 +78,27 @@ async def page_tables_count_as_memory() -> None:
         time.sleep(60)
     """
     if "memory" not in cgroups.find_base().controllers:
-        await ended_for("max_memory is 64 MiB", code, {}, permissions={"max_memory": MEMORY})
+        await check_ended("max_memory is 64 MiB", code, {}, permissions={"max_memory": MEMORY})
 
 
-# Functions that replace a file of a package by one whose reading would not end.
-def a_pipe(path: Path) -> None:
+# Functions that make a file whose reading would not end, or take very long.
+def make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def a_device(path: Path) -> None:
+def link_to_zeros(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-def sparse(path: Path) -> None:
+def make_sparse_file(path: Path) -> None:
     path.touch()
     os.truncate(path, 2**40)
 
 
 @trial
 async def files_of_a_package_without_end_do_not_block_the_host() -> None:
-    for replace_file in (a_pipe, a_device, sparse):
+    for make_file in (make_pipe, link_to_zeros, make_sparse_file):
+        # pyvenv.cfg, a .pth file, and a program whose digest is compared.
         for replaced in ("settings", "pointer", "program", "interpreter"):
             with folder() as place:
                 package = Package(place)
@@ -105,20 +110,20 @@ async def files_of_a_package_without_end_do_not_block_the_host() -> None:
                 override: dict[str, Any] = {}
                 package.write("ext.py", command="./venv/bin/python")
                 if replaced == "settings":
-                    replace_file(environment / "pyvenv.cfg")
+                    make_file(environment / "pyvenv.cfg")
                 elif replaced == "pointer":
                     (environment / "pyvenv.cfg").write_text("home = /usr/bin\n")
-                    replace_file(packages / "a.pth")
+                    make_file(packages / "a.pth")
                 else:
                     package.write(command="./run")
-                    replace_file(package.root / "run")
+                    make_file(package.root / "run")
                     override = {"sha256": {replaced: "0" * 64}}
                 began = time.monotonic()
                 host = exthost.Host.from_config(package.config(start="lazy", **override))
                 async with host:
                     state, cause = host["toy"].state, host["toy"].cause
                     assert state == ("refused" if override else "admitted"), (state, cause)
-                assert time.monotonic() - began < 30, (replace_file.__name__, replaced)
+                assert time.monotonic() - began < 30, (make_file.__name__, replaced)
 
 
 @trial
@@ -286,7 +291,7 @@ async def nothing_in_proc_can_be_written() -> None:
             except OSError as error:
                 result[path] = errno.errorcode[error.errno]
         with open("/dev/stderr", "w") as file:
-            file.write("a pipe is no part of it")
+            file.write("stderr is a pipe, which can be written")
     """
     async with started_explorer() as ext:
         outcomes = await explore(ext, code)

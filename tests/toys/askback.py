@@ -1,10 +1,12 @@
-"""A toy dialect similar to synaps and roder: Content-Length frames, and JSON-RPC in both
-directions.
+"""A toy dialect for tests: Content-Length frames, and JSON-RPC in both directions.
 
-Only one call is in flight, because the child has a single thread, which sends requests during a
-call and reads the answer next. There are two kinds of streams: the events of `run` belong to the
-call in flight and end with its reply; `watch` is acknowledged, and its events have the name of the
-stream until the last one.
+A dialect is the protocol that an extension speaks; this one is similar to the built-in dialects
+synaps and roder. Its extension, `askback_child.py`, "asks back": during a call it sends requests to
+the host and reads the answer next. It has a single thread, so only one call is in flight.
+
+There are two kinds of streams, calls that are answered with events: the events of `run` belong to
+the call in flight and end with its reply; `watch` is acknowledged, and its events have the name of
+the stream until the last one.
 """
 
 from types import MappingProxyType
@@ -58,21 +60,21 @@ class Codec:
 
     def decode(self, frame: Bytes) -> Incoming:
         try:
-            output = jsontext.decode(frame)
+            fields = jsontext.decode(frame)
         except jsontext.NotJson as reason:
             return Noise(bytes(frame), str(reason))
-        if not isinstance(output, dict):
+        if not isinstance(fields, dict):
             return Noise(bytes(frame), "not a JSON object")
-        id, method, params = output.get("id"), output.get("method"), output.get("params")
+        id, method, params = fields.get("id"), fields.get("method"), fields.get("params")
         if isinstance(method, str):
             return Notification(method, params) if id is None else Request(method, params, id)
-        error = output.get("error")
+        error = fields.get("error")
         if isinstance(error, dict):
             # An id of null is allowed: it answers a request that could not be read.
             return Failure(id, str(error.get("message")), error.get("code"), error.get("data"))
         if type(id) is not int:
             return Noise(bytes(frame), "neither a method nor an id")
-        return Reply(id, output.get("result"))
+        return Reply(id, fields.get("result"))
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return jsontext.leading_id(head)

@@ -1,7 +1,9 @@
-"""The child of the toy dialect `askback`: one thread. Standard library only; run with -S -E.
+"""The extension of the toy dialect (protocol) `askback`, which sends requests to its host.
 
-After a request to the host it reads exactly one frame, which must be the answer. With the argument
-`lines` it uses lines instead of Content-Length headers.
+It has one thread: after a request to the host it reads exactly one frame, which must be the answer.
+Its methods do what their params ask, for example {"events": 3, "die": 1}. With the argument `lines`
+it uses lines instead of Content-Length headers. It imports only the standard library, and is run
+with -S -E.
 """
 
 import json
@@ -12,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 LINES = "lines" in sys.argv
-ASKED = 0
+ASKED = 0  # the number of requests to the host, and the id of the last one
 METHODS: list[str] = []  # the methods of all requests, in order
 HEARD: list[dict[str, Any]] = []  # all notifications and cancellations, in order
-HELD: list[Any] = []
-INPUT = bytearray()
-TROUBLE = -32099
+HELD: list[Any] = []  # ids of requests that are answered when the next request comes
+INPUT = bytearray()  # what was read and does not belong to a frame yet
+WRONG_ANSWER = -32099  # the error code for a message that should have been an answer
 
 
 class AnswerLater(Exception):
@@ -74,7 +76,8 @@ def ask(method: str, params: Any) -> dict[str, Any]:
     send(method=method, params=params, id=ASKED)
     received = read()
     if received.get("id") != ASKED or "method" in received:
-        return {"error": {"code": TROUBLE, "message": f"got {received} instead of an answer"}}
+        message = f"got {received} instead of an answer"
+        return {"error": {"code": WRONG_ANSWER, "message": message}}
     return received
 
 

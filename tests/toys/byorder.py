@@ -1,4 +1,7 @@
-"""A toy dialect similar to cigen: frames with a length of four bytes, and messages without ids.
+"""A toy dialect for tests: frames with a length of four bytes, and messages without ids.
+
+A dialect is the protocol that an extension speaks; this one is similar to the built-in dialect
+cigen. Its extension is `byorder_child.py`, and `byorder.toml` has examples of its messages.
 
 A request is a verb, a space and JSON; `ping` is an empty frame. An answer is JSON, or an empty
 frame for null, or `!` and a text for an error. Answers have the order of their requests.

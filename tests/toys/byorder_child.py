@@ -1,7 +1,8 @@
-"""The child of the toy dialect `byorder`. Standard library only; run with -S -E.
+"""The extension of the toy dialect `byorder`, a protocol for tests without ids in its messages.
 
 It never sleeps: the answer to `hold` is sent only when another request comes, before the answer to
 that request. A host that uses the process after it abandoned a call would confuse both answers.
+It imports only the standard library, and is run with -S -E.
 """
 
 import json
@@ -10,9 +11,9 @@ import struct
 import sys
 from typing import Any
 
-KEPT: list[Any] = []
-HEARD: list[list[Any]] = []
-PLANNED: Any = None
+KEPT: list[Any] = []  # answers that are sent when the next request comes
+HEARD: list[list[Any]] = []  # the method and the length of each request
+PLANNED: Any = None  # the answer to the last request, if that was "plan"
 
 
 def read_bytes(size: int) -> bytes:

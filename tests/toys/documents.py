@@ -1,5 +1,6 @@
-"""A toy dialect with state, similar to a language server: JSON-RPC in lines.
+"""A toy dialect for tests with state, similar to a language server: JSON-RPC in lines.
 
+A dialect is the protocol that an extension speaks; the extension here is `documents_child.py`.
 The host opens a document by a notification, and the child reports the problems of a document by a
 notification. A new process knows no document until the host opens it again.
 """

@@ -1,4 +1,9 @@
-"""The child of the toy dialect `documents`. Standard library only; run with -S -E."""
+"""The extension of the toy dialect `documents`, a test protocol like that of a language server.
+
+After each opened document it sends a notification with the number of its problems: how often the
+text has the word "wrong". For a text with the word "silence" it sends none. It imports only the
+standard library, and is run with -S -E.
+"""
 
 import json
 import os
@@ -14,6 +19,7 @@ def send(**message: Any) -> None:
 
 def send_problems(name: str) -> None:
     text = DOCUMENTS[name]
+    # A notification about another document, which the host must not take for the right one.
     send(method="problems", params={"name": f"not {name}", "problems": ["another's"]})
     if "silence" not in text:
         send(method="problems", params={"name": name, "problems": text.split().count("wrong")})

@@ -1,5 +1,6 @@
-"""A toy dialect with progress and cancellation: JSON-RPC in lines.
+"""A toy dialect for tests, with progress and cancellation: JSON-RPC in lines.
 
+A dialect is the protocol that an extension speaks; the extension here is `stepper_child.py`.
 `installed` installs it for a test as a third-party package, with an entry point.
 """
 

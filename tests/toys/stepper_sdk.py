@@ -1,4 +1,9 @@
-"""The extension side of the toy dialect `stepper`, as a third-party package adds it to the SDK."""
+"""The extension side of the toy dialect `stepper`, as a third-party package adds it to the SDK.
+
+A dialect is the protocol that an extension speaks. With an SdkDialect, programs that are written
+with the SDK can speak it: `program.py --dialect stepper`, or by itself if the first bytes from the
+host are the greeting of the dialect.
+"""
 
 from collections.abc import Mapping
 from typing import Any

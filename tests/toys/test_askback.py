@@ -1,5 +1,11 @@
-"""The toy dialect `askback`: Content-Length headers, one call at a time, requests of the child, and
-streams of notifications."""
+"""The host with the toy dialect `askback`, a protocol for tests: Content-Length headers, one call
+at a time, requests of the child to the host, and streams of notifications.
+
+The child, `askback_child.py`, does what a method and its params say: `relay` makes a request to the
+host, `hold` answers only with the next request, `heard` returns the notifications that it got.
+There are two kinds of streams: `run` ends with the reply to its call, and `watch` with a last
+event.
+"""
 
 import asyncio
 import sys
@@ -24,6 +30,7 @@ from tests.extensions.harness import check_call_counts, closed_at_end, error_of,
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parent / "askback_child.py"
+# Why the host has dropped messages, as its statistics name it.
 NO_STREAM = "events of no open stream"
 
 
@@ -52,7 +59,7 @@ async def read_stream(ext: Extension, method: str, params: Any) -> tuple[list[An
 
 async def received_params(ext: Extension, method: str) -> list[Any]:
     """Return the params of each message with this method that the child received."""
-    return [output["params"] for output in await ext.call("heard") if output["method"] == method]
+    return [item["params"] for item in await ext.call("heard") if item["method"] == method]
 
 
 # -- requests of the child -------------------------------------------------------------------------

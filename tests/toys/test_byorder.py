@@ -1,5 +1,10 @@
-"""The toy dialect `byorder`: frames without ids, one call at a time, operations of two exchanges. A
-timeout ends the process, because a late answer could not be recognised."""
+"""The host with the toy dialect `byorder`, a protocol without ids in its messages.
+
+Without ids, an answer belongs to the only request without one, so calls are sent one at a time. A
+timeout ends the process, because a late answer would be taken for that of the next call. The call
+`make` is an operation of two exchanges, "plan" and "build". The child, `byorder_child.py`, does
+what a method says: `hold` answers only after the next request, `heard` returns what it received.
+"""
 
 import asyncio
 import sys
@@ -43,8 +48,8 @@ async def test_answers_without_ids_are_delivered_to_their_calls() -> None:
     async with closed_at_end(make_extension()) as ext:
         await ext.start()
         assert ext.offer.name == "toy"
-        output = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
-        assert output == list(range(100))
+        results = await asyncio.gather(*(ext.call("say", n) for n in range(100)))
+        assert results == list(range(100))
         check_call_counts(ext, 100, result=100)
 
 

@@ -1,5 +1,10 @@
-"""The toy dialect `documents`: operations that wait for a notification, and a facet that restores
-the state of a new process."""
+"""The host with the toy dialect `documents`, a protocol for tests that is similar to that of a
+language server: operations that wait for a notification, and state that a new process needs.
+
+"check" opens a document and waits for the notification with its number of problems, which is how
+often the text has the word "wrong". A facet is an object with operations of one dialect; here it
+knows the open documents, and opens them again in a new process.
+"""
 
 import asyncio
 

@@ -1,7 +1,11 @@
-"""An extension with one fault, for tests: `bad_extension.py DIALECT FAULT [FILE]`.
+"""An extension with one fault, for tests of `exthost check`.
 
-It needs only the standard library. With the fault "none" it has two tools and passes every check.
-Each other fault changes one thing. FILE is used by faults that depend on earlier starts.
+    bad_extension.py DIALECT FAULT [FILE]
+
+DIALECT is the protocol that it speaks. It needs only the standard library. With the fault "none" it
+has two tools, `shout` and `count`, and passes every check. Each other fault changes one thing; the
+table in `test_planted_faults.py` says which rule it breaks. FILE is used by faults that depend on
+earlier starts.
 """
 
 import json
@@ -46,6 +50,7 @@ def encode_payload(message: Message) -> bytes:
 
 
 def write(message: Message) -> None:
+    """Write a message in the frame of the dialect, or in a wrong one."""
     data = encode_payload(message)
     if DIALECT == "synaps":
         length = len(data)
@@ -68,6 +73,7 @@ def write(message: Message) -> None:
 
 
 def reply(id: Any, **outcome: Any) -> None:
+    """Answer a request with a result or an error."""
     if FAULT == "slow":
         time.sleep(0.08)
     message = (
@@ -112,6 +118,7 @@ def fail(id: Any, text: str, code: int = -32602) -> None:
 
 
 def tools() -> list[Message]:
+    """Return the tools as the dialect lists them."""
     key = {"morphir": "params_schema", "mcp": "inputSchema"}.get(DIALECT, "input_schema")
     shout: Message = {"name": "shout", "description": "Upper case", key: SCHEMA}
     if DIALECT == "mcp":
@@ -202,6 +209,7 @@ def quit_after(number: int) -> None:
 
 
 def answer(message: Message) -> None:
+    """Answer a message of the host, if it is a request."""
     method, id = message["method"], message.get("id")
     params: Any = message.get("params")
     if id is None:
@@ -291,6 +299,7 @@ def messages() -> Iterator[Message]:
 
 
 def split_frame(pending: bytes) -> tuple[bytes, bytes] | None:
+    """Return the first frame and the rest of these bytes, None if the frame is not complete."""
     if DIALECT != "synaps":
         line, newline, rest = pending.partition(b"\n")
         return (line, rest) if newline else None

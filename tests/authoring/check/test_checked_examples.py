@@ -1,4 +1,8 @@
-"""`exthost check` finds no fault in the examples, except in the example with a mistake."""
+"""`exthost check` finds no fault in the programs of `examples/`, except in the one with a mistake.
+
+Every program there must be in PROGRAMS, or in NOT_CHECKED with a reason. Examples in other
+languages are compiled first.
+"""
 
 import json
 import os

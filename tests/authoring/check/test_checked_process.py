@@ -1,5 +1,9 @@
-"""The reasons for a missing answer: the program is still starting, or it does not flush its
-output."""
+"""How `exthost check` explains a missing answer: the program is still starting, or it does not
+flush its output.
+
+A program that buffers its output writes nothing until its input ends. So if a request was read and
+not answered, the check ends the input, and looks whether output arrives then.
+"""
 
 import asyncio
 import os
@@ -47,6 +51,7 @@ async def test_a_split_message_is_completed_when_the_program_has_begun_to_read()
         async with asyncio.timeout(60):
             await process.pipes.ended.wait()
         output = "".join(line for line in process.byte_log.format_last() if line.startswith("<"))
+        # At first there was only one byte of the message to read.
         assert "1\\n" in output and '{"a message": true}' in output
     finally:
         await starter.release_all()

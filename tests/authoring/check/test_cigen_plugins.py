@@ -1,4 +1,9 @@
-"""`exthost check` of cigen plugins: plugins with and without a plan step."""
+"""`exthost check` of plugins of cigen, with and without a plan step.
+
+cigen is a protocol (a dialect) for generators of CI configurations. A plugin gets a "plan" request
+before "generate", unless the option `plan` of its config is false. The child is a plugin for tests;
+with the flag "alone" it has no plan step.
+"""
 
 import os
 import sys

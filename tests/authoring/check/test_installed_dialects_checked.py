@@ -1,4 +1,10 @@
-"""`exthost check` of extensions whose dialect is an installed package, and the memory it offers."""
+"""`exthost check` of extensions whose dialect is in an installed package.
+
+A dialect is the protocol that an extension speaks. The code of such a package may raise errors,
+which are not faults of the extension. A Conformance says how messages of a dialect are checked; if
+the package has none, it is inferred from a request. The toy dialects are in `tests/toys`. The last
+tests are about the memory that the check offers to an extension, and about names of tools.
+"""
 
 import os
 import sys
@@ -46,10 +52,12 @@ STEPPER = [sys.executable, "-S", "-E", "-c", PROGRAM]
 def install(monkeypatch: pytest.MonkeyPatch, dialect: Dialect, **fields: Any) -> None:
     """Let `find` return this dialect as that of an installed package."""
     package = DialectPackage(name=dialect.name, dialect=dialect, **fields)
-    original = find.find_package
-    monkeypatch.setattr(
-        find, "find_package", lambda name: package if name == dialect.name else original(name)
-    )
+    find_other_package = find.find_package
+
+    def find_package(name: str) -> DialectPackage:
+        return package if name == dialect.name else find_other_package(name)
+
+    monkeypatch.setattr(find, "find_package", find_package)
 
 
 async def check(argv: list[str], dialect: str) -> Report:
@@ -57,7 +65,7 @@ async def check(argv: list[str], dialect: str) -> Report:
     return await run_checks(spec, os.environ, Settings(reply_seconds=60))
 
 
-def fail_on_tools(*_: object) -> Any:
+def raise_key_error(*_: object) -> Any:
     raise KeyError("path")
 
 
@@ -65,7 +73,7 @@ def fail_on_tools(*_: object) -> Any:
 async def test_a_dialect_that_raises_for_any_call_causes_no_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    operations = MappingProxyType({**stepper.DIALECT.operations, "call_tool": fail_on_tools})
+    operations = MappingProxyType({**stepper.DIALECT.operations, "call_tool": raise_key_error})
     install(monkeypatch, replace(stepper.DIALECT, operations=operations))
     report = await check(STEPPER, "stepper")
     assert not report.faults, report.faults

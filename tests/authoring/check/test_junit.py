@@ -1,4 +1,7 @@
-"""The report of `exthost check` as JUnit XML."""
+"""The report of `exthost check` as JUnit XML, the format that CI systems show as tests.
+
+Each checked rule is a test case: a fault is a failure, and a warning is only text.
+"""
 
 from xml.etree import ElementTree
 
@@ -8,13 +11,13 @@ from exthost.dialects.rules import Rule
 
 
 def test_each_outcome_is_a_test_case_of_its_kind() -> None:
-    fault = Rule("broken", "check-broken", "text", "fix", "fault")
-    warning = Rule("odd", "check-odd", "text", "fix", "warning")
+    strict_rule = Rule("broken", "check-broken", "text", "fix", "fault")
+    mild_rule = Rule("odd", "check-odd", "text", "fix", "warning")
     outcomes = (
-        Outcome(fault, (Finding(fault, "it <ended>"),)),
-        Outcome(warning, (Finding(warning, "it waits"),)),
-        Outcome(fault, reason="no request", skipped=True),
-        Outcome(fault),
+        Outcome(strict_rule, (Finding(strict_rule, "it <ended>"),)),
+        Outcome(mild_rule, (Finding(mild_rule, "it waits"),)),
+        Outcome(strict_rule, reason="no request", skipped=True),
+        Outcome(strict_rule),  # it passed
     )
     suite = ElementTree.fromstring(junit_text(Report("a", "morphir", outcomes)))[0]
     assert [[(part.tag, part.get("message")) for part in case] for case in suite] == [

@@ -1,4 +1,7 @@
-"""The check of a manifest, without a process."""
+"""The check of an extension's manifest by `exthost check`, without a process.
+
+The manifest here is that of roder, a dialect (a protocol of extensions with manifests).
+"""
 
 from pathlib import Path
 

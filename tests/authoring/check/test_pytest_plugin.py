@@ -1,4 +1,9 @@
-"""The pytest plugin: the fixture `exthost_check`, and the option that makes a test of each rule."""
+"""The pytest plugin for authors of extensions: the fixture `exthost_check`, which checks a program
+in a test, and the option `--exthost-check FOLDER`, which makes a test of each broken rule.
+
+The tests run pytest with the plugin in a project of its own. `bad_extension.py` is an extension
+with one fault, which its last argument chooses.
+"""
 
 import subprocess
 import sys
@@ -13,6 +18,7 @@ RUN_SECONDS = 150.0
 
 
 def run_pytest(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
+    """Run pytest with the plugin in a folder."""
     plugins = ["-p", "no:cacheprovider", "-p", "exthost.authoring.check.pytest_plugin"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, *args],

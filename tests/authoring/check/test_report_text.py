@@ -1,4 +1,4 @@
-"""The report of `exthost check` as lines of text."""
+"""The report of `exthost check` as lines of text: each rule with its outcome and id."""
 
 from exthost.authoring.check.findings import Outcome
 from exthost.authoring.check.report_text import outcome_lines

@@ -1,4 +1,8 @@
-"""A program of the SDK with two tools, a stream and progress passes all checks in every dialect."""
+"""Programs without faults pass `exthost check`: a program of the SDK in every dialect (the protocol
+of an extension), servers of other projects, and plugins that were written without the SDK.
+
+SAMPLE is `sample.py`, with two tools, a stream and progress.
+"""
 
 import os
 import shutil

@@ -1,4 +1,9 @@
-"""The search for a request without an effect that an extension answers."""
+"""The speed check of `exthost check`, which measures how fast an extension answers.
+
+The check needs a request that has no effect, such as "ping". It tries those of the dialect (the
+protocol that the extension speaks) in turn. If the extension answers none of them, the check is
+skipped; if the extension has ended, that is reported instead. The process here is a fake.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +17,7 @@ from exthost.model.messages import Request
 
 
 class SilentProcess:
-    """A process that answers no request."""
+    """An extension that answers no request."""
 
     def __init__(self, *, is_alive: bool) -> None:
         self.is_alive = is_alive
@@ -22,7 +27,7 @@ class SilentProcess:
 
 
 class FakeLedger:
-    """Keeps the checks that were skipped."""
+    """A ledger (the results of all checks) that records only which checks were skipped."""
 
     def __init__(self) -> None:
         self.skipped: list[str] = []
@@ -32,13 +37,13 @@ class FakeLedger:
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
-async def test_a_silent_process_has_no_speed_unless_it_has_ended(
+async def test_without_an_answer_the_check_is_skipped_unless_the_process_has_ended(
     is_alive: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded_ends: list[object] = []
+    processes_that_ended: list[object] = []
 
     async def record_end(_: object, process: object) -> None:
-        recorded_ends.append(process)
+        processes_that_ended.append(process)
 
     monkeypatch.setattr(ConversationChecks, "_record_end", record_end)
     conformance: Any = SimpleNamespace(pings=(Request("ping", {}),))
@@ -48,8 +53,8 @@ async def test_a_silent_process_has_no_speed_unless_it_has_ended(
     checks = ConversationChecks(starter, conformance, ledger, Settings())
     if is_alive:
         await checks._check_speed(process)
-        assert ledger.skipped == ["speed"] and recorded_ends == []
+        assert ledger.skipped == ["speed"] and processes_that_ended == []
     else:
         with pytest.raises(_EndedItself):
             await checks._check_speed(process)
-        assert ledger.skipped == [] and recorded_ends == [process]
+        assert ledger.skipped == [] and processes_that_ended == [process]

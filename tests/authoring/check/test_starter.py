@@ -1,4 +1,6 @@
-"""The environment in which `exthost check` starts a program."""
+"""The environment variables with which `exthost check` starts a program: those that a host would
+pass. With PYTHONUNBUFFERED, a program that does not flush its output would seem to work.
+"""
 
 import dataclasses
 import sys

@@ -1,4 +1,8 @@
-"""The report of checks that reach their time limit."""
+"""What `exthost check` reports if its checks reach their time limit (`--timeout`).
+
+A program that only starts slowly is not faulty: its starts may have used most of the time, and the
+advice is a longer limit. A program that started quickly and then did not answer is faulty.
+"""
 
 import pytest
 
@@ -9,6 +13,10 @@ from exthost.dialects.conformance import Conformance
 
 
 def outcomes_after(*, has_connected: bool, start_seconds: float) -> dict[str, Outcome]:
+    """Return the result of each check by its name, after a time limit of 10 s.
+
+    `start_seconds` is the part of that time that the starts of the program took.
+    """
     ledger = Ledger(Conformance())
     record_timeout(ledger, 10.0, has_connected=has_connected, start_seconds=start_seconds)
     return {outcome.rule.name: outcome for outcome in ledger.outcomes("out of time")}

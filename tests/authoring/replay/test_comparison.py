@@ -1,4 +1,9 @@
-"""The first difference between a recorded and an actual message, and its description."""
+"""Comparing the messages of a recorded session with those of a replay (`exthost replay`).
+
+A replay sends the recorded messages of the host to a program, and compares its answers with the
+recorded ones. The comparer finds the first difference, but some values may differ: ids that are
+generated anew, folders of the machine, hidden secrets, and fields that the user names.
+"""
 
 from typing import Any
 
@@ -16,8 +21,8 @@ from exthost.authoring.replay.generated_ids import GeneratedIds
 from exthost.session.trace.record import Kind, TraceRecord
 from exthost.session.trace.secrets import HIDDEN
 
-# Ids that extensions have generated. The tests below have met the third in the recording, where the
-# second was in the actual message.
+# Ids that a program has generated: two in the recording, and one in the replay. In these tests it
+# is known already that the new id stands for KNOWN_OLD_ID.
 OLD_ID, NEW_ID, KNOWN_OLD_ID = (
     f"{number}1234567-89ab-cdef-0123-456789abcdef" for number in range(3)
 )
@@ -37,7 +42,8 @@ def make_comparer() -> MessageComparer:
     return MessageComparer(ids, [IGNORED_FIELD], own_id=OWN_ID)
 
 
-# Each row is: a recorded value, an actual value, and the first difference between them, or None.
+# Each row is: a recorded value, an actual value, and the first difference between them, or None. A
+# ValueDifference has the place, both values, and which of them is missing ("actual", "recorded").
 SIMPLE_VALUES = [
     (1, 1, None),
     (1, 2, ValueDifference("", 1, 2)),

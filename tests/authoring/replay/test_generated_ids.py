@@ -1,4 +1,9 @@
-"""Recorded ids are replaced by the ids that the program generates in the replay."""
+"""Ids that a program generates, such as UUIDs, in a replay of a recorded session.
+
+`exthost replay` sends the recorded messages of the host to a program and compares its answers. The
+program generates new ids each time. `GeneratedIds` remembers which new id stands in the place of
+which recorded one, and puts the new one into the messages that are sent later.
+"""
 
 import pytest
 
@@ -6,7 +11,7 @@ from exthost.authoring.replay.generated_ids import GeneratedIds, is_generated_id
 
 RECORDED = "01234567-89ab-cdef-0123-456789abcdef"
 ACTUAL = "11234567-89AB-cdef-0123-456789abcdef"
-OTHER = "21234567-89ab-cdef-0123-456789abcdef"
+ANOTHER = "21234567-89ab-cdef-0123-456789abcdef"
 
 
 @pytest.mark.parametrize(
@@ -43,11 +48,12 @@ def test_ids_at_the_same_path_correspond(
     expected = ACTUAL if is_remembered else RECORDED
     assert ids.replace_in({"x": [RECORDED, 1]}) == {"x": [expected, 1]}
     assert ids.may_correspond(RECORDED, ACTUAL)
-    assert ids.may_correspond(RECORDED, OTHER) is not is_remembered
+    # An id that is remembered cannot correspond to a second one.
+    assert ids.may_correspond(RECORDED, ANOTHER) is not is_remembered
 
 
 def test_a_recorded_id_keeps_its_first_actual_id() -> None:
     ids = GeneratedIds()
     ids.remember(RECORDED, ACTUAL)
-    ids.remember(RECORDED, OTHER)
+    ids.remember(RECORDED, ANOTHER)
     assert ids.replace_in(RECORDED) == ACTUAL

@@ -1,4 +1,7 @@
-"""The end of a replay: the program may send messages until it closes its stdout."""
+"""The end of a replay of a recorded session: the program may send messages until it closes stdout.
+
+`play_host` sends the recorded messages of a host to a program, and compares what it answers.
+"""
 
 import sys
 
@@ -9,7 +12,8 @@ from exthost.authoring.replay.pipe_replay import play_host
 from exthost.authoring.replay.script import Script
 from exthost.session.trace.record import TraceRecord
 
-# Answers one request. At the end of stdin it writes another message, or waits, as the test says.
+# Answers one request. At the end of stdin it writes another message, waits, or exits, by its
+# argument.
 PROGRAM = """
 import sys, time
 sys.stdin.readline()

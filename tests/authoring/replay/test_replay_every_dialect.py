@@ -1,4 +1,13 @@
-"""A recording of a session of each dialect can replace the host or the extension."""
+"""Recorded sessions of every dialect (the protocol that an extension speaks) can be replayed.
+
+A recording is the trace file of a host (`Host(trace=file)`): the messages of both sides. A replay
+plays one of two roles against a real peer:
+
+    HostRole        sends the recorded messages of the host to the program, and compares its answers
+    ExtensionRole   answers a real host as the recorded program did
+
+A `Script` is a recording that has been prepared for both.
+"""
 
 import asyncio
 import dataclasses
@@ -23,16 +32,18 @@ from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS
 
 DIALECTS = (*JSON_DIALECTS, "cigen")
 PLUGIN = Path(__file__).parents[3] / "examples" / "cigen" / "cigen-provider-demo"
+# Time limits that no test reaches.
 LIMITS = {"handshake": "100s", "start": "100s", "call": "100s"}
 
-
+# The params of the only call of the cigen plugin, which generates the files of a CI pipeline.
 GENERATE = {"schema": {"version": "1", "jobs": [{"id": "build"}]}}
 
-# For programs that do not get all variables of the host.
+# Some dialects pass only a few variables of the host; the program needs this one for its imports.
 VARIABLES = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
 
 def command_of(dialect: str, folder: Path) -> list[str]:
+    """Return the command of a program that speaks the dialect, with its manifest in the folder."""
     if dialect == "cigen":
         return [sys.executable, str(PLUGIN)]
     if dialect == "roder":  # the program reads its manifest
@@ -42,6 +53,7 @@ def command_of(dialect: str, folder: Path) -> list[str]:
 
 
 def config_entry(dialect: str, argv: list[str], folder: Path) -> dict[str, Any]:
+    """Return the entry of a config for an extension with this command."""
     source = {"type": "process", "command": argv[0], "args": argv[1:]}
     config: dict[str, Any] = {"name": "sample", "dialect": dialect, "source": source}
     config |= {"limits": LIMITS, "env": VARIABLES}
@@ -68,6 +80,7 @@ async def make_calls(extension: exthost.Extension) -> list[Any]:
 
 
 async def record(dialect: str, argv: list[str], folder: Path, file: Path) -> list[Any]:
+    """Record a session into the file, and return the results of its calls."""
     async with exthost.Host(trace=file) as host:
         extension = await host.load(config_entry(dialect, argv, folder))
         return await make_calls(await extension.start())
@@ -92,22 +105,23 @@ async def test_replaying_the_recorded_program_shows_no_difference(
     outcome = play_host(script, command_of(dialect, tmp_path), seconds=RUN_SECONDS)
     assert outcome.difference is None, outcome.difference
     assert outcome.compared == len(received) >= 3
-    assert exchange(script) == len(received)
+    assert play_both_roles(script) == len(received)
 
 
-def exchange(script: Script) -> int:
-    """Let both roles of a script exchange messages, and return how many messages were compared."""
-    child, host = ExtensionRole(script), HostRole(script)
-    child_messages = child.first_messages()
+def play_both_roles(script: Script) -> int:
+    """Let the two roles of a script talk to each other, and return how many messages agreed."""
+    extension, host = ExtensionRole(script), HostRole(script)
+    from_extension = extension.first_messages()
     while True:
-        for item in child_messages:
-            if not isinstance(item, StderrLine | Noise):
-                assert host.receive(item, None) is None
-        messages = host.due_messages()
-        if not messages:
+        for item in from_extension:
+            if not isinstance(item, StderrLine | Noise):  # output that is not a message
+                difference = host.receive(item, None)
+                assert difference is None
+        from_host = host.due_messages()
+        if not from_host:
             break
-        child_messages = [item for message in messages for item in child.receive(message)]
-    assert host.is_over and child.is_over and child.differences == []
+        from_extension = [item for message in from_host for item in extension.receive(message)]
+    assert host.is_over and extension.is_over and extension.differences == []
     return host.compared
 
 
@@ -133,20 +147,18 @@ async def test_another_id_for_the_extension_is_not_a_difference(
     file = tmp_path / "recorded.jsonl"
     await record(dialect, command_of(dialect, tmp_path), tmp_path, file)
     script = read_script(file)
-    fields = {"extension_id": "other", "plugin_id": "other", "plugin_root": "/elsewhere"}
-    renamed_records = [
-        item._replace(
-            data={
-                **item.data,
-                **{field: fields[field] for field in fields if field in item.data},
-            }
-        )
-        if item.method == "initialize" and item.direction == "sent"
-        else item
-        for item in script.records
-    ]
-    assert renamed_records != list(script.records)
-    exchange_first_messages(dataclasses.replace(script, records=tuple(renamed_records)), script)
+    renamed_records = tuple(with_other_id(item) for item in script.records)
+    assert renamed_records != script.records
+    exchange_first_messages(dataclasses.replace(script, records=renamed_records), script)
+
+
+def with_other_id(record: TraceRecord) -> TraceRecord:
+    """Change the id and folder of the extension, if the record is the host's first request."""
+    if record.method != "initialize" or record.direction != "sent":
+        return record
+    other_values = {"extension_id": "other", "plugin_id": "other", "plugin_root": "/elsewhere"}
+    present = {key: value for key, value in other_values.items() if key in record.data}
+    return record._replace(data={**record.data, **present})
 
 
 def exchange_first_messages(host_script: Script, child_script: Script) -> None:

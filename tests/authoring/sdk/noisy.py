@@ -1,4 +1,8 @@
-"""An extension for tests that writes to stdout in every way and reads stdin in its handlers."""
+"""An extension for tests of the SDK that writes to stdout in every way and reads stdin in its
+handlers. Both belong to the protocol, so the SDK must keep its own output and input apart.
+
+`tests/authoring/sdk/programs.py` starts it as NOISY.
+"""
 
 import ctypes
 import os

@@ -1,4 +1,11 @@
-"""Helpers that start the test programs of the SDK, with the real host or with bare pipes."""
+"""Starts the test programs that are written with the SDK, with the real host or with bare pipes.
+
+One program speaks every dialect (the protocol of a host), for example `sample.py --dialect mcp`.
+
+    SAMPLE   synchronous tools, in the loop that reads one request after the other
+    WAITING  asynchronous tools and threads, in an event loop
+    NOISY    prints to stdout, which carries the protocol
+"""
 
 import subprocess
 import sys
@@ -26,7 +33,8 @@ def command(program: Path, dialect: str) -> list[str]:
 
 
 def write_manifest(program: Path, dialect: str, folder: Path) -> Path:
-    """Copy the program into a folder, write the manifest that it prints, and return its path."""
+    """Copy the program into a folder, write the manifest that it prints there, and return the path
+    of the manifest."""
     (folder / program.name).write_bytes(program.read_bytes())
     argv = [sys.executable, str(program), "--manifest", dialect]
     result = subprocess.run(argv, capture_output=True, check=True, timeout=LONG_SECONDS)
@@ -43,7 +51,7 @@ async def running_extension(
 ) -> AsyncIterator[Extension]:
     """Start the program in a new process with the host, and yield the extension."""
     argv = command(program, dialect)
-    if dialect == "roder":
+    if dialect == "roder":  # a roder program reads the manifest beside it
         manifest = write_manifest(program, dialect, folder)
         argv[1] = str(folder / program.name)
         settings["manifest"] = str(manifest)

@@ -1,4 +1,7 @@
-"""The extension of most tests here: two tools, a stream and progress, in any dialect."""
+"""The extension of most tests of the SDK: two tools, a stream and progress.
+
+`sample.py --dialect D` speaks the dialect (protocol) D. `programs.py` starts it as SAMPLE.
+"""
 
 from collections.abc import Iterator
 

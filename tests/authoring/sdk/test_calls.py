@@ -1,4 +1,10 @@
-"""Concurrent calls of an SDK extension, cancellation, generators, and requests to the host."""
+"""Calls of an extension that is written with the SDK, in each dialect (the protocol it speaks).
+
+The claims: calls run at the same time, a handler learns that its call was cancelled, the items of a
+generator are sent as they come, and a handler can make requests to the host. Some tests run a
+program in a process of its own (`running_extension`), the others an extension in this process
+(`testing.connect`).
+"""
 
 import asyncio
 import threading
@@ -17,12 +23,13 @@ from tests.authoring.sdk.programs import WAITING, running_extension
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "roder", "mcp"])
 async def test_a_hundred_calls_run_at_the_same_time(dialect: str, tmp_path: Path) -> None:
     async with running_extension(WAITING, dialect, tmp_path) as ext:
+        # Each call returns only when a hundred of them run.
         calls = (ext.call_tool("meet", {"of": 100}) for _ in range(100))
         results = await asyncio.gather(*calls)
         assert {result.text for result in results} == {"100"}
         calls = (ext.call_tool("meet_in_threads") for _ in range(100))
         results = await asyncio.gather(*calls)
-        assert len({result.text for result in results}) == 100
+        assert len({result.text for result in results}) == 100, "each has a thread of its own"
 
 
 async def test_synchronous_functions_run_in_the_order_of_their_requests() -> None:
@@ -61,6 +68,7 @@ async def test_a_cancelled_call_is_reported_to_its_handler(tool: str, tmp_path: 
 
 
 async def test_leaving_a_stream_of_roder_cancels_its_generator() -> None:
+    """In roder, calls with streams are tasks (`client.tasks`). Each item is a chunk, a line."""
     ext = Extension("ticker")
     ended = asyncio.Event()
 
@@ -84,7 +92,10 @@ async def test_leaving_a_stream_of_roder_cancels_its_generator() -> None:
 
 
 async def test_a_stream_waits_for_a_host_that_reads_slowly() -> None:
-    """The host reads only as fast as its consumer, and the generator waits for the host."""
+    """The host reads only as fast as its consumer, and the generator waits for the host.
+
+    Without that, `sent` would grow by far more than the limit while 5,000 items are received.
+    """
     ext = Extension("flood")
     sent = 0
 
@@ -113,6 +124,7 @@ async def test_a_stream_waits_for_a_host_that_reads_slowly() -> None:
 
 
 async def elicit(params: Any) -> Any:
+    """Answer the extension's question to the user, as a handler of the host."""
     return {"action": "accept", "content": {"asked": params["message"]}}
 
 
@@ -122,6 +134,7 @@ ELICITATION = {
 }
 
 
+# `ask` and `ask_async` make the request that their arguments name, and return the host's answer.
 @pytest.mark.parametrize("tool", ["ask", "ask_async"])
 async def test_in_mcp_a_handler_runs_again_with_the_answer_of_the_host(
     tool: str, tmp_path: Path
@@ -220,7 +233,7 @@ async def test_each_item_of_a_returned_generator_is_sent_immediately() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-async def test_the_error_of_a_function_that_returns_a_coroutine_names_async_def() -> None:
+async def test_a_function_that_returns_a_coroutine_gets_an_error_that_names_async_def() -> None:
     ext = Extension("forgetful")
 
     async def later() -> int:

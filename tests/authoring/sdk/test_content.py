@@ -1,4 +1,10 @@
-"""Images, audio, resources and prompts; questions to a person and to a model."""
+"""Extensions of the SDK with images, audio, resources and prompts, and with questions to a person
+and to a model; and what only the dialects roder and synaps have.
+
+A dialect is the protocol of an extension. `testing.connect(extension, dialect=…)` runs an extension
+in this process, and yields the host's client. Most of this exists only in MCP; the other dialects
+get a text in its place, or report that it is not offered.
+"""
 
 import asyncio
 import base64
@@ -355,7 +361,7 @@ async def test_synaps_has_widgets_editors_and_a_sidecar() -> None:
         assert [event.kind for event in events] == names
 
 
-def test_what_no_dialect_can_call_is_an_error_by_name() -> None:
+def test_a_handler_that_no_dialect_can_call_is_an_error_with_its_name() -> None:
     ext = Extension("wrong")
 
     class Tools:

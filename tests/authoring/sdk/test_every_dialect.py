@@ -1,4 +1,9 @@
-"""One program of the SDK works in every dialect with the real host."""
+"""One program that is written with the SDK works in every dialect, with the real host.
+
+A dialect is the protocol that an extension speaks: `sample.py --dialect mcp`. The first tests are
+the same for all dialects. The others show how each dialect carries streams, progress and errors.
+SAMPLE and WAITING are the test programs `sample.py` and `waiting_extension.py`.
+"""
 
 import json
 import os
@@ -121,6 +126,8 @@ async def test_in_mcp_the_progress_of_a_handler_has_precedence_over_items(
         await client.call_tool("history", on_progress=progress_events.append)
     values = [progress.progress for progress in progress_events]
     assert len(values) == 6 and values == sorted(set(values)), values
+    # Reports and items alternate. A report has its own value if that is larger than the last one;
+    # an item has a value that is only a little larger.
     assert (values[0], values[4]) == (start, start + 1000)
     assert values[3] == pytest.approx(start, rel=1e-5, abs=1e-5)
 
@@ -142,8 +149,9 @@ async def test_in_synaps_a_stream_is_a_command_and_progress_is_a_task(tmp_path: 
         assert [event.content for event in events] == ["1", "2", "3"]
         assert stream.result == [1, 2, 3]
         async with ext.commands.invoke("work", ["steps=2"]) as stream:
-            tasks = [type(event).__name__ async for event in stream]
-        assert stream.result == "done" and len(tasks) == 4, tasks
+            task_events = [type(event).__name__ async for event in stream]
+        # The start of the task, two steps, and its end.
+        assert stream.result == "done" and len(task_events) == 4, task_events
 
 
 async def test_in_roder_a_stream_is_a_task(tmp_path: Path) -> None:
@@ -169,6 +177,7 @@ async def test_in_morphir_progress_is_a_line_of_the_log(tmp_path: Path) -> None:
 
 # -- errors in each dialect -----------------------------------------------------
 
+# The method that calls a tool in each dialect, and the params for a name and arguments.
 TOOL_CALLS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "morphir": ("{name}", lambda name, arguments: arguments),
     "nexo": ("tools/call", lambda name, arguments: {"name": name, "arguments": arguments}),
@@ -249,14 +258,14 @@ async def test_an_unknown_tool_and_an_unknown_method_are_reported(
 @pytest.mark.parametrize("dialect", ["synaps", "roder"])
 async def test_a_result_over_the_message_limit_is_an_error(dialect: str, tmp_path: Path) -> None:
     async with running_extension(WAITING, dialect, tmp_path) as ext:
-        with pytest.raises(CallFailed, match="allows 4194304"):
+        with pytest.raises(CallFailed, match="allows 4194304"):  # 4 MiB in both dialects
             await ext.call_tool("large", {"size": 5 * 2**20})
         assert (await ext.call_tool("large", {"size": 10})).text == "x" * 10
 
 
 @pytest.mark.parametrize("program", [SAMPLE, WAITING], ids=["blocking", "asynchronous"])
 @pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
-async def test_a_program_without_a_dialect_detects_that_of_the_host(
+async def test_without_the_option_dialect_a_program_detects_the_dialect_of_the_host(
     dialect: str, program: Path
 ) -> None:
     argv = [sys.executable, str(program)]

@@ -1,5 +1,9 @@
-"""Hooks, commands, providers, resources and generators of the SDK, tested with
-`testing.connect`."""
+"""What an author can write with the SDK: tools, hooks, commands, providers, resources, generators.
+
+`testing.connect(extension, dialect=…)` runs an extension in this process, as an author would test
+it, and yields the host's client. A dialect is the protocol that both speak. Some handlers exist
+only in some dialects, and a handler must have the same result in each of them.
+"""
 
 import dataclasses
 import datetime
@@ -105,7 +109,7 @@ async def test_the_text_of_a_result_is_the_same_in_every_dialect(dialect: str) -
         ext.tool(name=f"result_{number}")(return_value)
 
     for number, (annotation, value, _) in enumerate(RESULTS):
-        register(number, annotation, value)
+        register(number, annotation, value)  # in a function, so that each tool has its own value
     async with testing.connect(ext, dialect=dialect) as client:
         texts = [(await client.call_tool(f"result_{n}")).text for n in range(len(RESULTS))]
     assert texts == [text for _, _, text in RESULTS]

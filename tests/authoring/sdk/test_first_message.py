@@ -1,4 +1,8 @@
-"""A program of the SDK detects the dialect of the host by its first bytes."""
+"""A program of the SDK that gets no `--dialect` detects which protocol the host speaks.
+
+`detect_dialect` returns the dialect by the first bytes of the host, "" if they are of none, and
+None if more bytes are needed.
+"""
 
 import pytest
 from exthost_sdk.first_message import detect_dialect

@@ -1,4 +1,8 @@
-"""The SDK imports only the standard library, and no module of the host."""
+"""The SDK imports only the standard library, and no module of the host.
+
+An author can thus copy the SDK beside a program. `without_packages.py` runs a program (`sample.py`,
+written with the SDK) and makes the import of any other module fail.
+"""
 
 import os
 import subprocess
@@ -15,6 +19,7 @@ SOURCES = os.pathsep.join([str(ROOT / "src"), str(ROOT / "sdk" / "src")])
 
 
 def run_without_packages(dialect: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run the sample program in a dialect (protocol) until the end of its empty stdin."""
     return subprocess.run(
         [sys.executable, "-S", str(WITHOUT_PACKAGES), str(SAMPLE), "--dialect", dialect],
         env={"PYTHONPATH": SOURCES},

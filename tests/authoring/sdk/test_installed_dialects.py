@@ -1,4 +1,8 @@
-"""The SDK finds dialects in its own package and by entry points of installed packages."""
+"""The SDK finds dialects in its own package and by entry points of installed packages.
+
+A dialect is the protocol that a program written with the SDK can speak. `stepper` is a toy dialect
+for tests: `stepper.installed(folder)` writes the metadata of a package with its entry points.
+"""
 
 import json
 import os

@@ -1,4 +1,8 @@
-"""Requests whose id or method is not of the type that the dialect defines."""
+"""An extension of the SDK survives requests whose id or method is not of the required type.
+
+Each dialect (protocol) has an endpoint, the part of the SDK that receives the host's messages as
+bytes and returns the reply, or None if the reply is sent later or never.
+"""
 
 import json
 import os
@@ -20,6 +24,7 @@ import exthost.sdk
 INVALID_VALUES: tuple[object, ...] = ([], ["initialize"], {}, {"a": 1}, 7, True, None)
 DIALECTS = ("morphir", "nexo", "synaps", "roder", "mcp")
 
+# The method and the params that call the tool `slow` in each dialect.
 TOOL_CALLS = {
     "morphir": ("slow", {}),
     "nexo": ("tools/call", {"name": "slow"}),
@@ -31,6 +36,7 @@ TOOL_CALLS = {
 
 @contextmanager
 def running_endpoint(dialect: str) -> Iterator[Endpoint]:
+    """Yield the endpoint of an extension with one tool, whose later replies go to /dev/null."""
     extension = exthost.sdk.Extension("odd", version="1.0.0")
 
     @extension.tool(thread=True)
@@ -86,12 +92,13 @@ REPEATABLE_NUMBERS = ("-0", "-0.0", "1.5", "9" * 4000, "1e308")
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("number", UNREPEATABLE_NUMBERS, ids=lambda number: number[:9])
-def test_an_id_that_no_reply_can_contain_does_not_end_the_extension(
+def test_a_request_with_an_id_that_no_reply_can_contain_is_reported_and_ignored(
     dialect: str, number: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     method, params = TOOL_CALLS[dialect]
     with running_endpoint(dialect) as endpoint:
         for name, arguments in ((method, params), ("initialize", {}), ("unknown", {})):
+            # The encoder could not write such a number, so it takes the place of "@".
             message = {"jsonrpc": "2.0", "id": "@", "method": name, "params": arguments}
             text = encode(message).replace(b'"@"', number.encode())
             assert endpoint.receive(text) is None
@@ -106,7 +113,7 @@ def test_the_reply_has_the_number_of_the_request_as_its_id(dialect: str, number:
         text = b'{"jsonrpc":"2.0","id":%b,"method":"unknown"}' % number.encode()
         reply = endpoint.receive(text)
         assert reply is not None
-        payload = json.loads(reply[reply.index(b"{") :])
+        payload = json.loads(reply[reply.index(b"{") :])  # after the header of some dialects
         assert payload["id"] == json.loads(number)
 
 

@@ -1,4 +1,10 @@
-"""MCP servers of the SDK work with the official client, and their results fit its types."""
+"""MCP servers that are written with the SDK work with the official client, and their results fit
+its types.
+
+SAMPLE and WAITING are test programs of the SDK. In the newest revision of MCP, each request has an
+envelope, `_meta`, with the version and the client. In older ones, a session begins with
+`initialize`.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,9 @@
-"""An extension of the SDK in nexo's second contract, with the real host."""
+"""An extension that is written with the SDK, in the second version of the protocol of nexo.
+
+nexo calls a version of its protocol a contract. In the second one, names of tools begin with the
+id of the extension (`tides_port`), an extension has a manifest, and hooks can stop an action of the
+host.
+"""
 
 import asyncio
 import subprocess
@@ -43,7 +48,7 @@ async def test_the_program_prints_its_manifest_and_runs_with_it(tmp_path: Path) 
         assert host["sample"].stats.crashes == 0
 
 
-async def test_config_agent_errors_and_hooks_reach_the_handlers() -> None:
+async def test_config_and_context_reach_handlers_and_their_errors_reach_the_host() -> None:
     ext = Extension("tides", version="2.0.0")
 
     @ext.tool
@@ -57,13 +62,15 @@ async def test_config_agent_errors_and_hooks_reach_the_handlers() -> None:
         raise ToolError("no gauge", code=-33404) if how == "unavailable" else ValueError(how)
 
     @ext.hook("before_tool_call")
-    def keep(event: HookEvent) -> Block | None:
+    def block_in_a_storm(event: HookEvent) -> Block | None:
         return Block("a storm") if "storm" in str(event.arguments) else None
 
     settings: Any = {"options": {"contract": 2}, "config": {"name": "Brest"}}
     async with testing.connect(ext, dialect="nexo", **settings) as client:
         result = await client.call_tool("tides_port", context={"agent_id": "a1"})
         assert result.data == [{"name": "Brest"}, "a1"]
+        # The codes of the contract: an error of the tool's choice, any other exception, invalid
+        # arguments, and an unknown tool.
         for how, code in (("unavailable", -33404), ("odd", -33403)):
             error = await error_of(client.call_tool("tides_fail", {"how": how}))
             assert isinstance(error, CallFailed) and error.error_code == code

@@ -1,4 +1,8 @@
-"""Handlers that no host could call are refused when they are registered."""
+"""Handlers that no host could call are refused by the SDK when they are registered.
+
+A handler is a function that an author registers with `@ext.tool`, `@ext.hook` and others. A host
+calls it with JSON values by name, so its parameters need a JSON schema and names.
+"""
 
 import dataclasses
 import enum

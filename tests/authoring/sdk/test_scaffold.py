@@ -1,4 +1,8 @@
-"""Every project that `exthost new` creates passes its test and works in a host without changes."""
+"""Every project that `exthost new` creates passes its own test and works in a host unchanged.
+
+A project is made for a dialect (the protocol that it speaks) and a template (what the extension
+does, such as "tool" or "hook"), or for a dialect and another language, such as "go" or "sh".
+"""
 
 import json
 import os
@@ -51,6 +55,7 @@ def test_a_new_extension_passes_its_test_and_can_be_inspected(
         command, cwd=folder, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
     )
     assert result.returncode == 0, result.stdout
+    # The line of the README is `exthost inspect TARGET  # a comment`.
     [line] = [item for item in (folder / "README.md").read_text().splitlines() if "inspect" in item]
     target = line.partition("#")[0].split()[2:]
     inspection = run_inside("inspect", *target, cwd=folder, env=ENVIRONMENT)
@@ -170,7 +175,7 @@ def test_an_existing_folder_is_not_changed(tmp_path: Path) -> None:
 # Where `make node` installs the compiler of TypeScript.
 NODE_MODULES = Path(sys.prefix, "node", "node_modules")
 
-NEEDS = {"typescript": "npm", "go": "go", "rust": "cargo", "sh": "jq"}
+NEEDED_PROGRAMS = {"typescript": "npm", "go": "go", "rust": "cargo", "sh": "jq"}
 
 
 def provide_typescript(folder: Path) -> Path:
@@ -209,8 +214,8 @@ def rust_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_project_in_another_language_passes_its_test(
     language: str, dialect: str, tmp_path: Path, rust_target: Path
 ) -> None:
-    if shutil.which(NEEDS[language]) is None:
-        pytest.skip(f"{NEEDS[language]} is not installed")
+    if shutil.which(NEEDED_PROGRAMS[language]) is None:
+        pytest.skip(f"{NEEDED_PROGRAMS[language]} is not installed")
     search_path = os.environ["PATH"]
     if language == "typescript":
         search_path = os.pathsep.join([str(provide_typescript(tmp_path)), search_path])
@@ -261,7 +266,7 @@ def test_a_program_in_typescript_reports_a_node_that_is_too_old(tmp_path: Path) 
     assert "this needs Node 20 or later, and Node 18.20.0 runs it" in result.stderr
 
 
-def test_a_language_has_the_default_template_of_the_dialect(tmp_path: Path) -> None:
+def test_other_languages_have_only_the_default_template_of_the_dialect(tmp_path: Path) -> None:
     with pytest.raises(SdkUsageError, match="no place for a tool"):
         create(str(tmp_path / "fresh"), "cigen", "tool", "go")
     with pytest.raises(SdkUsageError, match="no hook"):

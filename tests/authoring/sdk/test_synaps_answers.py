@@ -1,5 +1,8 @@
-"""An extension of the SDK with the hook answers of the current synaps: replace, inject and
-usage."""
+"""An extension of the SDK whose hooks use what version 2 of the protocol of synaps allows.
+
+A hook is a handler that the host calls at certain events. It may replace the output of a tool,
+inject text at the start of a session, or receive how many tokens a model has used.
+"""
 
 import asyncio
 import json

@@ -1,6 +1,8 @@
-"""The linters of other languages find nothing in a new project: eslint in TypeScript, and clippy in
-Rust. gofmt, rustfmt and `tsc --strict`, which builds a project in TypeScript, are tested in
-`test_scaffold`."""
+"""Linters find nothing in a new project of `exthost new`: eslint in TypeScript, clippy in Rust.
+
+`test_scaffold` tests gofmt, rustfmt, and `tsc --strict`, which builds a project in TypeScript. A
+project is made for each dialect (the protocol that it speaks).
+"""
 
 import os
 import shutil
@@ -29,6 +31,7 @@ export default typescript.config(
 
 
 def run(*command: str, cwd: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end, with some more environment variables."""
     return subprocess.run(
         command,
         cwd=cwd,

@@ -1,4 +1,9 @@
-"""Schemas and argument conversion from annotations: both accept the same values."""
+"""How the SDK makes a JSON schema from a handler's annotations, and arguments from JSON values.
+
+The host checks the arguments of a call by the schema, and the SDK converts them to the annotated
+types, so both must accept the same values. Hypothesis generates types and values for this. The
+second part is about functions: their signature, docstring, defaults and command lines.
+"""
 
 import dataclasses
 import datetime
@@ -85,6 +90,7 @@ BASE_TYPES: list[Any] = [
 
 types = st.recursive(
     st.sampled_from(BASE_TYPES),
+    # Each line builds a type from one or two others.
     lambda inner: st.one_of(
         inner.map(lambda inner_type: list[inner_type]),  # type: ignore[valid-type]
         inner.map(lambda inner_type: dict[str, inner_type]),  # type: ignore[valid-type]
@@ -169,6 +175,7 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
         encode(float("nan"))
 
 
+# An annotation, a JSON value, and the argument that the handler gets.
 EXAMPLES: list[tuple[Any, Any, Any]] = [
     (Leaf, {"name": "a"}, Leaf("a")),
     (Tree, {"leaves": [], "left": {"leaves": [{"name": "b"}]}}, Tree([], Tree([Leaf("b")]))),

@@ -1,5 +1,10 @@
-"""Output that an extension, its libraries and its children write to stdout is not sent to the
-host."""
+"""The stdin and stdout of an extension that is written with the SDK belong to the protocol.
+
+A `print` in the extension, in a C library or in a child must not reach the host as a message, so
+the SDK keeps the original descriptors for itself (the "wire") and lets stdout lead to stderr. The
+other tests are about the end of a program, and about frames: how bytes are divided into messages.
+NOISY, SAMPLE and WAITING are test programs; `--dialect` chooses the protocol that they speak.
+"""
 
 import json
 import os
@@ -41,13 +46,8 @@ async def test_a_noisy_extension_works_and_its_output_is_logged(
         assert (await ext.call_tool("read", {})).data == {"here": "", "child": "''"}
     if dialect != "roder":  # roder does not log output
         text = "\n".join(lines)
-        for expected in (
-            "printed at import",
-            "printed in a handler",
-            "printf in",
-            "a child prints",
-        ):
-            assert expected in text, text
+        for output in ("printed at import", "printed in a handler", "printf in", "a child prints"):
+            assert output in text, text
 
 
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
@@ -86,8 +86,8 @@ async def test_in_cigen_output_before_the_extension_is_made_is_not_sent(
         assert (await ext.call("generate", {}))["fragments"][0]["path"] == "a.yml"
 
 
-def test_a_program_that_only_imports_the_sdk_keeps_its_stdout() -> None:
-    """For example a test run with a piped stdout, or a program that imports an extension."""
+def test_a_program_that_only_imports_the_sdk_or_an_extension_keeps_its_stdout() -> None:
+    """For example a test run whose stdout is a pipe."""
     script = "import sys; sys.argv += {words}; {imports}; print('kept')"
     for words, imports in (
         ([], "import exthost.sdk"),
@@ -213,6 +213,8 @@ def test_a_host_that_reads_late_gets_all_replies() -> None:
         assert all(reply["result"] == "x" * size for reply in replies)
 
 
+# The first fork closes the descriptors of the wire, and then opens a file under one of their
+# numbers. The second fork must not close that file. Exit status 2: the number was not used again.
 FORKS_TWICE = """
 import os, sys
 from exthost_sdk.wire.descriptors import claim
@@ -245,12 +247,14 @@ def test_a_forked_process_does_not_keep_stdout_open() -> None:
             output, _ = process.communicate(request, timeout=LONG_SECONDS)
         finally:
             process.kill()
+    # The output has ended (`communicate` returned) although the forked process still runs.
     forked_pid = json.loads(output)["result"]
     os.kill(forked_pid, signal.SIGKILL)
 
 
 # -- frames ------------------------------------------------------------------------------------
 
+# A framing, a stream of bytes, and the messages in it.
 FRAMINGS = [
     (LineFraming, b'{"a":1}\n\n{"b":2}\r\n{"c":3}\n', [b'{"a":1}', b'{"b":2}\r', b'{"c":3}']),
     (

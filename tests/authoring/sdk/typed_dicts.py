@@ -1,4 +1,8 @@
-"""TypedDicts in a module with postponed annotations, where Python does not evaluate NotRequired."""
+"""TypedDicts in a module with postponed annotations, for `test_types.py`.
+
+Because of `from __future__ import annotations`, Python keeps the annotations as text and does not
+see NotRequired. The SDK must find out by itself which members are required.
+"""
 
 from __future__ import annotations
 

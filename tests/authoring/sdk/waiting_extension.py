@@ -1,4 +1,7 @@
-"""An extension for tests whose handlers wait for other calls, for the host, or for ever."""
+"""An extension for tests of the SDK: its handlers wait for other calls, for the host, or for ever.
+
+`tests/authoring/sdk/programs.py` starts it as WAITING, with an option that chooses the protocol.
+"""
 
 import asyncio
 import os
@@ -9,9 +12,11 @@ from typing import Annotated, Any, Literal
 from exthost.sdk import Context, Extension, Param, ToolError
 
 ext = Extension("waiting", max_threads=100)
+# For `meet` and `meet_in_threads`, which wait for other calls.
 arrived = 0
-together = asyncio.Event()
+all_have_arrived = asyncio.Event()
 barrier = threading.Barrier(100)
+# What happened in other handlers, for `wait_for`.
 events: list[str] = []
 
 
@@ -27,8 +32,8 @@ async def meet(of: int) -> int:
     global arrived
     arrived += 1
     if arrived == of:
-        together.set()
-    await together.wait()
+        all_have_arrived.set()
+    await all_have_arrived.wait()
     return arrived
 
 

@@ -1,4 +1,5 @@
-"""Runs a program of the SDK in a Python that can import only the standard library and the SDK.
+"""Runs a program that is written with the SDK in a Python that can import only the standard library
+and the SDK. `test_imports.py` uses it.
 
     without_packages.py PROGRAM ARGUMENTS…
 
