@@ -1,5 +1,9 @@
-"""`install` copies the folder of an extension into the search path of a config; `uninstall`
-deletes it."""
+"""Tests of `exthost install FOLDER` and `exthost uninstall NAME`.
+
+`install` copies the folder of an extension into a search path of the config, or with `--link` makes
+a symbolic link to it there; `uninstall` deletes the copy or the link. The folder comes from
+somebody else, so its names, links, modes and sizes must not harm the user.
+"""
 
 import json
 import os
@@ -25,7 +29,7 @@ def run_json(*arguments: str, code: int = 0) -> Any:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The folder of an extension that is not in a search path."""
+    """The folder of the extension `toy`, which is not in a search path."""
     write_plugin(tmp_path / "elsewhere" / "src", "toy")
     (tmp_path / "elsewhere" / "src" / "data").mkdir()
     (tmp_path / "elsewhere" / "src" / "data" / "words").write_text("a b")
@@ -196,7 +200,7 @@ def test_a_link_that_appears_after_the_check_is_refused_by_the_copy(tmp_path: Pa
 def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Path) -> None:
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "bomb").touch()
-    os.truncate(source / "bomb", 2**43)
+    os.truncate(source / "bomb", 2**43)  # 8 TiB, which take no room on the disk
     arguments = ("install", str(source), "--config", config, "--max-size", "100TB")
     error = run_json(*arguments, code=2)["error"]
     assert error["code"] == "X1396" and "free" in error["message"]

@@ -1,4 +1,5 @@
-"""`exthost list`: the text about secrets, and what the table costs."""
+"""Tests of `exthost list`: the text about secrets, and that it does not compute what it does not
+show."""
 
 from pathlib import Path
 from typing import Any

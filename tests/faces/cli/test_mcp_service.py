@@ -1,4 +1,8 @@
-"""A host that serves MCP can be queried and controlled by other verbs like any host."""
+"""Tests of hosts that serve MCP: `exthost gateway --own`, `exthost run --mcp-stdio` and `run
+--http`.
+
+Other verbs (`status`, `restart`, `logs`) reach such a host by its control socket, like any host.
+"""
 
 import argparse
 import json

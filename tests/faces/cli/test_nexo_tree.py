@@ -1,4 +1,9 @@
-"""Folders of nexo extensions on the command line: discovery, calls, checks and reloads."""
+"""Tests of nexo extensions on the command line: discovery, calls, checks and reloads.
+
+A nexo extension is a folder with a manifest `plugin.toml`. The config (`extensions.yaml`) names the
+folders to search. Discovery has many rules, such as the greatest depth and what happens to two
+extensions of one id; `@shows` names the rules (`nexo-disc-01`) that a test shows.
+"""
 
 import json
 import os
@@ -37,6 +42,8 @@ def tree(tmp_path: Path) -> Path:
     one, two = tmp_path / "one", tmp_path / "two"
     write_plugin(one / "zebra", "zebra", behaviour={"listed": ["echo", "other"]})
     write_plugin(one / "deep" / "er", "ant")
+    # The next three are not found: they are too deep, in a folder that is never searched, and
+    # inside another extension.
     write_plugin(one / "too" / "very" / "far" / "down", "far")
     write_plugin(one / "node_modules" / "x", "ignored")
     write_plugin(one / "zebra" / "inner", "nested")
@@ -48,12 +55,12 @@ def tree(tmp_path: Path) -> Path:
     broken.write_text('[plugin]\nid = "core"\nversion = "1"\ncolour = 1\n')
     (one / "loop").mkdir()
     (one / "loop" / "again").symlink_to(one)
-    write_plugin(two / "zebra", "zebra")
+    write_plugin(two / "zebra", "zebra")  # an id that the first search path has, too
     write_plugin(two / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
     (two / "bee" / ".mcp.json").write_text("{")
     (tmp_path / "outside").mkdir()
     write_plugin(tmp_path / "outside", "outside")
-    (two / "link").symlink_to(tmp_path / "outside")
+    (two / "link").symlink_to(tmp_path / "outside")  # a link out of the search path
     return tmp_path
 
 
@@ -183,6 +190,7 @@ def test_an_extension_is_listed_with_all_requirements_that_are_missing(tree: Pat
         if extension["id"] == "gated"
     ]
     assert "no-such-program" in gated["reason"] and "NO_SUCH_VARIABLE" in gated["reason"]
+    # The program sh exists, so it must not be named; the "sh" of "such" does not count.
     assert "sh" not in gated["reason"].replace("such", "")
 
 
