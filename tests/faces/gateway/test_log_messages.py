@@ -1,4 +1,8 @@
-"""Log messages of MCP servers: their number is limited, and they do not break large results."""
+"""Tests of log messages that MCP servers send through the gateway to its clients.
+
+The gateway passes on a limited number per second, and a message that comes before a large result
+must not damage it.
+"""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 RESULT_BYTES = 3 * 2**20
 
-# An MCP server whose tool sends a log message and then returns a large result.
+# An MCP server whose tool sends a log message and then returns a result of as many bytes as its
+# argument says.
 SERVER = """
 import json, sys
 def send(**message):
