@@ -1,4 +1,9 @@
-"""The HTTP API of the web page, with a real host: access, responses and metrics."""
+"""Tests of the HTTP API of a host's web page (`exthost run --web PORT`): access, responses,
+metrics.
+
+The tests send the requests that the JavaScript of the page sends, to a real host with the example
+extensions `showcase`, `fragile` and `notes`. Other modules use `client`, `events` and `call`.
+"""
 
 import asyncio
 import http.client
@@ -21,6 +26,7 @@ from tests.faces.web.showcase import ATTACK
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the config."""
     folder = tmp_path_factory.mktemp("page")
     showcase_config(folder, f'[discovery]\nsearch_paths = ["{PLUGINS / "notes"}"]\n')
     return folder
@@ -51,7 +57,7 @@ async def events(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
 
 
 async def call(running: Page, traceparent: str = "", **body: Any) -> list[dict[str, Any]]:
-    """Make a call and return its events."""
+    """Make a call by the API; return its events, the last of which has the result or the error."""
     async with (
         client(running, **({"traceparent": traceparent} if traceparent else {})) as http,
         http.stream("POST", "api/call", json=body) as answer,

@@ -1,4 +1,12 @@
-"""A rule or a hook asks a person: the page shows the question of its own call, and answers it."""
+"""Tests of the questions that the web page shows: may this call be made?
+
+A rule of the config (`do = "ask"`) or a hook of an extension can require that a person agrees to a
+call. If the call was made on the page, that page gets the question among the events of the call.
+If the caller cannot be asked, as with `exthost call`, all open pages get it (`api/questions`). The
+person answers by a request to `api/answer`.
+
+The tests run a host with the page, and send the requests of the page's JavaScript.
+"""
 
 import asyncio
 import json
@@ -20,12 +28,14 @@ from tests.faces.cli.cli_process import run_exthost
 from tests.faces.web.page_process import Page, page, showcase_config
 from tests.faces.web.test_page_api import call, client, events
 
+# The example extension `showcase` has many tools. One of them is denied, and `echo` needs a yes.
 HIDDEN = '[overrides.showcase]\ntools = { deny = ["crash"] }\n'
 RULE = '[[rules]]\ntools = "showcase:echo"\ndo = "ask"\nreason = "look first"\n'
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a config with `showcase`, and with `guard`, whose hook asks about `chart`."""
     folder = tmp_path_factory.mktemp("questions")
     asks = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
     hooks = [{"hook": "before_tool_call", "tool": "ext_showcase_chart"}]
@@ -38,30 +48,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[Page]:
-    with page(folder) as found:
-        yield found
+    """A host that serves the page."""
+    with page(folder) as running_page:
+        yield running_page
 
 
 class CallWithQuestion:
-    """A call whose question has come. `rest` are its further events."""
+    """A call on the page whose question has come. `rest` are its further events."""
 
     def __init__(self, http: httpx2.AsyncClient, question: dict[str, Any], rest: Any) -> None:
         self.http, self.question, self.rest = http, question, rest
 
     async def answer(self, agreed: Any, question: Any = None) -> httpx2.Response:
+        """Answer this question, or the one with the id `question`."""
         body = {"question": question or self.question["question"], "agreed": agreed}
         return await self.http.post("api/answer", json=body)
 
     async def end(self) -> dict[str, Any]:
-        end: dict[str, Any] = [event async for event in self.rest][-1]
-        return end
+        """Return the last event, which has the result or the error of the call."""
+        last_event: dict[str, Any] = [event async for event in self.rest][-1]
+        return last_event
 
 
 @asynccontextmanager
 async def asked(
     running: Page, text: str, tool: str = "echo", **more: Any
 ) -> AsyncIterator[CallWithQuestion]:
-    """Call a tool and wait for its question."""
+    """Call a tool on the page, wait for the question, and yield the call."""
     arguments = {"text": text} if tool == "echo" else {}
     body = {"extension": "showcase", "tool": tool, "arguments": arguments, "timeout": 100, **more}
     async with (
@@ -77,6 +90,7 @@ async def asked(
 
 
 def outcomes(folder: Path) -> list[str]:
+    """Return the outcome of each call that a rule applied to, from the audit log."""
     lines = map(json.loads, (folder / "audit.jsonl").read_text().splitlines())
     return [line["outcome"] for line in lines if line["method"] == "rules"]
 
@@ -125,7 +139,9 @@ async def test_an_answer_needs_the_token(running: Page) -> None:
 
 
 @pytest.mark.more
-async def test_no_answer_in_time_is_a_no(running: Page, folder: Path) -> None:
+async def test_a_question_without_an_answer_in_time_counts_as_a_no(
+    running: Page, folder: Path
+) -> None:
     async with asked(running, "a", timeout=0.3) as question:
         end = await question.end()
         assert end["error"]["code"] == "X1842" and "no answer arrived" in end["error"]["message"]
@@ -134,7 +150,7 @@ async def test_no_answer_in_time_is_a_no(running: Page, folder: Path) -> None:
 
 
 @asynccontextmanager
-async def shared(running: Page) -> AsyncIterator[tuple[httpx2.AsyncClient, Any]]:
+async def open_page(running: Page) -> AsyncIterator[tuple[httpx2.AsyncClient, Any]]:
     """Open a page, and yield its questions about calls of others, after the first empty list."""
     async with client(running) as http, http.stream("GET", "api/questions") as answer:
         following = events(answer)
@@ -148,7 +164,7 @@ async def test_every_open_page_is_asked_about_a_caller_that_cannot_be_asked(
     arguments = ("call", "ext_showcase_echo", "text=hi")
     refused = await asyncio.to_thread(run_exthost, folder, *arguments)
     assert refused.returncode == 4 and "no page is open" in refused.stderr
-    async with shared(running) as (http, first), shared(running) as (_, second):
+    async with open_page(running) as (http, first), open_page(running) as (_, second):
         for agreed in (True, False):
             calling = asyncio.ensure_future(asyncio.to_thread(run_exthost, folder, *arguments))
             ([question], same) = [(await anext(each))["questions"] for each in (first, second)]
