@@ -1,4 +1,8 @@
-"""Writes the files and the config of nexo extensions for tests."""
+"""Helpers that write extensions of the dialect nexo, for tests of their discovery.
+
+A nexo extension is a folder with a manifest `plugin.toml`. A host finds it in the search paths of
+its config, and reads further settings from an `extensions.yaml`.
+"""
 
 import json
 import sys
