@@ -1,8 +1,9 @@
-"""A loopback server that speaks the APIs of models: chat completions, Responses, Anthropic, Gemini.
+"""A fake model: a server on this machine with the APIs of OpenAI, Anthropic and Gemini.
 
-The model calls the tools that the question names, all at once: a line `call NAME {"a": 1}` for
-each. When it has their results, it answers with what it got: `It says: TEXTS; images: N`. It
-refuses a request that the API would refuse, as far as tests depend on it.
+Tests of frameworks use it in place of a real model. The question tells it what to do: it calls the
+tool NAME for each line `call NAME {"a": 1}`, all at once. When it has the results, its answer
+repeats them: `It says: TEXTS; images: N`. It refuses a request that the API would refuse, as far as
+tests depend on it.
 """
 
 import json
@@ -16,7 +17,9 @@ from typing import Any
 __all__ = ["fake_model", "model_environment"]
 
 CALL = re.compile(r"call ([\w:-]+) (\{.*\})")
+# The key of a tool's schema in requests to Gemini.
 SCHEMA_KEYS = ("parametersJsonSchema", "parameters_json_schema")
+# The names of tools that all APIs accept.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -47,6 +50,7 @@ def _text_of(content: Any) -> str:
 
 
 def chat(request: Any) -> Any:
+    """Answer a request of OpenAI's chat completions."""
     for tool in request.get("tools") or ():
         function = tool["function"]
         assert NAME.fullmatch(function["name"]) and function["parameters"]["type"] == "object"
@@ -66,8 +70,8 @@ def chat(request: Any) -> Any:
 
 
 def chat_of_smolagents(request: Any) -> Any:
-    """Answer the framework, which sends results as messages of the user, and wants a call as the
-    last answer."""
+    """Answer the framework smolagents, which sends results as messages of the user, and expects the
+    last answer as a call of the tool `final_answer`."""
     texts = [_text_of(message["content"]) for message in request["messages"]]
     observed = [text for text in texts if text.startswith("Observation:")]
     [task] = [text for text in texts if text.startswith("New task:")]
@@ -115,6 +119,7 @@ def chat_chunks(response: Any) -> Iterator[Any]:
 
 
 def responses(request: Any) -> Any:
+    """Answer a request of OpenAI's Responses API."""
     for tool in request.get("tools") or ():
         assert NAME.fullmatch(tool["name"]) and tool["strict"] is False, tool
     items = request["input"]
@@ -309,7 +314,7 @@ def fake_model() -> Iterator[str]:
 
 
 def model_environment(url: str) -> dict[str, str]:
-    """Return the variables with which the APIs' packages use the fake."""
+    """Return the variables by which the packages of the APIs use the fake model."""
     return {
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": "secret",

@@ -1,4 +1,9 @@
-"""Spans of calls: their parents, their outcomes, and the trace context that an extension gets."""
+"""Tests of `exthost.otel`, which makes OpenTelemetry spans and metrics of calls.
+
+A span is the record of one call: its time, its outcome, and its parent, which is the span that was
+current when the call was made. The trace context (`traceparent`) tells the extension which span its
+call belongs to. `--otel` sends the spans of a host to a collector.
+"""
 
 import asyncio
 import json
@@ -33,7 +38,7 @@ def exporter() -> InMemorySpanExporter:
 
 @pytest.fixture
 def provider(exporter: InMemorySpanExporter) -> Iterator[TracerProvider]:
-    """A provider whose spans the exporter keeps."""
+    """A provider whose finished spans are in `exporter.get_finished_spans()`."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     yield provider
@@ -98,6 +103,7 @@ def test_calls_that_end_in_another_order_keep_their_parents(
             bus.publish(CallStarted("x", f"of {name}", key=key))
     for name in "bca":
         bus.publish(CallEnded("x", f"of {name}", "result", 1.0, key="abc".index(name)))
+    # A call that began before the subscription has no span.
     bus.publish(CallEnded("x", "never begun", "result", 0.5, key=7))
     finished = exporter.get_finished_spans()
     names = {span.context.span_id: span.name for span in finished}
@@ -178,8 +184,8 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions_of_opentelemetr
     assert {point.attributes["gen_ai.tool.name"] for point in points} == {
         *("divide", "paint", "fail", "hang")
     }
-    assert all(point.count == 1 and 0 < point.sum < 60 for point in points)
-    assert points[0].explicit_bounds[0] == 0.01
+    assert all(point.count == 1 and point.sum > 0 for point in points)
+    assert points[0].explicit_bounds[0] == 0.01  # in seconds, as the conventions recommend
     meters.shutdown()
 
 

@@ -1,4 +1,8 @@
-"""The programs of the how-tos pass type checkers, and run if their packages are installed."""
+"""The programs in the how-tos (`docs/howto/*.md`) pass type checkers and do what the pages say.
+
+A page shows the files of a program as code blocks. The tests write them into a folder, with a
+config of two extensions, and run the program if the packages that it needs are installed.
+"""
 
 import http.client
 import importlib.util
@@ -21,6 +25,7 @@ import exthost
 from tests.docs.test_docs import read_blocks, write_files
 
 ROOT = Path(__file__).parents[2]
+# The limit of a program that always ends. It only bounds a test that hangs.
 CHECK_SECONDS = 300
 
 CONFIG = """\
@@ -59,6 +64,7 @@ for name, data in (
     print(json.dumps([reply.status_code, json.loads(reply.content)]))
 """
 
+# The pages with programs in Python, and the examples that are type-checked with them.
 PAGES = ["fastapi", "django", "notebook", "editor-config", "sandbox"]
 EXAMPLES = [
     "examples/agent",
@@ -267,8 +273,8 @@ def test_the_django_view_answers(tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    found, not_found, invalid, not_json, crashed = map(json.loads, result.stdout.splitlines())
-    assert found == [200, {"text": '{"text":"HI"}', "is_error": False}]
+    called, not_found, invalid, not_json, crashed = map(json.loads, result.stdout.splitlines())
+    assert called == [200, {"text": '{"text":"HI"}', "is_error": False}]
     assert not_found[0] == 404 and not_found[1]["kind"] == "NotFound"
     assert invalid[0] == 422 and invalid[1]["code"] == "X1301"
     assert not_json[0] == 400

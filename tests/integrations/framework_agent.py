@@ -1,9 +1,11 @@
-"""Runs an agent of a framework with each kind of host; a program for the framework's environment.
+"""A program that runs an agent of a framework, such as LangChain, with the tools of a host.
 
     python framework_agent.py FRAMEWORK HOST     HOST is Host, SyncHost or attach
 
-Prints one line of JSON: the names that a selection offers, the answers to a structured result and
-to a time limit, and how the call of a cancelled run was counted.
+FRAMEWORK is the name of one of the functions below. The tests run the program in an environment in
+which the framework is installed, and with a fake model (`tests/fake_model.py`), which calls the
+tools that the question names. The program prints one line of JSON: the names of selected tools,
+the answers of three runs of the agent, and how the call of a cancelled run was counted.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from typing import Any
 
 import exthost
 
+# Questions to the fake model. The second tool never returns.
 ADD = 'call ext_painter_add {"a": 1, "b": 2}'
 HANG = "call ext_painter_hang {}"
 
@@ -69,7 +72,7 @@ async def fastmcp(host: Any, question: str, **settings: Any) -> Any:
 
 
 def selected_names(host: Any) -> list[str]:
-    """Return the names that a framework gets of a selection."""
+    """Return the names of the tools that a framework gets from a selection of tools."""
     from exthost.integrations.host_tools import HostTools
 
     return [tool.name for tool in HostTools(host.tools.select("painter:a*")).listed()]
