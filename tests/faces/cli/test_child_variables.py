@@ -1,4 +1,5 @@
-"""The variables of the host process that extensions may get."""
+"""The variables of the host process that extensions can get: not the token of the host's
+service."""
 
 from pathlib import Path
 
