@@ -1,6 +1,9 @@
-"""Direct calls: tool calls that bypass the session layer of the `mcp` package.
+"""Tests of direct calls: tool calls that the gateway answers without the session of the package
+`mcp`.
 
-Clients must not notice a difference. The tests use raw messages on stdio and on HTTP.
+The gateway is an MCP server, written with that package. For ordinary tool calls it uses a faster
+path (`Gateway.answer_call`). Clients must not notice a difference. The tests send raw messages on
+stdio and on HTTP; `direct` is a list of the ids of the calls that took the faster path.
 """
 
 import asyncio
@@ -61,6 +64,7 @@ def with_progress(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def cancellation(id: Any) -> dict[str, Any]:
+    """Return the notification that cancels the request with this id."""
     params = {"requestId": id}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
@@ -146,6 +150,7 @@ async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_without_an_answer(
         child = gateway.host["server"]
         peer.send(encode_lines(tool_call(1, "ext_server_hang"), tool_call("2", "ext_server_hang")))
         await wait_until(lambda: child.stats.in_flight == 2)
+        # The ids 1 and "1" are compared as text, as the package does; 3 is unknown.
         peer.send(encode_lines(cancellation("1"), cancellation(2), cancellation(3)))
         await wait_until(lambda: child.stats.cancelled == 2)
         # A call that is cancelled before it has begun.
@@ -333,6 +338,7 @@ async def test_on_http_a_server_can_ask_the_client_of_a_direct_call(
             error = {"code": -1, "message": "no"}
             outcome = {"error": error} if refuses else {"result": {"action": "decline"}}
             reply = {"jsonrpc": "2.0", "id": question["id"], **outcome}
+            # A reply to a request that was never sent is ignored.
             unknown = await gateway.post({**reply, "id": "exthost-77"}, **headers)
             accepted = await gateway.post(reply, **headers)
             assert (unknown.status_code, accepted.status_code) == (202, 202)

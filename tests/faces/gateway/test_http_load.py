@@ -1,4 +1,5 @@
-"""Many concurrent clients of the gateway on HTTP: every call gets its own result."""
+"""Many concurrent clients of the gateway (an MCP server in front of other servers) on HTTP: every
+call gets its own result."""
 
 import asyncio
 import sys
@@ -14,6 +15,7 @@ from tests.faces.gateway.test_stdio import HANDSHAKE, tool_call
 
 CLIENTS = 100
 CALLS = 10
+# The limit of an answer. It only bounds a test that hangs.
 ANSWER_SECONDS = 180
 
 

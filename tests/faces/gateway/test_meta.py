@@ -1,4 +1,7 @@
-"""The gateway removes the server info from the `_meta` of results."""
+"""Tests of `without_server_info`: a stateless MCP server puts its name and version into the `_meta`
+of each result. The gateway removes them, because its clients would take them for those of the
+gateway.
+"""
 
 from typing import Any
 

@@ -1,4 +1,9 @@
-"""Clients share the host of their config: they join it, start it, and outlive it."""
+"""MCP clients share one host of their config: they join it, start it, and outlive it.
+
+A client starts `exthost gateway`, which is only a relay between the client and the host. The first
+relay starts the host in the background; the host ends after its last client. `joined` (in
+`relay_process.py`) yields such a client. `--own` gives a client a separate host.
+"""
 
 import json
 import os
@@ -41,7 +46,7 @@ def test_clients_share_one_host_and_one_process_of_each_extension(tmp_path: Path
         assert f"client: tester 7, process {first.process.pid}" in shown.stdout + shown.stderr
         top = json.loads(run_inside("top", "--json", cwd=tmp_path).stdout)
         assert [client["name"] for client in top["clients"]] == ["tester", "tester"]
-    wait_until_gone(*pids)  # linger = "0s"
+    wait_until_gone(*pids)  # shared_config sets gateway.linger to "0s": how long the host stays
 
 
 @pytest.mark.more
@@ -118,7 +123,7 @@ def test_a_client_without_a_host_joins_one_that_is_started_meanwhile(tmp_path: P
 
 
 @pytest.mark.more
-def test_the_level_and_the_subscriptions_are_those_of_the_next_host(tmp_path: Path) -> None:
+def test_the_log_level_and_the_subscriptions_are_sent_to_the_next_host(tmp_path: Path) -> None:
     received_file = tmp_path / "heard"
     config = shared_config(tmp_path, {"mcp_servers": server(heard=str(received_file))})
     with joined(config) as client:
@@ -238,7 +243,7 @@ def test_a_config_with_a_mistake_is_reported_as_by_run(tmp_path: Path) -> None:
     assert result.returncode == 3 and b"X01" in result.stderr and result.stdout == b""
 
 
-# -- the lines -------------------------------------------------------------------------------
+# -- the messages -------------------------------------------------------------------------------
 
 
 @pytest.mark.more
@@ -281,6 +286,7 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(config)], capture_output=True, text=True, check=True
     )
     modules = set(result.stdout.split())
+    # Each client waits for these imports.
     slow = {"mcp", "asyncio", "argparse", "json", "re", "typing", "socket", "pathlib", "subprocess"}
     assert "exthost.faces.relay.command" in modules and not modules & slow
     host_modules = {name for name in modules if name.startswith("exthost.host.")}
@@ -290,7 +296,8 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-# -- a list at once --------------------------------------------------------------------------
+# -- the first list of tools
+# --------------------------------------------------------------------------
 
 
 @pytest.mark.more
@@ -367,7 +374,7 @@ def test_the_second_host_lists_the_tools_before_it_has_imported_mcp(tmp_path: Pa
 
 
 @pytest.mark.more
-def test_a_client_of_its_own_kind_of_names_gets_them(tmp_path: Path) -> None:
+def test_clients_of_one_host_can_use_different_kinds_of_tool_names(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client, joined(config, "--plain-names") as plain:
         assert client.ask("tools/list")["result"]["tools"][0]["name"] == "ext_child_echo"
