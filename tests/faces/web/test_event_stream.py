@@ -1,4 +1,5 @@
-"""A response that streams events ends with its events, with its client, or with their error."""
+"""Tests of `EventStreamResponse`, which sends events to a browser as server-sent events (`data:
+{…}`)."""
 
 import asyncio
 import contextlib
@@ -11,6 +12,7 @@ from exthost.faces.web.event_stream import EventStreamResponse, OpenStreams
 
 
 async def events(*, fails: bool) -> AsyncGenerator[dict[str, int], None]:
+    """Yield one event, and then end or fail."""
     yield {"number": 1}
     if fails:
         raise LookupError("no more events")
@@ -33,7 +35,7 @@ async def send_all(*, fails: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_the_events_are_sent_and_an_error_is_raised(fails: bool) -> None:
+async def test_the_events_are_sent_and_their_error_is_raised(fails: bool) -> None:
     start, event, *_ = await send_all(fails=fails)
     assert start["status"] == 200
     assert event["body"] == b'data: {"number":1}\n\n'
