@@ -1,5 +1,10 @@
-"""The mutation tool of `make mutants`. It changes one condition of the source at a time, and runs
-the tests that are near the changed module: those that import it. A mutant is such a change."""
+"""Tests of `scripts/mutants.py`, the tool of `make mutants`, which finds conditions that no test
+checks.
+
+It changes one condition of the source at a time, such as `a < b` into `a <= b`, and runs the tests
+near the changed module: those that import it. Such a change is a mutant. It is noticed if a test
+fails.
+"""
 
 import subprocess
 from pathlib import Path

@@ -1,5 +1,9 @@
-"""The picture of the speed shows the measured clients beside exthost, and is made from the data
-beside it."""
+"""Tests of `bench/picture.py`, which draws the picture of the speed in the README (an SVG).
+
+It shows calls per second, and the time of a start, of other MCP clients beside those of exthost.
+The value of a row is the ratio of the other client's time to that of exthost (`subject_s`). The
+data of the committed picture are beside it (`docs/images/bench.json`).
+"""
 
 import json
 import re

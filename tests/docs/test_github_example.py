@@ -1,4 +1,8 @@
-"""The cigen provider for GitHub Actions in the examples generates valid YAML."""
+"""Tests of `examples/cigen/github`, an extension that writes workflows for GitHub Actions.
+
+It speaks the dialect (protocol) cigen: `generate` turns a schema with jobs into the text of YAML
+files. The tests read the files with a YAML parser.
+"""
 
 import importlib
 import json
