@@ -1,4 +1,5 @@
-"""Text of an extension that the command line prints cannot control a terminal."""
+"""Tests of what all verbs print: text of an extension cannot control the terminal, and long lists
+of names are cut."""
 
 import json
 from pathlib import Path

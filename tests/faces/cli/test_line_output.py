@@ -1,4 +1,5 @@
-"""Output of single lines and screens: diagnostics, and the screen of a terminal."""
+"""Tests that diagnostics go to the function of the caller, and that a screen is written as a
+whole."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Verbs for many extensions: several names and --all, the exit codes of status, logs of all."""
+"""Tests of verbs with several names or --all: restart, stop, start, status and logs."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,9 @@
-"""Changes of the config of a running host (reload, SIGHUP, add, remove), and `up` and `down`."""
+"""Tests of verbs that change the config of a running host, or start and end the host.
+
+`reload`, or SIGHUP, makes the host read its config again; `add` and `remove` edit the file; `up -d`
+starts a host in the background, and `down` ends it. The extension `h` (`extensions/hostile.py`) has
+a tool `keep`, which does not answer by itself.
+"""
 
 import json
 import os
@@ -111,7 +116,7 @@ def test_status_shows_the_cause_of_the_last_failed_reload(tmp_path: Path) -> Non
 def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applied(
     tmp_path: Path,
 ) -> None:
-    """A restart does not read the config again; a reload does."""
+    # A restart does not read the config again; a reload does.
     write_config(tmp_path, extension("one", more='limits = { call = "10s" }\nenv = { A = "b" }'))
     with host_process(tmp_path):
         assert "changed" not in run_json(tmp_path, "info", "one")

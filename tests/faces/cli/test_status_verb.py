@@ -1,4 +1,5 @@
-"""`exthost status`: what it prints about connections that were refused."""
+"""Tests of what `exthost status` prints about connections that the sandbox of an extension
+refused."""
 
 from pathlib import Path
 from typing import Any
