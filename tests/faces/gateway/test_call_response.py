@@ -1,4 +1,8 @@
-"""The response to a tool call on HTTP, written to a fake connection."""
+"""Tests of `CallResponse`, the response to a tool call on HTTP.
+
+It is a JSON body if there is only the reply. If messages such as progress come before the reply, or
+the call takes long, it is an event stream, in which comments keep the connection open.
+"""
 
 import asyncio
 from typing import Any

@@ -150,7 +150,8 @@ async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_without_an_answer(
         child = gateway.host["server"]
         peer.send(encode_lines(tool_call(1, "ext_server_hang"), tool_call("2", "ext_server_hang")))
         await wait_until(lambda: child.stats.in_flight == 2)
-        # The ids 1 and "1" are compared as text, as the package does; 3 is unknown.
+        # Some clients change the type of an id: "1" cancels 1, and 2 cancels "2". The id 3 is
+        # unknown.
         peer.send(encode_lines(cancellation("1"), cancellation(2), cancellation(3)))
         await wait_until(lambda: child.stats.cancelled == 2)
         # A call that is cancelled before it has begun.

@@ -72,7 +72,6 @@ def test_the_tenth_client_needs_little_memory(tmp_path: Path) -> None:
         host = host_pid(config)
         before = own_memory(host)
         relay = join()
-        # Limits well above what was measured, and well below the memory of a host.
         assert own_memory(host) - before <= 2 * MIB
         assert own_memory(relay) <= 15 * MIB
 

@@ -344,7 +344,7 @@ def test_the_second_host_lists_the_tools_before_it_has_imported_mcp(tmp_path: Pa
         # the first client differ, and what a server offers is not remembered before it is ready.
         wait_until(
             lambda: all(row["state"] == "ready" for row in status(config)["extensions"]),
-            "a server is not ready",
+            "all servers are ready",
         )
         with joined(config) as second:
             first = second.ask("tools/list")["result"]
