@@ -1,4 +1,8 @@
-"""The data that a host keeps for a page, and the responses to the page, are bounded."""
+"""Tests of limits: the data that a host keeps for its web page, and its responses, are bounded.
+
+A `Recorder` keeps the last messages of an extension (`TraceRecord`) in a ring. A `History` keeps
+the last calls and changes of state.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""The updates that a page gets about the extensions of a host."""
+"""Tests of `RowSampler`, from which a web page gets the rows of its list of extensions: all rows
+first, and then only those that have changed."""
 
 import asyncio
 import sys
