@@ -1,5 +1,8 @@
-"""A project whose extension offers the tools that a file beside the project lists, for tests of the
-lock: the offer changes without a change of the code."""
+"""`Project`: a folder with a config and one extension, for tests of the lock (`exthost.lock`).
+
+The extension, `demo`, offers the tools that a file outside of the project lists. So a test can
+change the offer without a change of the locked files.
+"""
 
 import asyncio
 import json
@@ -12,6 +15,7 @@ from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.config.lock_file import LOCK_NAME, format_lock
 from exthost.host.lock_survey import compare_with_lock
 
+# The program of the extension in each dialect (protocol). Its argument is the file with its tools.
 MORPHIR = """\
 import json, pathlib, sys
 offer = pathlib.Path(sys.argv[1])
@@ -24,7 +28,8 @@ for line in sys.stdin:
     print(json.dumps({"id": asked["id"], "result": result}), flush=True)
 """
 
-# A call with the argument `leave` ends the process.
+# A call with the argument `leave` ends the process. A call of `tell` is preceded by a notification
+# that the tools have changed.
 MCP = """\
 import json, os, pathlib, sys
 offer = pathlib.Path(sys.argv[1])
@@ -63,7 +68,10 @@ def tool(name: str, description: str = "Gets a thing.", **more: Any) -> dict[str
 
 
 class Project:
-    """A folder with a config, and the program of one extension in a folder of its own."""
+    """A folder with a config, and the program of one extension in a folder inside it.
+
+    A test can change `entries` (the extensions of the config) and then call `write_config`.
+    """
 
     def __init__(self, root: Path, dialect: str = "mcp", **settings: Any) -> None:
         self.root = root / "project"
@@ -87,6 +95,7 @@ class Project:
         self.write_config()
 
     def write_config(self, **sections: Any) -> None:
+        """Write the config with these sections, such as `trust={"lock": "warn"}`."""
         text = "".join(_toml("[[extensions]]", entry) for entry in self.entries)
         self.config.write_text(text + "".join(_toml(f"[{k}]", v) for k, v in sections.items()))
 
@@ -97,6 +106,7 @@ class Project:
         new.replace(self.offer_file)
 
     def initialize(self, **more: Any) -> None:
+        """Let the MCP program add these members to its reply to `initialize`."""
         self.offer_file.with_name("initialize.json").write_text(json.dumps(more))
 
     async def write_lock(self) -> None:
