@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -155,6 +156,7 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions_of_opentelemetr
     }
     host = exthost.Host.from_config(config)
     CallSpans(host.events, provider, meters)
+    began_at = time.monotonic()
     async with host:
         await host.call_tool("ext_fragile_divide", {"a": 1, "b": 2})
         await host.call_tool("ext_painter_paint", {"text": "x"})
@@ -185,6 +187,8 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions_of_opentelemetr
         *("divide", "paint", "fail", "hang")
     }
     assert all(point.count == 1 and point.sum > 0 for point in points)
+    # The calls were made one after the other, so this shows that the unit is the second.
+    assert sum(point.sum for point in points) < time.monotonic() - began_at
     assert points[0].explicit_bounds[0] == 0.01  # in seconds, as the conventions recommend
     meters.shutdown()
 

@@ -1,4 +1,8 @@
-"""The bench ends the processes of a row when it is terminated."""
+"""When a benchmark is terminated by SIGTERM, it ends the process that measures the present row.
+
+The benchmark (`python -m bench`) runs each row in a worker, a separate Python process. Here the
+worker is a shell script that never ends; it writes its pid into a named pipe.
+"""
 
 import os
 import select
@@ -10,9 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+# The limit of a wait for an event that always comes.
 PATIENCE_S = 120
 
-# Runs the bench with a worker that never ends.
+# Runs the benchmark with the program in its argument as the interpreter of the worker.
 PROGRAM = """
 import sys
 from bench.__main__ import main

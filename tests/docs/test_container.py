@@ -1,4 +1,8 @@
-"""The container image: its instructions, and a host as in a container without privileges."""
+"""Tests of the container image: the instructions of the Dockerfile, and a host as in a container.
+
+The image itself is not built. bubblewrap makes a read-only root without privileges, as a container
+has it, and a host runs there.
+"""
 
 import json
 import re
@@ -13,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"
 
+# By the name of each extension: its settings.
 EXTENSIONS = {
     "free": "",
     "strict": "permissions = {}",
@@ -89,7 +94,8 @@ def test_a_host_works_on_a_read_only_root_without_user_namespaces(tmp_path: Path
     ]
     # The project may be in /tmp, which is empty in the container.
     container += ["--ro-bind", str(ROOT), str(ROOT)]
-    # There is no /config on this machine to mount at, so the folder has its own path.
+    # Nothing can be mounted at /config, which does not exist on this machine, so the folder keeps
+    # its path.
     container += ["--ro-bind", str(config), str(config)]
     text = (config / "exthost.toml").read_text().replace("/config/", f"{config}/")
     (config / "exthost.toml").write_text(text)

@@ -1,4 +1,7 @@
-"""The morphir examples: the same extension in each language, without and with a host."""
+"""Tests of `examples/morphir`: the same extension in Python, Node, Go and Gleam.
+
+It speaks the dialect morphir, JSON lines on stdin and stdout: `{"id": 1, "method": "shout", …}`.
+"""
 
 import json
 import shutil
