@@ -19,7 +19,7 @@ import pytest
 
 import exthost
 from exthost.faces.cli.package_inputs import InputValues, PackageInput
-from tests.faces.cli.cli_process import run_inside
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
 # A package in the form of the MCP registry. Its arguments and variables have inputs, which the user
 # gives by `--set NAME=VALUE`; a secret becomes a reference to a variable.
@@ -283,7 +283,7 @@ def test_a_bundle_is_unpacked_and_runs(tmp_path: Path) -> None:
     environ = {**os.environ, "EXTHOST_HOME": str(tmp_path / "state"), "KEY": "k"}
     config = tmp_path / "exthost.toml"
     with exthost.SyncHost.from_config(config, environ=environ) as host:
-        result = host.call_tool("bundled:where", {"text": "in"}, timeout=60)
+        result = host.call_tool("bundled:where", {"text": "in"}, timeout=RUN_SECONDS)
         assert result.text == "in Lima k"
     folder = Path(read_entries(tmp_path)[0]["cwd"])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -106,7 +106,7 @@ def test_on_windows_a_verb_says_that_windows_is_not_supported(verb: str) -> None
         env=dict(os.environ, PYTHONPATH=os.pathsep.join(folders)),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=RUN_SECONDS,
         check=False,
     )
     assert result.returncode == 2

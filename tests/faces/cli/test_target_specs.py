@@ -1,4 +1,9 @@
-"""How a verb finds the extension that its arguments name. These tests start no extension."""
+"""Tests of how a verb finds the extension that its arguments name, and of the commands that it
+suggests.
+
+An extension is a name in the config, a path, or a command after `--`. `--dialect` names the
+protocol that it speaks. These tests start no extension.
+"""
 
 import shlex
 from pathlib import Path
@@ -74,7 +79,7 @@ def test_verbs_without_the_option_find_an_extension_as_well(verb: str, folder: P
     assert "named" in result.stdout + result.stderr and "Traceback" not in result.stderr
 
 
-# A name that a shell would split, and with a command that a shell would run.
+# A name that a shell would split, and that contains a command that a shell would run.
 ODD_NAME = "a b $(touch c)"
 
 

@@ -1,4 +1,9 @@
-"""`exthost top`: its table at several sizes and with 200 extensions, and its keys."""
+"""Tests of `exthost top`, a table of the extensions of a running host that is drawn again each
+second.
+
+First come tests of the table (`arrange`, `table_lines`) at several widths and with 200 extensions,
+then tests of the verb with a host, in a pseudoterminal. Other modules use `row`.
+"""
 
 import json
 import os
@@ -181,9 +186,8 @@ def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
     before = run_json(folder, "status", "one")["extensions"][0]["pids"]
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
         screen.wait_for("3 extensions · 1 in trouble")
-        screen.wait_for(
-            "there is no program 'no-such-program'"
-        )  # the error of the selected extension
+        # The error of the selected extension, which is the failed one.
+        screen.wait_for("there is no program 'no-such-program'")
         screen.press(b"/one")
         screen.wait_for("1 of 3 extensions")
         screen.press(b"\r")
@@ -214,7 +218,7 @@ def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
         screen.press(b"q")
         assert screen.end() == 0
     output = screen.output.decode()
-    # The normal screen is restored.
+    # The alternate screen was entered (1049h) and left again (1049l).
     assert output.rindex("\x1b[?1049l") > output.rindex("\x1b[?1049h")
     assert run_json(folder, "status", "one")["extensions"][0]["pids"] != before
     # The table fits the screen; the log between two tables has lines of any length.
