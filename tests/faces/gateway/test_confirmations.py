@@ -203,7 +203,6 @@ async def test_a_question_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_gateway(document()) as gateway, stateless_client(gateway, "one") as client:
         gateway.host.events.subscribe(RuleApplied, applied.put_nowait)
         state = await ask_for(client, a="one")
-        async with asyncio.timeout(60):
-            assert (await applied.get()).outcome == "unanswered"
+        assert (await applied.get()).outcome == "unanswered"
         refused = await answer(client, state, a="one")
     assert refused.is_error and "no answer arrived within" in text(refused)

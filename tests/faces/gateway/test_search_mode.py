@@ -5,7 +5,6 @@ tools of extensions, and `call_tool` calls one of them, the inner tool. Rules, h
 audit must see the call as one of the inner tool.
 """
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -254,9 +253,8 @@ async def test_a_client_is_notified_of_changes_of_the_inner_tools(era: str) -> N
         tool_changes(client, era, handler) as next_change,
     ):
         assert await search(client, "echo")
-        async with asyncio.timeout(60):
-            await gateway.host.unload("agent")
-            await next_change()
+        await gateway.host.unload("agent")
+        await next_change()
         assert await search(client, "echo") == []
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["search_tools", "call_tool"]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faces.relay.relay_process import (
+    SECONDS,
     RelayClient,
     host_pid,
     joined,
@@ -88,7 +89,7 @@ def test_a_client_that_ends_in_the_middle_of_a_call_or_a_line_leaves_nothing(
             else:  # as when the client itself is killed: both pipes are closed
                 bad.process.stdin.close()
                 bad.process.stdout.close()
-            bad.process.wait(60)
+            bad.process.wait(SECONDS)
             wait_until(lambda: count_clients(config) == 1, "the client is gone")
             wait_until(lambda: status(config)["extensions"][0]["in_flight"] == 0, "its call ended")
             bad.close()
