@@ -119,7 +119,7 @@ async def test_a_request_outside_of_a_page_call_is_shown_on_every_page() -> None
     following = questions.follow()  # as an open page does
     assert await anext(following) == {"questions": []}
     answer = asyncio.create_task(requests.answer("asking", ELICITATION, {"message": "x\u202ey"}))
-    (shown,) = (await asyncio.wait_for(anext(following), 10))["questions"]
+    (shown,) = (await anext(following))["questions"]
     assert shown["kind"] == "request" and shown["message"] == "x\\u202ey"
     questions.answer(shown["question"], True, {"a": 1})
     assert await answer == {"action": "accept", "content": {"a": 1}}
