@@ -82,6 +82,7 @@ def chat_of_smolagents(request: Any) -> Any:
 
 
 def function_calls(calls: list[tuple[str, Any]]) -> list[Any]:
+    """Return these calls in the form of chat completions."""
     return [
         {
             "id": f"call_{n}",
@@ -93,6 +94,7 @@ def function_calls(calls: list[tuple[str, Any]]) -> list[Any]:
 
 
 def completion(message: Any) -> Any:
+    """Return the response of chat completions with this message."""
     reason = "tool_calls" if message.get("tool_calls") else "stop"
     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
@@ -101,6 +103,7 @@ def completion(message: Any) -> Any:
 
 
 def chat_chunks(response: Any) -> Iterator[Any]:
+    """Yield the response in parts, as the API streams it."""
     fields = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion.chunk"}
 
     def chunk(delta: Any, reason: str | None = None) -> Any:
@@ -170,6 +173,7 @@ def responses(request: Any) -> Any:
 
 
 def responses_events(response: Any) -> Iterator[Any]:
+    """Yield the response as the events of a stream."""
     yield {"type": "response.created", "sequence_number": 0, "response": response | {"output": []}}
     for index, item in enumerate(response["output"]):
         started = item | {"status": "in_progress"}
@@ -182,10 +186,12 @@ def responses_events(response: Any) -> Iterator[Any]:
 
 
 def anthropic(request: Any) -> Any:
+    """Answer a request of Anthropic's Messages API."""
     for tool in request["tools"]:
         assert NAME.fullmatch(tool["name"]) and tool["input_schema"]["type"] == "object"
     last = request["messages"][-1]["content"]
-    results = [] if isinstance(last, str) else [b for b in last if b["type"] == "tool_result"]
+    blocks = [] if isinstance(last, str) else last
+    results = [block for block in blocks if block["type"] == "tool_result"]
     if results:
         texts = [_text_of(block["content"]) for block in results]
         content: list[Any] = [{"type": "text", "text": summary(texts, count_images(last))}]
@@ -201,6 +207,7 @@ def anthropic(request: Any) -> Any:
 
 
 def anthropic_events(response: Any) -> Iterator[Any]:
+    """Yield the response as the events of a stream."""
     started = response | {"content": [], "stop_reason": None}
     yield {"type": "message_start", "message": started}
     for index, block in enumerate(response["content"]):
@@ -223,6 +230,7 @@ def anthropic_events(response: Any) -> Iterator[Any]:
 
 
 def gemini(request: Any) -> Any:
+    """Answer a request of Google's Gemini API."""
     for declaration in request["tools"][0]["functionDeclarations"]:
         assert NAME.fullmatch(declaration["name"]), declaration
         # The API takes both spellings, and its package sends the second one.

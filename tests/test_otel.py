@@ -34,6 +34,7 @@ FRAGILE = Path(__file__).parents[1] / "examples" / "morphir" / "fragile.py"
 
 @pytest.fixture
 def exporter() -> InMemorySpanExporter:
+    """Keeps the finished spans."""
     return InMemorySpanExporter()
 
 

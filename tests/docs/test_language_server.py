@@ -26,6 +26,7 @@ from exthost.dialects.package import DialectPackage
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
 from tests.extensions.harness import wait_until
+from tests.faces.cli.cli_process import RUN_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "language-server"
@@ -73,7 +74,7 @@ def run_exthost(installed: Path, *arguments: str, code: int = 0, more: str = "")
         [sys.executable, "-m", "exthost", *arguments],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=RUN_SECONDS,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )

@@ -53,7 +53,7 @@ def test_an_agent_works_as_its_how_to_says(
 ) -> None:
     python = environment_python(f"{name}-{release}")
     folder = agent_folder(page, tmp_path)
-    # smolagents takes the arguments of a tool without a schema as one argument.
+    # A tool whose schema has no properties gets its arguments from smolagents as one object.
     remark = {"text": "so"}
     question = [
         call("ext_text_shout", text="hello"),
