@@ -74,9 +74,9 @@ class RelayClient:
                 self.process.kill()
                 self.process.wait()
             self.process.stdout.close()
-        assert code in (0, -9), self.said()
+        assert code in (0, -9), self.read_stderr()
 
-    def said(self) -> str:
+    def read_stderr(self) -> str:
         """Return what the relay wrote to stderr."""
         return self.stderr.read_text("utf-8", "replace")
 
@@ -101,9 +101,9 @@ class RelayClient:
         deadline = time.monotonic() + SECONDS
         while b"\n" not in self._partial:
             ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no message arrived: {self.said()}"
+            assert ready, f"no message arrived: {self.read_stderr()}"
             data = os.read(fd, 65536)
-            assert data, f"the relay closed stdout: {self.said()}"
+            assert data, f"the relay closed stdout: {self.read_stderr()}"
             self._partial += data
         line, _, self._partial = self._partial.partition(b"\n")
         self.seen.append(json.loads(line))
@@ -119,7 +119,7 @@ class RelayClient:
             if message.get("id") == id and "method" not in message:
                 return message
 
-    def until(self, method: str) -> Any:
+    def read_until(self, method: str) -> Any:
         """Return the next message of this method."""
         while True:
             message = self.read()

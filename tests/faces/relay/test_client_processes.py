@@ -92,7 +92,7 @@ def call_sampling_tool(client: RelayClient, word: str) -> Any:
     """Call a tool that asks for a text of the client's model. Answer with this word, and return the
     result of the tool, which contains the answer."""
     call = client.start_call("ext_child_ask", **SAMPLE)
-    request = client.until("sampling/createMessage")
+    request = client.read_until("sampling/createMessage")
     answer = {"role": "assistant", "content": {"type": "text", "text": word}, "model": "m"}
     client.write(_reply(request["id"], answer))
     return client.reply(call)["result"]["content"][0]["text"]
@@ -111,7 +111,7 @@ def test_a_server_that_asks_its_client_has_a_process_for_each_from_then_on(tmp_p
         assert "first" in call_sampling_tool(one, "first")
         # Both at once: each client gets the request of its own call.
         mine = one.start_call("ext_child_ask", **SAMPLE)
-        request = one.until("sampling/createMessage")
+        request = one.read_until("sampling/createMessage")
         assert "second" in call_sampling_tool(other, "second")
         answer = {"role": "assistant", "content": {"type": "text", "text": "third"}, "model": "m"}
         one.write(_reply(request["id"], answer))

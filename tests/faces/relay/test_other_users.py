@@ -72,7 +72,10 @@ def test_a_socket_of_another_user_is_not_joined(
     with listener_of(NOBODY, str(path)) as process:
         with joined(config) as client:
             assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-        assert f"the socket {path} is one of another user; it runs its own host" in client.said()
+        assert (
+            f"the socket {path} is one of another user; it runs its own host"
+            in client.read_stderr()
+        )
         assert process.stdout is not None
         process.kill()
         assert "asked" not in process.stdout.read(), "a foreign process got the request"
@@ -87,4 +90,4 @@ def test_a_socket_in_a_folder_of_another_user_is_not_joined(
         os.chown(path.parent, NOBODY, NOBODY)
         with joined(config) as client:
             assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-        assert f"the socket {path} is in a folder of another user" in client.said()
+        assert f"the socket {path} is in a folder of another user" in client.read_stderr()

@@ -85,7 +85,7 @@ def test_a_host_that_is_killed_fails_the_calls_and_the_next_one_is_joined(tmp_pa
         os.kill(first, signal.SIGKILL)
         error = client.reply(call)["error"]
         assert "the host ended" in error["message"] and "X1075" in error["message"]
-        assert client.until("notifications/tools/list_changed")
+        assert client.read_until("notifications/tools/list_changed")
         assert client.text("ext_child_echo", a=2) == '{"a": 2}'
         assert host_pid(config) != first
         assert status(config)["clients"][0]["name"] == "tester"
@@ -116,7 +116,7 @@ def test_a_client_without_a_host_joins_one_that_is_started_meanwhile(tmp_path: P
         os.kill(first, signal.SIGTERM)
         wait_until_gone(first)
         with host_process(tmp_path) as host:
-            client.until("notifications/tools/list_changed")
+            client.read_until("notifications/tools/list_changed")
             assert host_pid(config) == host.pid
             host.send_signal(signal.SIGTERM)
             host.communicate(timeout=SECONDS)
@@ -131,7 +131,7 @@ def test_the_log_level_and_the_subscriptions_are_sent_to_the_next_host(tmp_path:
         uri = client.ask("resources/list")["result"]["resources"][0]["uri"]
         client.ask("resources/subscribe", {"uri": uri})
         os.kill(host_pid(config), signal.SIGKILL)
-        client.until("notifications/tools/list_changed")
+        client.read_until("notifications/tools/list_changed")
         client.ask("ping")
 
         def subscriptions() -> int:
@@ -148,7 +148,7 @@ def test_a_config_that_changed_is_read_again_by_a_host_of_its_clients(tmp_path: 
         assert client.text("ext_child_echo", a=1)
         shared_config(tmp_path, {"mcp_servers": server() | server("second")})
         with joined(config):
-            client.until("notifications/tools/list_changed")
+            client.read_until("notifications/tools/list_changed")
             assert client.text("ext_second_echo", a=2) == '{"a": 2}'
 
 
@@ -158,7 +158,7 @@ def test_a_config_that_changed_is_reported_for_a_host_of_run(tmp_path: Path) -> 
     with host_process(tmp_path) as host:
         shared_config(tmp_path, {"mcp_servers": server() | server("second")})
         with joined(config) as client:
-            stderr = client.said()
+            stderr = client.read_stderr()
         assert "exthost reload" in stderr and f"process {host.pid}" in stderr
         host.send_signal(signal.SIGTERM)
         host.communicate(timeout=SECONDS)
@@ -176,9 +176,9 @@ def test_a_client_with_other_variables_gets_a_host_of_its_own(tmp_path: Path) ->
     with joined(config, env=values) as first, joined(config, env=values) as same:
         with joined(config, env=values | {"MY_TOKEN": "two-secret"}) as other:
             assert other.text("ext_child_echo", a=1) == '{"a": 1}'
-            stderr = other.said()
+            stderr = other.read_stderr()
         assert "MY_TOKEN differs" in stderr and "its own host" in stderr and "MY_MODE" not in stderr
-        assert "secret" not in stderr + first.said() + same.said()
+        assert "secret" not in stderr + first.read_stderr() + same.read_stderr()
         assert len(status(config)["clients"]) == 2
 
 
@@ -192,7 +192,7 @@ def test_a_client_of_another_version_gets_a_host_of_its_own(tmp_path: Path) -> N
     with joined(config):
         path = os.pathsep.join([str(tmp_path / "older"), *sys.path])
         with joined(config, env={"PYTHONPATH": path}) as other:
-            stderr = other.said()
+            stderr = other.read_stderr()
         assert "exthost 0.0.1" in stderr and "its own host" in stderr
 
 
@@ -207,7 +207,7 @@ def test_a_stale_socket_is_named_and_replaced(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         wait_until_gone(pid)
         with joined(config) as other:
-            assert "left over from a host that has crashed" in other.said()
+            assert "left over from a host that has crashed" in other.read_stderr()
 
 
 @pytest.mark.more
@@ -217,7 +217,7 @@ def test_without_a_state_folder_a_client_gets_a_host_of_its_own(tmp_path: Path) 
     home.write_text("")
     with joined(config, env={"EXTHOST_HOME": str(home)}) as client:
         assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-        stderr = client.said()
+        stderr = client.read_stderr()
     assert "the state folder cannot be written" in stderr and "its own host" in stderr
 
 
@@ -226,7 +226,7 @@ def test_a_host_that_belongs_to_a_single_client_is_not_joined(tmp_path: Path) ->
     config = shared_config(tmp_path)
     with joined(config, "--own"):
         with joined(config) as other:
-            stderr = other.said()
+            stderr = other.read_stderr()
         assert "X0376" in stderr and "its own host" in stderr
 
 
