@@ -99,7 +99,7 @@ def main(base: str, lifetime: str, end: str = "") -> None:
     (folder,) = [path for path in Path(base).glob("exthost-*") if not path.name.endswith("-host")]
     inside = pids_in(folder)
     report: dict[str, Any] = {
-        "said": output,
+        "output": output,
         "grouped": child.has_cgroup,
         "inside": len(inside),
         "wrapper is inside": lifetime != "plain" and child.pid in inside,
