@@ -40,7 +40,8 @@ NAMED_SERVER = (sys.executable, "-S", "-E", str(SERVER))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a running host with extensions of three dialects (protocols).
+    """The folder of a running host with extensions of three dialects (protocols): `text` (morphir),
+    `toy` (roder) and `notes` (synaps).
 
     `h` and `mortal` misbehave when a test asks for it (`tests/extensions/hostile.py`).
     """
