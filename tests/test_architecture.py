@@ -140,13 +140,13 @@ def _top_level_package(name: str) -> str | None:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    found = cycles(import_graph(SOURCE, PACKAGE))
-    assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
+    import_cycles = cycles(import_graph(SOURCE, PACKAGE))
+    assert not import_cycles, "\n".join(" <-> ".join(sorted(cycle)) for cycle in import_cycles)
 
 
 def test_no_packages_import_one_another_in_a_circle() -> None:
-    found = cycles(package_graph(import_graph(SOURCE, PACKAGE, in_strings=True)))
-    assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
+    import_cycles = cycles(package_graph(import_graph(SOURCE, PACKAGE, in_strings=True)))
+    assert not import_cycles, "\n".join(" <-> ".join(sorted(cycle)) for cycle in import_cycles)
 
 
 def test_dialects_do_not_import_one_another_and_shared_code_does_not_import_them() -> None:

@@ -27,8 +27,8 @@ def function(a, b, é):
 def test_each_condition_is_changed_once(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(MODULE_TEXT, encoding="utf-8")
-    found = list(find_mutants(path))
-    assert sorted((item.before, item.text) for item in found) == sorted(
+    changes = list(find_mutants(path))
+    assert sorted((item.before, item.text) for item in changes) == sorted(
         [
             ("a < b", "(a <= b)"),
             ("a < b and not é", "(a < b or not é)"),
@@ -38,7 +38,7 @@ def test_each_condition_is_changed_once(tmp_path: Path) -> None:
         ]
     )
     data = MODULE_TEXT.encode()
-    for item in found:
+    for item in changes:
         assert data[item.start : item.end].decode() == item.before
         compile(data[: item.start] + item.text.encode() + data[item.end :], "module.py", "exec")
 

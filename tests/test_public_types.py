@@ -133,8 +133,8 @@ def mypy_errors(folder: Path) -> Errors:
         timeout=CHECK_SECONDS,
     )
     assert result.returncode in (0, 1), result.stdout + result.stderr
-    found = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", result.stdout, re.MULTILINE)
-    return {(program, int(line)): text for program, line, text in found}
+    errors = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", result.stdout, re.MULTILINE)
+    return {(program, int(line)): text for program, line, text in errors}
 
 
 def pyright_errors(folder: Path) -> Errors:

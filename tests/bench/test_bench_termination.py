@@ -39,8 +39,8 @@ def test_the_worker_of_a_terminated_bench_ends(tmp_path: Path) -> None:
     worker.chmod(0o755)
     # Open for both, so that neither side waits for the other.
     started = os.open(fifo, os.O_RDWR)
-    words = [sys.executable, "-c", PROGRAM, str(worker)]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL) as bench:
+    command = [sys.executable, "-c", PROGRAM, str(worker)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as bench:
         try:
             assert select.select([started], [], [], PATIENCE_S)[0]
             process = os.pidfd_open(int(os.read(started, 100)))

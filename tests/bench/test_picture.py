@@ -120,5 +120,5 @@ def test_the_committed_picture_names_every_client_and_no_path() -> None:
     for client in ("exthost", "Rust SDK (rmcp)", "Go SDK", "mcp-go", "Node SDK", "Python SDK"):
         assert texts.count(client) == 2, client
     assert texts.count("FastMCP") == 2
-    words = svg.replace("http://www.w3.org/2000/svg", "") + (IMAGES / "bench.json").read_text()
-    assert not re.search(r"(?<!<)/(?:\w+/)+|\.local\b|://", words)
+    contents = svg.replace("http://www.w3.org/2000/svg", "") + (IMAGES / "bench.json").read_text()
+    assert not re.search(r"(?<!<)/(?:\w+/)+|\.local\b|://", contents)

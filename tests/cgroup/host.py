@@ -30,10 +30,10 @@ from exthost.process.host_protection import harden
 # variables, and waits for the end of stdin.
 PROGRAM = """
 import os, subprocess, sys
-fds = sorted(int(one) for one in os.listdir("/proc/self/fd"))[:-1]
-words = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]
+fds = sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1]
+command = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]
 quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
-subprocess.Popen(words, start_new_session=True, **quiet)
+subprocess.Popen(command, start_new_session=True, **quiet)
 print(fds, sorted(set(os.environ) - {"LC_CTYPE", "LD_LIBRARY_PATH"}), flush=True)
 sys.stdin.read()
 """

@@ -135,9 +135,9 @@ async def threads_run_out_for_the_extension_alone_even_for_root() -> None:
 async def a_daemon_without_a_namespace_is_gone_with_its_extension() -> None:
     code = """
         import subprocess, sys
-        words = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+        command = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
         quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
-        result = subprocess.Popen(words, start_new_session=True, **quiet).pid
+        result = subprocess.Popen(command, start_new_session=True, **quiet).pid
     """
     without_sandbox = {
         "permissions": {},

@@ -211,12 +211,11 @@ def test_the_dialect_works_with_pylsp(
     if result.returncode:
         pytest.skip(f"pylsp cannot be installed: {result.stderr[-300:]}")
     pylsp = [sys.executable, "-m", "pylsp"]
-    more = str(folder)
     target = ["--dialect", NAME, "--", *pylsp]
-    report = json.loads(run_exthost(installed, "inspect", "--json", *target, more=more))
+    report = json.loads(run_exthost(installed, "inspect", "--json", *target, more=str(folder)))
     assert {"hover", "completion", "definition"} <= {tool["tool"] for tool in report["tools"]}
     arguments = ["path=a.py", "text=import os\nos.getcwd()", "line=1", "character=5"]
-    output = run_exthost(installed, "call", "hover", *arguments, *target, more=more)
+    output = run_exthost(installed, "call", "hover", *arguments, *target, more=str(folder))
     assert "getcwd" in output
 
 

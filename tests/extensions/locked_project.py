@@ -20,12 +20,12 @@ MORPHIR = """\
 import json, pathlib, sys
 offer = pathlib.Path(sys.argv[1])
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["method"] == "capabilities":
+    message = json.loads(line)
+    if message["method"] == "capabilities":
         result = json.loads(offer.read_text())
     else:
-        result = f"ran {asked['method']}"
-    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+        result = f"ran {message['method']}"
+    print(json.dumps({"id": message["id"], "result": result}), flush=True)
 """
 
 # A call with the argument `leave` ends the process. A call of `tell` is preceded by a notification
@@ -36,14 +36,14 @@ offer = pathlib.Path(sys.argv[1])
 def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
+    message = json.loads(line)
+    if "id" not in message:
         continue
-    method, params = asked["method"], asked.get("params") or {}
+    method, params = message["method"], message.get("params") or {}
     if method == "initialize":
-        more = json.loads(offer.with_name("initialize.json").read_text())
+        members = json.loads(offer.with_name("initialize.json").read_text())
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
-                  "serverInfo": {"name": "demo", "version": "1"}, **more}
+                  "serverInfo": {"name": "demo", "version": "1"}, **members}
     elif method == "tools/list":
         result = {"tools": json.loads(offer.read_text())}
     elif method == "tools/call":
@@ -55,9 +55,9 @@ for line in sys.stdin:
     elif method == "prompts/get":
         result = {"messages": []}
     else:
-        send({"id": asked["id"], "error": {"code": -32601, "message": "unknown"}})
+        send({"id": message["id"], "error": {"code": -32601, "message": "unknown"}})
         continue
-    send({"id": asked["id"], "result": result})
+    send({"id": message["id"], "result": result})
 """
 
 PROGRAMS = {"morphir": MORPHIR, "mcp": MCP}
@@ -84,11 +84,11 @@ class Project:
         self.lock = self.root / LOCK_NAME
         self.offer(tool("get"), tool("tell"))
         self.initialize()
-        words = ["-S", "-E", "server/main.py", str(self.offer_file)]
+        args = ["-S", "-E", "server/main.py", str(self.offer_file)]
         entry = {
             "name": "demo",
             "dialect": dialect,
-            "source": {"type": "process", "command": sys.executable, "args": words},
+            "source": {"type": "process", "command": sys.executable, "args": args},
             **settings,
         }
         self.entries = [entry]

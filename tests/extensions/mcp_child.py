@@ -63,22 +63,22 @@ class Tools:
 
     def typed(self, params: Any, id: Any) -> Any:
         """Return the argument `as` as structured content, or add the arguments to the result."""
-        given = params["arguments"]
+        arguments = params["arguments"]
         return text_result("typed") | (
-            {"structuredContent": given["as"]} if "as" in given else given
+            {"structuredContent": arguments["as"]} if "as" in arguments else arguments
         )
 
     def steps(self, params: Any, id: Any) -> Any:
         """Report progress `times` times, and answer unless `end` is false. With `asks` each step
         waits for the answer to a ping, so that the host has received the progress."""
-        given = params["arguments"]
+        arguments = params["arguments"]
         token = params["_meta"]["progressToken"]
-        for step in range(1, given["times"] + 1):
-            about = {"progressToken": token, "progress": step, "total": given["times"]}
-            send(method="notifications/progress", params=about | {"message": f"step {step}"})
-            if given.get("asks"):
+        for step in range(1, arguments["times"] + 1):
+            progress = {"progressToken": token, "progress": step, "total": arguments["times"]}
+            send(method="notifications/progress", params=progress | {"message": f"step {step}"})
+            if arguments.get("asks"):
                 self.ask({"arguments": {"method": "ping"}}, None)
-        return text_result("done") if given.get("end", True) else None
+        return text_result("done") if arguments.get("end", True) else None
 
     def hang(self, params: Any, id: Any) -> Any:
         """Never answer."""
@@ -124,8 +124,8 @@ class Tools:
     def unlisten(self, params: Any, id: Any) -> Any:
         """Add a tool without a notification, and end or refuse the open subscriptions."""
         ADDED_TOOLS.append(f"untold{len(ADDED_TOOLS)}")
-        over = {"error": params["arguments"]["no"]} if params["arguments"] else {"result": {}}
-        send(id=SUBSCRIPTIONS.pop(), **over)
+        outcome = {"error": params["arguments"]["no"]} if params["arguments"] else {"result": {}}
+        send(id=SUBSCRIPTIONS.pop(), **outcome)
         return text_result("over")
 
     def ask(self, params: Any, id: Any) -> Any:
@@ -180,11 +180,11 @@ def tools(params: Any) -> Any:
         if tool.get("name") == "typed":
             tool["outputSchema"] = SCHEMA
     if BEHAVIOUR.get("pages") == "for ever":
-        at = int(params.get("cursor", 0))
-        return {"tools": listed[:1], "nextCursor": str(at + 1)}
-    at = int(params.get("cursor", 0))
-    more = {"nextCursor": str(at + 5)} if at + 5 < len(listed) else {}
-    return {"tools": listed[at : at + 5]} | more
+        start = int(params.get("cursor", 0))
+        return {"tools": listed[:1], "nextCursor": str(start + 1)}
+    start = int(params.get("cursor", 0))
+    next_page = {"nextCursor": str(start + 5)} if start + 5 < len(listed) else {}
+    return {"tools": listed[start : start + 5]} | next_page
 
 
 def with_progress(answer: Any) -> Any:
@@ -193,8 +193,8 @@ def with_progress(answer: Any) -> Any:
     def report(params: Any) -> Any:
         token = (params.get("_meta") or {}).get("progressToken")
         if token is not None:
-            about = {"progressToken": token, "progress": 1, "total": 1}
-            send(method="notifications/progress", params=about)
+            progress = {"progressToken": token, "progress": 1, "total": 1}
+            send(method="notifications/progress", params=progress)
         return answer(params)
 
     return report
@@ -238,8 +238,8 @@ def serve(message: Any) -> Any:
         if meta.get(f"{PREFIX}protocolVersion") != "2026-07-28":
             return "error", -32602, "no envelope"
         if method == "server/discover":
-            has = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
-            return {"supportedVersions": ["2026-07-28"], "capabilities": has}
+            capabilities = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+            return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities}
         if method == "subscriptions/listen":
             SUBSCRIPTIONS.append(message["id"])
             return None
@@ -248,9 +248,18 @@ def serve(message: Any) -> Any:
             os._exit(3)
         return None if BEHAVIOUR.get("discover") == "silent" else ("error", -32601, "what?")
     elif method == "initialize":
-        has = {"tools": {"listChanged": True}, "logging": {}, "resources": {}, "prompts": {}}
-        about = {"name": "child", "version": "1"}
-        return {"protocolVersion": "2025-11-25", "capabilities": has, "serverInfo": about}
+        capabilities = {
+            "tools": {"listChanged": True},
+            "logging": {},
+            "resources": {},
+            "prompts": {},
+        }
+        server_info = {"name": "child", "version": "1"}
+        return {
+            "protocolVersion": "2025-11-25",
+            "capabilities": capabilities,
+            "serverInfo": server_info,
+        }
     if method == "tools/call":
         tool = getattr(Tools(), params["name"], None)
         return ("error", -32602, "no such tool") if tool is None else tool(params, message["id"])

@@ -36,8 +36,8 @@ def read_process(pid: int) -> ProcessInfo | None:
         return None
     name, _, rest = stat.rpartition(")")
     state, parent = rest.split()[:2]
-    words = command.decode("utf-8", "replace").split("\0")
-    return ProcessInfo(int(parent), state, " ".join(words).strip() or name.partition("(")[2])
+    arguments = command.decode("utf-8", "replace").split("\0")
+    return ProcessInfo(int(parent), state, " ".join(arguments).strip() or name.partition("(")[2])
 
 
 def is_gone(pid: int) -> bool:

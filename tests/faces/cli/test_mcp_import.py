@@ -73,10 +73,10 @@ def test_the_config_file_of_each_program_is_found_and_read(machine: Path) -> Non
         is_nested = path.parts[-3:] == ("Code", "User", "settings.json")
         servers: Any = {"servers": {"s": SERVER}} if is_nested else {"s": SERVER}
         write(path, toml if path.suffix == ".toml" else {"else": 1, config_file.section: servers})
-        found = find_servers(environ(machine, XDG_CONFIG_HOME=str(settings)), project)
-        (server,) = found.servers
-        assert (server.program, server.file) == (config_file.program, path) and not found.problems
-        (verdict,) = plan_import(found.servers, (), project)
+        search = find_servers(environ(machine, XDG_CONFIG_HOME=str(settings)), project)
+        (server,) = search.servers
+        assert (server.program, server.file) == (config_file.program, path) and not search.problems
+        (verdict,) = plan_import(search.servers, (), project)
         assert verdict.state is ImportDecision.NEW and verdict.table["command"] == "npx"
         path.unlink()
 
@@ -213,8 +213,8 @@ def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
     """Return the decisions about a server in a config of another program."""
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": server}})
     project = machine / "project"
-    found = find_servers(environ(machine, **more), project)
-    return plan_import(found.servers, (), project)
+    search = find_servers(environ(machine, **more), project)
+    return plan_import(search.servers, (), project)
 
 
 def test_ordinary_arguments_are_not_secrets(machine: Path) -> None:

@@ -114,8 +114,8 @@ def test_a_wide_terminal_shows_pid_and_uptime() -> None:
 def test_processes_on_other_nodes_add_a_column_with_their_node() -> None:
     rows = [row("a", nodes={"node-7": 2}), row("b", nodes={"node-7": 1, "node-8": 1}), row("c")]
     header, *lines = table_lines(rows, 120)
-    place = header.index("NODE")
-    assert [line[place : place + 12].rstrip() for line in lines] == ["node-7", "2 nodes", "-"]
+    column = header.index("NODE")
+    assert [line[column : column + 12].rstrip() for line in lines] == ["node-7", "2 nodes", "-"]
     assert "NODE" not in table_lines([row("c")], 120)[0]
 
 
@@ -126,8 +126,8 @@ def test_a_config_with_a_lock_has_a_column_for_it() -> None:
         row("c", "refused", lock="changed"),
     ]
     header, *lines = table_lines(rows, 120)
-    place = header.index("LOCK")
-    assert [line[place:].split()[0] for line in lines] == ["locked", "quarantined", "changed"]
+    column = header.index("LOCK")
+    assert [line[column:].split()[0] for line in lines] == ["locked", "quarantined", "changed"]
     assert all(len(line) <= 80 for line in table_lines(rows, 80))
     assert "LOCK" not in table_lines([row("a", lock="")], 120)[0]
 

@@ -142,10 +142,14 @@ AGREED: types.InputResponses = {"1": YES}
 
 def stateless_client(gateway: Any, name: str) -> Client:
     """Return a client of the stateless era with this name. It must not answer by itself."""
-    about = types.Implementation(name=name, version="1")
+    client_info = types.Implementation(name=name, version="1")
     callback = answering([])
     return Client(
-        gateway.server, mode="auto", cache=None, client_info=about, elicitation_callback=callback
+        gateway.server,
+        mode="auto",
+        cache=None,
+        client_info=client_info,
+        elicitation_callback=callback,
     )
 
 

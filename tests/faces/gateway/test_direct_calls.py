@@ -37,7 +37,7 @@ ECHOED = '{"a": 1}'  # the result of the tool `echo` with a=1
 
 def handshake(**capabilities: Any) -> list[dict[str, Any]]:
     """Return the first messages of a client with these capabilities."""
-    about = {"name": "raw", "version": "1"}
+    client_info = {"name": "raw", "version": "1"}
     version = "2025-11-25"
     return [
         request(
@@ -45,7 +45,7 @@ def handshake(**capabilities: Any) -> list[dict[str, Any]]:
             "initialize",
             protocolVersion=version,
             capabilities=capabilities,
-            clientInfo=about,
+            clientInfo=client_info,
         ),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         request("open", "ping"),

@@ -109,13 +109,13 @@ async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Pa
     stop = {"hooks": {"before_tool_call": {"action": "block", "reason": "guarded"}}}
     hooks = [{"hook": "before_tool_call", "tool": "ext_agent_env"}]
     write_plugin(tmp_path / "plugins" / "guard", stop, hooks=hooks)
-    more = {
+    sections = {
         "discovery": {"search_paths": [str(tmp_path / "plugins")]},
         "audit": {"path": str(tmp_path / "audit.jsonl")},
     }
     ended: list[CallEnded] = []
     async with (
-        open_gateway({"extensions": [agent()], **SEARCH, **more}) as gateway,
+        open_gateway({"extensions": [agent()], **SEARCH, **sections}) as gateway,
         client_of(gateway, era) as client,
     ):
         gateway.host.events.subscribe(CallEnded, ended.append)
@@ -148,15 +148,12 @@ async def test_schema_checks_and_pins_are_those_of_the_inner_tool(era: str) -> N
 
 
 # An MCP server with a tool that has annotations and a required argument.
-ANNOTATED = """
-import json, sys
-tool = {"name": "wipe", "description": "Wipe a disk", "annotations": {"destructiveHint": True}}
-tool["inputSchema"] = {"type": "object", "required": ["disk"]}
-about = {"name": "disks", "version": "1"}
-hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
-for line in sys.stdin:
+ANNOTATED = """ import json, sys tool = {"name": "wipe", "description": "Wipe a disk",
+"annotations": {"destructiveHint": True}} tool["inputSchema"] = {"type": "object", "required":
+["disk"]} server_info = {"name": "disks", "version": "1"} initialize_result = {"protocolVersion":
+"2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server_info} for line in sys.stdin:
     request = json.loads(line)
-    answers = {"initialize": hello, "tools/list": {"tools": [tool]}}
+    answers = {"initialize": initialize_result, "tools/list": {"tools": [tool]}}
     reply = {"jsonrpc": "2.0", "id": request.get("id"), "result": answers.get(request["method"])}
     if reply["result"] is None:
         del reply["result"]

@@ -167,13 +167,13 @@ async def test_an_invalid_number_is_an_error(running: Page, number: str) -> None
 
 async def test_the_api_returns_the_tools_and_permissions_of_an_extension(running: Page) -> None:
     async with client(running) as http:
-        about = (await http.get("api/extension", params={"name": "showcase"})).json()
-    tools = {tool["name"]: tool for tool in about["tools"]}
+        extension = (await http.get("api/extension", params={"name": "showcase"})).json()
+    tools = {tool["name"]: tool for tool in extension["tools"]}
     assert tools["forecast"]["schema"]["required"] == ["city"]
-    assert about["state"] == "ready"
-    assert about["permissions"]["granted"] is None
-    assert "network" in about["permissions"]["in_force"]
-    assert [move["state"] for move in about["moves"]][-3:] == ["ready", "starting", "admitted"]
+    assert extension["state"] == "ready"
+    assert extension["permissions"]["granted"] is None
+    assert "network" in extension["permissions"]["in_force"]
+    assert [move["state"] for move in extension["moves"]][-3:] == ["ready", "starting", "admitted"]
 
 
 async def test_a_call_returns_its_progress_and_its_result(running: Page) -> None:
@@ -211,8 +211,8 @@ async def test_the_messages_and_stderr_of_a_failed_call_can_be_requested(running
         parent = f"00-{'a' * 32}-{'b' * 16}-01"
         end = (await call(running, parent, extension="showcase", tool="fail", arguments={}))[-1]
         assert end["result"]["is_error"]
-        about = (await http.get("api/extension", params={"name": "showcase"})).json()
-        last_call = about["calls"][0]
+        extension = (await http.get("api/extension", params={"name": "showcase"})).json()
+        last_call = extension["calls"][0]
         window = {"from": last_call["ended"] - last_call["seconds"], "to": last_call["ended"]}
         answer = await http.get(
             "api/frames", params={"name": "showcase", "outcome": last_call["outcome"], **window}

@@ -232,8 +232,8 @@ async def test_the_page_answers_the_questions_of_hooks(running: Page) -> None:
 
 async def test_a_denied_tool_does_not_exist_for_the_page(running: Page) -> None:
     async with client(running) as http:
-        about = (await http.get("api/extension", params={"name": "showcase"})).json()
-    names = {tool["name"] for tool in about["tools"]}
+        extension = (await http.get("api/extension", params={"name": "showcase"})).json()
+    names = {tool["name"] for tool in extension["tools"]}
     assert "echo" in names and "crash" not in names
     (end,) = await call(running, extension="showcase", tool="crash", arguments={})
     assert end["error"]["code"] == "X1202"
