@@ -148,10 +148,15 @@ async def test_schema_checks_and_pins_are_those_of_the_inner_tool(era: str) -> N
 
 
 # An MCP server with a tool that has annotations and a required argument.
-ANNOTATED = """ import json, sys tool = {"name": "wipe", "description": "Wipe a disk",
-"annotations": {"destructiveHint": True}} tool["inputSchema"] = {"type": "object", "required":
-["disk"]} server_info = {"name": "disks", "version": "1"} initialize_result = {"protocolVersion":
-"2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server_info} for line in sys.stdin:
+ANNOTATED = """
+import json, sys
+tool = {"name": "wipe", "description": "Wipe a disk", "annotations": {"destructiveHint": True}}
+tool["inputSchema"] = {"type": "object", "required": ["disk"]}
+server_info = {"name": "disks", "version": "1"}
+initialize_result = {
+    "protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server_info,
+}
+for line in sys.stdin:
     request = json.loads(line)
     answers = {"initialize": initialize_result, "tools/list": {"tools": [tool]}}
     reply = {"jsonrpc": "2.0", "id": request.get("id"), "result": answers.get(request["method"])}
