@@ -67,6 +67,7 @@ async def test_the_span_of_a_call_has_the_current_span_of_the_caller_as_parent(
                 await host.call_tool("ext_fragile_divide", {"a": number, "b": 1})
 
         await asyncio.gather(*map(call, range(5)))
+        # A division by zero ends the extension. This call has no parent.
         with pytest.raises(exthost.errors.ExtensionGone):
             await host.call_tool("ext_fragile_divide", {"a": 1, "b": 0})
         spans.close()

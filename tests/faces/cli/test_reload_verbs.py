@@ -63,6 +63,7 @@ def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: P
         ]
         for name in ("h", "gone"):
             wait_until(lambda name=name: status_of(tmp_path, name)["in_flight"] == 1)  # type: ignore[misc]
+        # An argument that the program ignores, so that the entry differs.
         changed = extension("h", *hostile_command("changed=1"))
         write_config(tmp_path, unchanged, changed, extension("new"))
         outcome = run_json(tmp_path, "reload")
@@ -70,8 +71,9 @@ def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: P
         after = pids_by_extension(tmp_path)
         assert list(after) == ["same", "h", "new"]
         assert after["same"] == before["same"] and set(after["h"]) != set(before["h"])
+        # The old processes still run, until they have answered their calls.
         for call in calls:
-            assert call.poll() is None  # the old processes have not answered yet
+            assert call.poll() is None
         for pid in (*before["h"], *before["gone"]):
             os.kill(pid, 0)
         assert run_json(tmp_path, "reload")["changed"] == []

@@ -252,6 +252,7 @@ async def test_clients_are_notified_once_when_an_extension_comes_or_goes(era: st
             async for change in changes:
                 notifications.put_nowait(change)
 
+    # In the era with a handshake, notifications come by themselves; a stateless client must listen.
     handler = on_message if era == "handshake" else None
     async with (
         open_gateway({"extensions": [nexo_agent()]}) as gateway,

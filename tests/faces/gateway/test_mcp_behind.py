@@ -96,6 +96,7 @@ async def test_tools_that_a_server_adds_are_announced_to_clients(era: str, serve
             async for change in changes:
                 notifications.put_nowait(change)
 
+    # In the era with a handshake, notifications come by themselves; a stateless client must listen.
     handler = on_message if era == "handshake" else None
     async with (
         open_gateway(config_with_server(server_era)) as gateway,

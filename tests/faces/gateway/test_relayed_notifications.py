@@ -51,6 +51,7 @@ async def test_log_messages_and_updates_reach_only_their_subscribers() -> None:
         client_of(gateway, message_handler=on_other) as other,
         asyncio.timeout(LONG_SECONDS),
     ):
+        # `other` asks for nothing.
         await client.set_logging_level("warning")
         await client.subscribe_resource("a:b")
         log = {"level": "error", "data": {"text": "ü"}, "logger": "l"}

@@ -118,7 +118,7 @@ def test_a_call_with_nested_objects_by_keyboard_alone_shows_what_it_sent(desktop
     tab_to(browser, "document.activeElement.closest('[data-tool=order]')")
     browser.press("Enter", 13, "\r")
     browser.wait_for("document.activeElement.dataset.name === 'code'")
-    type_text(browser, "abc")
+    type_text(browser, "abc")  # it does not match the pattern of the field
     press_control_enter(browser)
     browser.wait_for_text("It does not match ^[A-Z]{3}-\\d+$.", "details[data-tool=order]")
     browser.wait_for("document.activeElement.dataset.name === 'code'")
@@ -139,6 +139,7 @@ def test_a_call_with_nested_objects_by_keyboard_alone_shows_what_it_sent(desktop
         "customer": {"name": "Ada"},
         "items": [{"sku": "pen", "count": 3}],
     }
+    # The filter of the list would hide rows from the next tests.
     browser.evaluate("document.querySelector('#filter').value = ''")
     browser.evaluate("document.querySelector('#filter').dispatchEvent(new Event('input'))")
 
