@@ -54,11 +54,12 @@ def test_all_files_that_the_image_copies_are_in_its_context() -> None:
     allowed = {
         line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"
     }
-    for name, rest in read_instructions():
-        if name == "COPY" and "--from" not in rest:
-            *sources, _ = rest.split()
-            assert set(sources) <= allowed
-            assert all((ROOT / source).exists() for source in sources)
+    copies = [rest for name, rest in read_instructions() if name == "COPY" and "--from" not in rest]
+    assert copies
+    for copy in copies:
+        *sources, _ = copy.split()
+        assert set(sources) <= allowed
+        assert all((ROOT / source).exists() for source in sources)
 
 
 def test_the_packages_that_the_image_installs_are_pinned() -> None:

@@ -198,7 +198,7 @@ def test_approve_shows_all_changes_and_the_most_serious_first_and_writes_after_y
 
 
 @pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 4)])
-def test_approve_asks(
+def test_approve_writes_the_changes_only_after_a_yes(
     locked: Project, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
 ) -> None:
     locked.offer(tool("get", "Other."), tool("tell"))
