@@ -129,4 +129,5 @@ def test_the_log_of_a_full_disk_says_that_lines_were_lost(
     assert "is full" not in log.stderr
     # A line that did not fit as a whole is not there at all.
     for text in log.stdout.splitlines():
-        assert " line " not in text or text.endswith("x" * 100), text
+        if " line " in text:
+            assert text.endswith("x" * 100), text
