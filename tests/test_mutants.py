@@ -1,5 +1,4 @@
-"""Tests of `scripts/mutants.py`, the tool of `make mutants`, which finds conditions that no test
-checks.
+"""Tests of `scripts/mutants.py` (`make mutants`), which finds conditions that no test checks.
 
 It changes one condition of the source at a time, such as `a < b` into `a <= b`, and runs the tests
 near the changed module: those that import it. Such a change is a mutant. It is noticed if a test

@@ -1,5 +1,4 @@
-"""The names in `retired_names.txt` are not used again, because a better word has replaced each of
-them.
+"""No name in `retired_names.txt` is used again: a better word has replaced each of them.
 
 A line of that file is a retired name and the word for it. Only identifiers and module names count:
 a retired name is allowed as a word of a sentence.

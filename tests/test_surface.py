@@ -1,5 +1,4 @@
-"""Tests of the public names: how many an extension has, its facets, and that no class name is used
-twice.
+"""Tests of the public names: how many an extension has, and its facets.
 
 A name without a leading underscore is public. A facet is an attribute with the methods of one
 dialect (protocol), such as `ext.resources` of an MCP server.

@@ -1,5 +1,4 @@
-"""Tests of the example agents (`examples/agent/`), with fake servers of the APIs of OpenAI and
-Anthropic.
+"""Tests of the example agents, with fake servers of the APIs of OpenAI and Anthropic.
 
 An agent asks a model, and calls the tools of extensions that the model requests.
 

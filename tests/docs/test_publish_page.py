@@ -1,5 +1,4 @@
-"""The commands of `docs/publish.md` work, from `exthost new` to a published package that a host
-runs.
+"""The commands of `docs/publish.md` work, from `exthost new` to a published package that runs.
 
 The tests run the commands of the page in order, in an empty folder. A server on this machine takes
 the place of the registries (PyPI and npm), and accepts what `uv publish` and `npm publish` upload.

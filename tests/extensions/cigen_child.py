@@ -1,5 +1,4 @@
-"""A plugin of the dialect cigen (protobuf messages with a length) that does what a test tells it
-to.
+"""A plugin of the dialect cigen (protobuf messages) that does what a test tells it to.
 
 Like real plugins it expects a plan request and a generate request in turn. Arguments are fields of
 its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), or `alone`, with which it expects no plan

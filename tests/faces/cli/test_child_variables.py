@@ -1,5 +1,4 @@
-"""The variables of the host process that extensions can get: not the token of the host's
-service."""
+"""Which variables of the host process extensions get: not the token of its service."""
 
 from pathlib import Path
 

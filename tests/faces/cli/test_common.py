@@ -1,5 +1,4 @@
-"""Tests of what all verbs print: text of an extension cannot control the terminal, and long lists
-of names are cut."""
+"""Tests of what all verbs print: no text of an extension controls the terminal."""
 
 import json
 from pathlib import Path

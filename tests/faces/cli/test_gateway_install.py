@@ -1,5 +1,4 @@
-"""Tests of `exthost gateway install CLIENT`, which adds the gateway to the config file of an MCP
-client.
+"""Tests of `exthost gateway install`, which adds the gateway to the config of an MCP client.
 
 The gateway is the MCP server through which a client, such as an editor, uses all extensions of a
 config. The file belongs to another program: comments and other entries in it are kept.

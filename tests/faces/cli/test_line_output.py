@@ -1,5 +1,4 @@
-"""Tests that diagnostics go to the function of the caller, and that a screen is written as a
-whole."""
+"""Tests that diagnostics go to the caller's function, and that a screen is written whole."""
 
 import os
 

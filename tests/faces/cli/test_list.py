@@ -1,5 +1,4 @@
-"""Tests of `exthost list`: the text about secrets, and that it does not compute what it does not
-show."""
+"""Tests of `exthost list`: the text about secrets, and that it computes only what it shows."""
 
 from pathlib import Path
 from typing import Any

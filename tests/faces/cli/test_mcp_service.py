@@ -1,5 +1,4 @@
-"""Tests of hosts that serve MCP: `exthost gateway --own`, `exthost run --mcp-stdio` and `run
---http`.
+"""Tests of hosts that serve MCP: `gateway --own`, `run --mcp-stdio` and `run --http`.
 
 Other verbs (`status`, `restart`, `logs`) reach such a host by its control socket, like any host.
 """

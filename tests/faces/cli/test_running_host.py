@@ -1,5 +1,4 @@
-"""Tests of `exthost run`, and of the verbs that query or control that host: status, start, stop,
-restart, list.
+"""Tests of `exthost run`, and of the verbs that query or control the running host.
 
 They reach the host by its control socket. PATIENT is a host that waits ten minutes for an extension
 to end, so that it stays in the state "stopping" until the test ends it.

@@ -1,5 +1,4 @@
-"""Tests of `exthost doctor --security`, which lists the weak points of a config, each with the line
-that fixes it."""
+"""Tests of `exthost doctor --security`: it lists weak points of a config, with their fixes."""
 
 import json
 import sys

@@ -1,5 +1,4 @@
-"""Tests of `abridged_log`, which prints the stderr of an extension that a verb such as `inspect`
-starts.
+"""Tests of `abridged_log`, which prints the stderr of an extension that a verb starts.
 
 It leaves out the middle of a long log, which would otherwise hide the output of the verb. If the
 verb fails, the log is complete.

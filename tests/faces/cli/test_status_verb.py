@@ -1,5 +1,4 @@
-"""Tests of what `exthost status` prints about connections that the sandbox of an extension
-refused."""
+"""Tests of what `exthost status` prints about connections that a sandbox refused."""
 
 from pathlib import Path
 from typing import Any

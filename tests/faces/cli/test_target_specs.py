@@ -1,8 +1,8 @@
-"""Tests of how a verb finds the extension that its arguments name, and of the commands that it
-suggests.
+"""Tests of how a verb finds the extension that its arguments name.
 
 An extension is a name in the config, a path, or a command after `--`. `--dialect` names the
-protocol that it speaks. These tests start no extension.
+protocol that it speaks. The tests also check the commands that errors suggest. They start no
+extension.
 """
 
 import shlex

@@ -1,5 +1,4 @@
-"""Tests of `exthost top`, a table of the extensions of a running host that is drawn again each
-second.
+"""Tests of `exthost top`, a table of the extensions of a host that is drawn each second.
 
 First come tests of the table (`arrange`, `table_lines`) at several widths and with 200 extensions,
 then tests of the verb with a host, in a pseudoterminal. Other modules use `row`.

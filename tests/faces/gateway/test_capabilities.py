@@ -1,5 +1,4 @@
-"""The gateway relays the capabilities of its client to the MCP servers behind it, and theirs to the
-client.
+"""The gateway relays the capabilities of clients to its MCP servers, and theirs to clients.
 
 In the handshake of MCP, each side declares what it can do: `"sampling": {}` is a client that
 answers requests for a text of its model.

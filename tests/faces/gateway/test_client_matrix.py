@@ -1,5 +1,4 @@
-"""MCP clients of other projects get the same lists, results and errors with and without the
-gateway.
+"""MCP clients of other projects get the same values with and without the gateway.
 
 The gateway is an MCP server in front of other MCP servers. Each client calls a server directly and
 then through the gateway. CLIENTS has a function for each client, which returns what the client got.

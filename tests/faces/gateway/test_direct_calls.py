@@ -1,9 +1,8 @@
-"""Tests of direct calls: tool calls that the gateway answers without the session of the package
-`mcp`.
+"""Tests of direct calls: tool calls that the gateway answers by a faster path.
 
-The gateway is an MCP server, written with that package. For ordinary tool calls it uses a faster
-path (`Gateway.answer_call`). Clients must not notice a difference. The tests send raw messages on
-stdio and on HTTP; `direct` is a list of the ids of the calls that took the faster path.
+The gateway is an MCP server, written with the package `mcp`. For ordinary tool calls it uses a
+faster path (`Gateway.answer_call`). Clients must not notice a difference. The tests send raw
+messages on stdio and on HTTP; `direct` is a list of the ids of the calls that took the faster path.
 """
 
 import asyncio

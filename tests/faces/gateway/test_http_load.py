@@ -1,5 +1,4 @@
-"""Many concurrent clients of the gateway (an MCP server in front of other servers) on HTTP: every
-call gets its own result."""
+"""Many clients call the gateway on HTTP at the same time: every call gets its own result."""
 
 import asyncio
 import sys

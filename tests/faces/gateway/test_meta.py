@@ -1,6 +1,7 @@
-"""Tests of `without_server_info`: a stateless MCP server puts its name and version into the `_meta`
-of each result. The gateway removes them, because its clients would take them for those of the
-gateway.
+"""Tests of `without_server_info`, which removes the name of an MCP server from a result.
+
+A stateless server puts its name into the `_meta` of each result. To a client of the gateway, the
+gateway is the server, so the gateway removes that name.
 """
 
 from typing import Any

@@ -1,5 +1,4 @@
-"""Tests of `ResourceSubscriptions`, by which clients of the gateway are notified of changed
-resources.
+"""Tests of `ResourceSubscriptions`, by which clients learn that a resource has changed.
 
 The gateway subscribes at the MCP server of a resource once, for all its clients, and again if the
 server was restarted. The servers, and the catalog in which the gateway looks them up, are fakes.

@@ -1,8 +1,7 @@
-"""Tests of the checks of requests about tasks, which are MCP tool calls that continue after their
-reply.
+"""Tests of the checks of requests about tasks: their header, and what the client declares.
 
-On HTTP, the header `Mcp-Name` must repeat the id of the task, and the client must declare in
-`_meta` that it supports tasks.
+A task is a tool call that continues after its reply. On HTTP, the header `Mcp-Name` must repeat the
+id of the task, and the client must declare in `_meta` that it supports tasks.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,4 @@
-"""Tests of the limits of an HTTP service: clients without a token cannot keep out those with a
-token.
+"""Tests of an HTTP service: clients without a token cannot keep out those with a token.
 
 The service limits the number of connections and the time that a request may take to arrive. If
 there are too many connections, it closes those that have not sent the token, the oldest first.

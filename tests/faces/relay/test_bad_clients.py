@@ -1,5 +1,4 @@
-"""No client of a shared host harms another client or the host, whatever it does and however it
-ends.
+"""No client of a shared host harms another client or the host.
 
 A client starts `exthost gateway`, a relay between its stdin and stdout and the host, which serves
 all clients of a config and runs each MCP server once.

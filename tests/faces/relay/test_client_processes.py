@@ -1,5 +1,4 @@
-"""Some MCP servers cannot be shared: then each client has a process of the server, which ends with
-it.
+"""Each client has its own process of an MCP server that cannot be shared.
 
 A client starts `exthost gateway`. All gateways of one config relay to one host process, so that a
 server runs once for all clients. That is wrong for a server that keeps state for its client, such

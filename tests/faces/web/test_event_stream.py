@@ -1,5 +1,4 @@
-"""Tests of `EventStreamResponse`, which sends events to a browser as server-sent events (`data:
-{…}`)."""
+"""Tests of `EventStreamResponse`, which sends events to a browser (`data: {…}`)."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,4 @@
-"""Tests of the HTTP API of a host's web page (`exthost run --web PORT`): access, responses,
-metrics.
+"""Tests of the HTTP API of a host's web page (`exthost run --web PORT`).
 
 The tests send the requests that the JavaScript of the page sends, to a real host with the example
 extensions `showcase`, `fragile` and `notes`. Other modules use `client`, `events` and `call`.

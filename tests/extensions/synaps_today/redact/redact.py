@@ -1,5 +1,4 @@
-"""An extension of the dialect synaps in its protocol 1, for tests: it hides a password in tool
-outputs.
+"""A plugin of synaps in its protocol 1, for tests: it hides a password in tool outputs.
 
 Its hook `after_tool_call` replaces the output of other extensions' tools. It uses only the standard
 library.
