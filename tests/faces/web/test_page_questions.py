@@ -54,14 +54,18 @@ def running(folder: Path) -> Iterator[Page]:
 
 
 class CallWithQuestion:
-    """A call on the page whose question has come. `rest` are its further events."""
+    """A call on the page whose question has come.
+
+    `question` is the event with the question, `id` is its id, and `rest` are the further events.
+    """
 
     def __init__(self, http: httpx2.AsyncClient, question: dict[str, Any], rest: Any) -> None:
         self.http, self.question, self.rest = http, question, rest
+        self.id = question["question"]
 
-    async def answer(self, agreed: Any, question: Any = None) -> httpx2.Response:
-        """Answer this question, or the one with the id `question`."""
-        body = {"question": question or self.question["question"], "agreed": agreed}
+    async def answer(self, agreed: Any, question_id: Any = None) -> httpx2.Response:
+        """Answer this question, or the one with this id."""
+        body = {"question": question_id or self.id, "agreed": agreed}
         return await self.http.post("api/answer", json=body)
 
     async def end(self) -> dict[str, Any]:
@@ -71,7 +75,7 @@ class CallWithQuestion:
 
 
 @asynccontextmanager
-async def asked(
+async def call_with_question(
     running: Page, text: str, tool: str = "echo", **more: Any
 ) -> AsyncIterator[CallWithQuestion]:
     """Call a tool on the page, wait for the question, and yield the call."""
@@ -96,33 +100,36 @@ def outcomes(folder: Path) -> list[str]:
 
 
 async def test_the_page_shows_the_call_and_a_yes_makes_it(running: Page, folder: Path) -> None:
-    async with asked(running, "a \u202e b") as question:
-        shown = question.question
+    async with call_with_question(running, "a \u202e b") as pending:
+        shown = pending.question
         assert "look first" in shown["message"] and shown["extension"] == ""
         assert shown["tool"] == "ext_showcase_echo" and 0 < shown["seconds"] <= 100
         assert shown["arguments"] == '{"text":"a \\u202e b"}', "no character hides another"
-        assert (await question.answer(True)).status_code == 200
-        assert (await question.end())["result"]["text"] == "a \u202e b"
+        assert (await pending.answer(True)).status_code == 200
+        assert (await pending.end())["result"]["text"] == "a \u202e b"
     assert outcomes(folder)[-1] == "agreed"
 
 
 @pytest.mark.parametrize("agreed", [False, None, "yes", 1, [True]])
 async def test_any_other_answer_is_a_no(running: Page, folder: Path, agreed: Any) -> None:
-    async with asked(running, "a") as question:
-        assert (await question.answer(agreed)).status_code == 200
-        assert (await question.end())["error"]["code"] == "X1842"
+    async with call_with_question(running, "a") as pending:
+        assert (await pending.answer(agreed)).status_code == 200
+        assert (await pending.end())["error"]["code"] == "X1842"
     assert outcomes(folder)[-1] == "declined"
 
 
 async def test_an_answer_counts_once_and_for_its_own_call(running: Page) -> None:
-    async with asked(running, "first") as first, asked(running, "second") as second:
-        assert first.question["question"] != second.question["question"]
+    async with (
+        call_with_question(running, "first") as first,
+        call_with_question(running, "second") as second,
+    ):
+        assert first.id != second.id
         for unknown in ("1", "", 1, None, ["x"], "x" * 10_000):
             body = {"question": unknown, "agreed": True}
             refused = await first.http.post("api/answer", json=body)
             assert refused.status_code == 404 and refused.json()["error"]["code"] == "X1846"
         assert (await first.answer(False)).status_code == 200
-        again = await second.answer(True, question=first.question["question"])
+        again = await second.answer(True, question_id=first.id)
         assert again.status_code == 404, "the first answer has counted"
         assert (await first.end())["error"]["code"] == "X1842"
         assert (await second.answer(True)).status_code == 200
@@ -130,22 +137,22 @@ async def test_an_answer_counts_once_and_for_its_own_call(running: Page) -> None
 
 
 async def test_an_answer_needs_the_token(running: Page) -> None:
-    async with asked(running, "a") as question:
-        body = {"question": question.question["question"], "agreed": True}
+    async with call_with_question(running, "a") as pending:
+        body = {"question": pending.id, "agreed": True}
         async with client(running, Authorization="") as stranger:
             assert (await stranger.post("api/answer", json=body)).status_code == 401
-        assert (await question.answer(False)).status_code == 200
-        assert (await question.end())["error"]["code"] == "X1842"
+        assert (await pending.answer(False)).status_code == 200
+        assert (await pending.end())["error"]["code"] == "X1842"
 
 
 @pytest.mark.more
 async def test_a_question_without_an_answer_in_time_counts_as_a_no(
     running: Page, folder: Path
 ) -> None:
-    async with asked(running, "a", timeout=0.3) as question:
-        end = await question.end()
+    async with call_with_question(running, "a", timeout=0.3) as pending:
+        end = await pending.end()
         assert end["error"]["code"] == "X1842" and "no answer arrived" in end["error"]["message"]
-        assert (await question.answer(True)).status_code == 404
+        assert (await pending.answer(True)).status_code == 404
     assert outcomes(folder)[-1] == "unanswered"
 
 
@@ -213,21 +220,21 @@ async def test_a_question_ends_with_its_call() -> None:
 
 
 async def test_long_arguments_are_shown_in_part(running: Page) -> None:
-    async with asked(running, "x" * 1_000_000) as question:
-        shown = question.question["arguments"]
+    async with call_with_question(running, "x" * 1_000_000) as pending:
+        shown = pending.question["arguments"]
         assert len(shown) < 21_000 and shown.endswith("more characters")
-        await question.answer(False)
-        await question.end()
+        await pending.answer(False)
+        await pending.end()
 
 
 async def test_the_page_answers_the_questions_of_hooks(running: Page) -> None:
-    async with asked(running, "", tool="chart") as question:
-        assert (question.question["extension"], question.question["message"]) == (
+    async with call_with_question(running, "", tool="chart") as pending:
+        assert (pending.question["extension"], pending.question["message"]) == (
             "guard",
             "really?",
         )
-        assert (await question.answer(True)).status_code == 200
-        assert (await question.end())["result"]["content"][0]["type"] == "image"
+        assert (await pending.answer(True)).status_code == 200
+        assert (await pending.end())["result"]["content"][0]["type"] == "image"
 
 
 async def test_a_denied_tool_does_not_exist_for_the_page(running: Page) -> None:
