@@ -29,7 +29,7 @@ SCHEMA = json.loads((EXAMPLE / "schema.json").read_text())["schema"]
 
 # Longer than pytest lets a test run: the program imports protobuf, which takes long on a busy
 # machine.
-LIMITS = {"start": "10m", "handshake": "10m", "call": "10m"}
+LIMITS: Any = {"start": "10m", "handshake": "10m", "call": "10m"}
 
 
 def connect() -> Any:
