@@ -53,9 +53,10 @@ ASYNC_SECONDS = 200
 TEST_SECONDS = 540
 WORKER_SECONDS = 600
 
-# For processes, descriptors and threads that are about to end when the test returns.
+# How long processes, descriptors and threads that are about to end when the test returns may take.
 GRACE_SECONDS = 30.0
-# A collection takes long in a process that has run thousands of tests, so it is the second resort.
+# After this time the garbage is collected, which takes long in a process that has run thousands of
+# tests.
 COLLECT_SECONDS = 0.1
 
 # exthost must not write its state into the home folder of the developer.
@@ -104,6 +105,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test on its loop, with a time limit. Leave others to pytest (None)."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
@@ -112,13 +114,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in parameters}
 
     async def run_with_timeout() -> None:
-        # A test that moves the clock would exceed this limit, which counts the loop's time.
+        # The limit counts the loop's time, so a test that moves the clock would exceed it.
         async with asyncio.timeout(None if isinstance(clock, Clock) else ASYNC_SECONDS):
             await test(**arguments)
 
-    row = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
+    parameters_of_row = pyfuncitem.callspec.params if hasattr(pyfuncitem, "callspec") else {}
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    if row.get("loop_kind") == "uvloop":
+    if parameters_of_row.get("loop_kind") == "uvloop":
         loop_factory = partial(Uvloop, clock) if isinstance(clock, Clock) else uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(run_with_timeout())
@@ -258,28 +260,41 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print how many attacks on the sandbox and fault tests ran, and which tests did not run."""
-    # The outcomes of the sandbox tests that ran as root and as an ordinary user.
+    for line in [
+        *sandbox_lines(terminalreporter),
+        *summary(),
+        *missing_lines(terminalreporter),
+        *left_out_lines(),
+    ]:
+        terminalreporter.write_line(line)
+
+
+def sandbox_lines(terminalreporter: Any) -> list[str]:
+    """Return two lines about the attacks on the sandbox (`sandbox/test_trials.py`), if any ran."""
+    # The number of attacks by user and outcome: each is made by root and by an ordinary user.
     counts: dict[str, Counter[str]] = {"root": Counter(), "user": Counter()}
-    passed: list[str] = []
+    passed_names: list[str] = []
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, ()):
-            name = str(getattr(report, "nodeid", ""))
+            nodeid = str(getattr(report, "nodeid", ""))
             for user in counts:
-                if f"test_trials.py::test_trial[{user}-" in name:
+                _, is_trial, name = nodeid.partition(f"test_trials.py::test_trial[{user}-")
+                if is_trial:
                     counts[user][outcome] += 1
                     if outcome == "passed":
-                        passed.append(name.partition(f"[{user}-")[2].removesuffix("]"))
-    if any(map(Counter.total, counts.values())):
-        reports = [
-            f"{user} {outcomes['passed']} passed"
-            + (f", {outcomes['failed']} FAILED" if outcomes["failed"] else "")
-            for user, outcomes in counts.items()
-        ]
-        skipped = sum(outcomes["skipped"] for outcomes in counts.values())
-        terminalreporter.write_line(f"sandbox trials: {', '.join(reports)}, {skipped} skipped")
-        terminalreporter.write_line(f"sandbox trials by row: {count_by_row(passed)}")
-    for line in [*summary(), *missing_lines(terminalreporter), *left_out_lines()]:
-        terminalreporter.write_line(line)
+                        passed_names.append(name.removesuffix("]"))
+    if not any(map(Counter.total, counts.values())):
+        return []
+    parts = []
+    for user, outcomes in counts.items():
+        parts.append(f"{user} {outcomes['passed']} passed")
+        if outcomes["failed"]:
+            parts.append(f"{outcomes['failed']} FAILED")
+    skipped = sum(outcomes["skipped"] for outcomes in counts.values())
+    return [
+        f"sandbox trials: {', '.join(parts)}, {skipped} skipped",
+        f"sandbox trials by row: {count_by_row(passed_names)}",
+    ]
 
 
 def missing_lines(terminalreporter: Any) -> list[str]:

@@ -1,8 +1,9 @@
-"""A loopback server that speaks the APIs of models: chat completions, Responses, Anthropic, Gemini.
+"""A fake model: a server on this machine with the APIs of OpenAI, Anthropic and Gemini.
 
-The model calls the tools that the question names, all at once: a line `call NAME {"a": 1}` for
-each. When it has their results, it answers with what it got: `It says: TEXTS; images: N`. It
-refuses a request that the API would refuse, as far as tests depend on it.
+Tests of frameworks use it in place of a real model. The question tells it what to do: it calls the
+tool NAME for each line `call NAME {"a": 1}`, all at once. When it has the results, its answer
+repeats them: `It says: TEXTS; images: N`. It refuses a request that the API would refuse, as far as
+tests depend on it.
 """
 
 import json
@@ -16,7 +17,9 @@ from typing import Any
 __all__ = ["fake_model", "model_environment"]
 
 CALL = re.compile(r"call ([\w:-]+) (\{.*\})")
+# The key of a tool's schema in requests to Gemini.
 SCHEMA_KEYS = ("parametersJsonSchema", "parameters_json_schema")
+# The names of tools that all APIs accept.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -47,6 +50,7 @@ def _text_of(content: Any) -> str:
 
 
 def chat(request: Any) -> Any:
+    """Answer a request of OpenAI's chat completions."""
     for tool in request.get("tools") or ():
         function = tool["function"]
         assert NAME.fullmatch(function["name"]) and function["parameters"]["type"] == "object"
@@ -66,8 +70,8 @@ def chat(request: Any) -> Any:
 
 
 def chat_of_smolagents(request: Any) -> Any:
-    """Answer the framework, which sends results as messages of the user, and wants a call as the
-    last answer."""
+    """Answer the framework smolagents, which sends results as messages of the user, and expects the
+    last answer as a call of the tool `final_answer`."""
     texts = [_text_of(message["content"]) for message in request["messages"]]
     observed = [text for text in texts if text.startswith("Observation:")]
     [task] = [text for text in texts if text.startswith("New task:")]
@@ -78,6 +82,7 @@ def chat_of_smolagents(request: Any) -> Any:
 
 
 def function_calls(calls: list[tuple[str, Any]]) -> list[Any]:
+    """Return these calls in the form of chat completions."""
     return [
         {
             "id": f"call_{n}",
@@ -89,6 +94,7 @@ def function_calls(calls: list[tuple[str, Any]]) -> list[Any]:
 
 
 def completion(message: Any) -> Any:
+    """Return the response of chat completions with this message."""
     reason = "tool_calls" if message.get("tool_calls") else "stop"
     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
@@ -97,6 +103,7 @@ def completion(message: Any) -> Any:
 
 
 def chat_chunks(response: Any) -> Iterator[Any]:
+    """Yield the response in parts, as the API streams it."""
     fields = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion.chunk"}
 
     def chunk(delta: Any, reason: str | None = None) -> Any:
@@ -115,6 +122,7 @@ def chat_chunks(response: Any) -> Iterator[Any]:
 
 
 def responses(request: Any) -> Any:
+    """Answer a request of OpenAI's Responses API."""
     for tool in request.get("tools") or ():
         assert NAME.fullmatch(tool["name"]) and tool["strict"] is False, tool
     items = request["input"]
@@ -165,6 +173,7 @@ def responses(request: Any) -> Any:
 
 
 def responses_events(response: Any) -> Iterator[Any]:
+    """Yield the response as the events of a stream."""
     yield {"type": "response.created", "sequence_number": 0, "response": response | {"output": []}}
     for index, item in enumerate(response["output"]):
         started = item | {"status": "in_progress"}
@@ -177,10 +186,12 @@ def responses_events(response: Any) -> Iterator[Any]:
 
 
 def anthropic(request: Any) -> Any:
+    """Answer a request of Anthropic's Messages API."""
     for tool in request["tools"]:
         assert NAME.fullmatch(tool["name"]) and tool["input_schema"]["type"] == "object"
     last = request["messages"][-1]["content"]
-    results = [] if isinstance(last, str) else [b for b in last if b["type"] == "tool_result"]
+    blocks = [] if isinstance(last, str) else last
+    results = [block for block in blocks if block["type"] == "tool_result"]
     if results:
         texts = [_text_of(block["content"]) for block in results]
         content: list[Any] = [{"type": "text", "text": summary(texts, count_images(last))}]
@@ -196,6 +207,7 @@ def anthropic(request: Any) -> Any:
 
 
 def anthropic_events(response: Any) -> Iterator[Any]:
+    """Yield the response as the events of a stream."""
     started = response | {"content": [], "stop_reason": None}
     yield {"type": "message_start", "message": started}
     for index, block in enumerate(response["content"]):
@@ -218,6 +230,7 @@ def anthropic_events(response: Any) -> Iterator[Any]:
 
 
 def gemini(request: Any) -> Any:
+    """Answer a request of Google's Gemini API."""
     for declaration in request["tools"][0]["functionDeclarations"]:
         assert NAME.fullmatch(declaration["name"]), declaration
         # The API takes both spellings, and its package sends the second one.
@@ -309,7 +322,7 @@ def fake_model() -> Iterator[str]:
 
 
 def model_environment(url: str) -> dict[str, str]:
-    """Return the variables with which the APIs' packages use the fake."""
+    """Return the variables by which the packages of the APIs use the fake model."""
     return {
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": "secret",

@@ -1,4 +1,4 @@
-"""Rules that are checked in the source: no cycles of imports, and complete lists of the modules.
+"""Rules about the structure of the source: no cycles of imports, and complete lists of the modules.
 
 The graph of imports is built with `ast`. Imports inside functions and under TYPE_CHECKING count,
 because such a cycle is as hard to read as any other. Between packages, the name of a module in a
@@ -31,7 +31,6 @@ def modules(source: Path, package: str) -> dict[str, Path]:
     return modules_by_name
 
 
-@cache
 @cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
@@ -96,7 +95,7 @@ def cycles(graph: Graph) -> frozenset[frozenset[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found = set()
+    components = set()
 
     def visit(name: str) -> None:
         index[name] = low[name] = len(index)
@@ -110,13 +109,13 @@ def cycles(graph: Graph) -> frozenset[frozenset[str]]:
         if low[name] == index[name]:
             position = stack.index(name)
             if len(stack) - position > 1:
-                found.add(frozenset(stack[position:]))
+                components.add(frozenset(stack[position:]))
             del stack[position:]
 
     for name in sorted(graph):
         if name not in index:
             visit(name)
-    return frozenset(found)
+    return frozenset(components)
 
 
 def package_graph(graph: Graph) -> Graph:
@@ -141,13 +140,13 @@ def _top_level_package(name: str) -> str | None:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    found = cycles(import_graph(SOURCE, PACKAGE))
-    assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
+    import_cycles = cycles(import_graph(SOURCE, PACKAGE))
+    assert not import_cycles, "\n".join(" <-> ".join(sorted(cycle)) for cycle in import_cycles)
 
 
 def test_no_packages_import_one_another_in_a_circle() -> None:
-    found = cycles(package_graph(import_graph(SOURCE, PACKAGE, in_strings=True)))
-    assert not found, "\n".join(" <-> ".join(sorted(cycle)) for cycle in found)
+    import_cycles = cycles(package_graph(import_graph(SOURCE, PACKAGE, in_strings=True)))
+    assert not import_cycles, "\n".join(" <-> ".join(sorted(cycle)) for cycle in import_cycles)
 
 
 def test_dialects_do_not_import_one_another_and_shared_code_does_not_import_them() -> None:
@@ -222,7 +221,7 @@ def test_the_architecture_page_lists_exactly_the_packages() -> None:
     listed = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
     packages = {path.parent.name for path in (SOURCE / PACKAGE).glob("*/__init__.py")}
     assert sorted(listed) == sorted(packages - {"sdk"})  # `exthost.sdk` has only public names
-    assert len(listed) == 13  # the number that the page itself gives
+    assert len(listed) == 13  # the number in the text of the page
     assert set(listed) <= _layers()
     assert {name.split(".")[1] for name in modules(SOURCE, PACKAGE) if "." in name} == _layers()
 

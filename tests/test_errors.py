@@ -1,4 +1,9 @@
-"""Errors of exthost can be copied and pickled, and their text is complete and safe to print."""
+"""Tests of `exthost.errors`: errors can be copied and pickled, and their text is safe to print.
+
+An error has a code (`X1001`), the extension at fault, a help and evidence: what the extension wrote
+to stderr, how it ended. `public()` returns a copy for callers that must not see the operator's
+paths and commands.
+"""
 
 import copy
 import pickle
@@ -11,9 +16,10 @@ import exthost
 from exthost import errors
 from exthost.errors import BreakerOpen, CallFailed, Evidence, ExthostError, UsageError
 
-# The modules that compare codes which are not those of exceptions of exthost: codes of JSON-RPC, of
-# replies of a running host and of diagnostics; and `session/handshake.py`, which compares the code
-# of an error that it has just created.
+# Code of exthost decides by the class of an error, not by its code. These modules compare codes
+# that are not those of exceptions: codes of JSON-RPC, of replies of a running host and of
+# diagnostics. The last one, `session/handshake.py`, compares the code of an error that it has just
+# created.
 MAY_COMPARE_CODES = {
     "dialects/mcp/handshake.py",
     "dialects/nexo/dialect.py",
@@ -112,7 +118,7 @@ SECRETS = Evidence(
 
 
 @pytest.mark.parametrize("kind", ERROR_CLASSES)
-def test_a_public_error_has_nothing_of_the_operator(kind: type[ExthostError]) -> None:
+def test_a_public_error_has_no_paths_commands_or_output(kind: type[ExthostError]) -> None:
     for message in ("it ended", "no program /opt/tool in /srv/private", "Traceback: password"):
         error = kind("X0101", message, extension="a", help="see /srv/private", evidence=SECRETS)
         error.add_note("a note about /srv/private")
@@ -123,7 +129,7 @@ def test_a_public_error_has_nothing_of_the_operator(kind: type[ExthostError]) ->
         for secret in ("hunter2", "/opt/tool", "/srv/private", "password", "leaked", "/etc"):
             assert secret not in shown
         assert public.evidence.exit == "exited with 3" and public.message
-        assert error.message == message and error.evidence is SECRETS, "the error stays as it is"
+        assert error.message == message and error.evidence is SECRETS, "the error is not changed"
 
 
 def test_a_public_error_keeps_what_its_caller_needs() -> None:
@@ -147,6 +153,7 @@ def test_the_kind_of_an_error_is_its_public_class() -> None:
 
 def test_the_host_does_not_compare_codes_of_its_own_errors() -> None:
     source = Path(errors.__file__).parent
+    # Such as `error.code == "X0101"`, `error.code in ("X0101", …` and `error.code != NOT_FOUND`.
     comparison = re.compile(r"\.code (?:==|!=|in|not in) \(?(?:\"X|(?:\w+\.)?_?[A-Z])")
     modules = {
         str(path.relative_to(source))

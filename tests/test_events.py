@@ -1,4 +1,8 @@
-"""The event bus: subscriptions that would never receive an event are errors."""
+"""Tests of the event bus (`exthost.events.Bus`), by which a host reports what happens.
+
+A listener subscribes to a class of events: `bus.subscribe(StateChanged, print)`. A subscription
+that would never receive an event is an error.
+"""
 
 import asyncio
 from typing import Any
@@ -43,7 +47,7 @@ def test_a_listener_that_raises_does_not_keep_the_event_from_others() -> None:
     raised: list[type[BaseException]] = [ValueError, asyncio.CancelledError, GeneratorExit]
 
     def fail(_: Any) -> None:
-        # `task.result()` of a cancelled task raises CancelledError.
+        # CancelledError, for example, comes from `task.result()` of a cancelled task.
         raise raised[len(received)]
 
     bus.subscribe(LogLine, fail)

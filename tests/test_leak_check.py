@@ -1,4 +1,8 @@
-"""The leak check in conftest.py finds processes, descriptors and threads that a test leaves."""
+"""Tests of conftest.py: its leak check finds processes, descriptors and threads that a test leaves,
+and the marker `both_loops` runs a test on both event loops.
+
+A leak is named with the state of a process as the kernel's letter: S sleeps, Z is a zombie.
+"""
 
 import asyncio
 import os

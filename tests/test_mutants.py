@@ -1,5 +1,9 @@
-"""The mutation tool of `make mutants`. It changes one condition of the source at a time, and runs
-the tests that are near the changed module: those that import it. A mutant is such a change."""
+"""Tests of `scripts/mutants.py` (`make mutants`), which finds conditions that no test checks.
+
+It changes one condition of the source at a time, such as `a < b` into `a <= b`, and runs the tests
+near the changed module: those that import it. Such a change is a mutant. It is noticed if a test
+fails.
+"""
 
 import subprocess
 from pathlib import Path
@@ -22,8 +26,8 @@ def function(a, b, é):
 def test_each_condition_is_changed_once(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(MODULE_TEXT, encoding="utf-8")
-    found = list(find_mutants(path))
-    assert sorted((item.before, item.text) for item in found) == sorted(
+    changes = list(find_mutants(path))
+    assert sorted((item.before, item.text) for item in changes) == sorted(
         [
             ("a < b", "(a <= b)"),
             ("a < b and not é", "(a < b or not é)"),
@@ -33,7 +37,7 @@ def test_each_condition_is_changed_once(tmp_path: Path) -> None:
         ]
     )
     data = MODULE_TEXT.encode()
-    for item in found:
+    for item in changes:
         assert data[item.start : item.end].decode() == item.before
         compile(data[: item.start] + item.text.encode() + data[item.end :], "module.py", "exec")
 

@@ -1,9 +1,15 @@
-"""Spans of calls: their parents, their outcomes, and the trace context that an extension gets."""
+"""Tests of `exthost.otel`, which makes OpenTelemetry spans and metrics of calls.
+
+A span is the record of one call: its time, its outcome, and its parent, which is the span that was
+current when the call was made. The trace context (`traceparent`) tells the extension which span its
+call belongs to. `--otel` sends the spans of a host to a collector.
+"""
 
 import asyncio
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -28,12 +34,13 @@ FRAGILE = Path(__file__).parents[1] / "examples" / "morphir" / "fragile.py"
 
 @pytest.fixture
 def exporter() -> InMemorySpanExporter:
+    """Keeps the finished spans."""
     return InMemorySpanExporter()
 
 
 @pytest.fixture
 def provider(exporter: InMemorySpanExporter) -> Iterator[TracerProvider]:
-    """A provider whose spans the exporter keeps."""
+    """A provider whose finished spans are in `exporter.get_finished_spans()`."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     yield provider
@@ -60,6 +67,7 @@ async def test_the_span_of_a_call_has_the_current_span_of_the_caller_as_parent(
                 await host.call_tool("ext_fragile_divide", {"a": number, "b": 1})
 
         await asyncio.gather(*map(call, range(5)))
+        # A division by zero ends the extension. This call has no parent.
         with pytest.raises(exthost.errors.ExtensionGone):
             await host.call_tool("ext_fragile_divide", {"a": 1, "b": 0})
         spans.close()
@@ -98,6 +106,7 @@ def test_calls_that_end_in_another_order_keep_their_parents(
             bus.publish(CallStarted("x", f"of {name}", key=key))
     for name in "bca":
         bus.publish(CallEnded("x", f"of {name}", "result", 1.0, key="abc".index(name)))
+    # A call that began before the subscription has no span.
     bus.publish(CallEnded("x", "never begun", "result", 0.5, key=7))
     finished = exporter.get_finished_spans()
     names = {span.context.span_id: span.name for span in finished}
@@ -149,6 +158,7 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions_of_opentelemetr
     }
     host = exthost.Host.from_config(config)
     CallSpans(host.events, provider, meters)
+    began_at = time.monotonic()
     async with host:
         await host.call_tool("ext_fragile_divide", {"a": 1, "b": 2})
         await host.call_tool("ext_painter_paint", {"text": "x"})
@@ -178,8 +188,10 @@ async def test_tool_calls_of_each_dialect_follow_the_conventions_of_opentelemetr
     assert {point.attributes["gen_ai.tool.name"] for point in points} == {
         *("divide", "paint", "fail", "hang")
     }
-    assert all(point.count == 1 and 0 < point.sum < 60 for point in points)
-    assert points[0].explicit_bounds[0] == 0.01
+    assert all(point.count == 1 and point.sum > 0 for point in points)
+    # The calls were made one after the other, so this shows that the unit is the second.
+    assert sum(point.sum for point in points) < time.monotonic() - began_at
+    assert points[0].explicit_bounds[0] == 0.01  # in seconds, as the conventions recommend
     meters.shutdown()
 
 

@@ -1,6 +1,7 @@
 """Type checkers reject misspelt names and settings of the public API, and accept the right ones.
 
-Each line of WRONG has one mistake, and a checker must report an error on each of them.
+The checkers mypy and pyright read two programs. They must report no error in RIGHT, and an error in
+each line of WRONG.
 """
 
 import importlib.util
@@ -112,8 +113,10 @@ def write_programs(folder: Path) -> set[int]:
     """Write both programs; return the numbers of the lines that have a mistake."""
     (folder / "right.py").write_text(f"{HEAD}\n\n{RIGHT}")
     (folder / "wrong.py").write_text(f"{HEAD}\n\n{WRONG}")
-    before = HEAD.count("\n") + 2
-    return {before + n for n, line in enumerate(WRONG.splitlines(), 1) if line.startswith("    ")}
+    lines_before = HEAD.count("\n") + 2
+    return {
+        lines_before + n for n, line in enumerate(WRONG.splitlines(), 1) if line.startswith("    ")
+    }
 
 
 Errors = dict[tuple[str, int], str]
@@ -130,8 +133,8 @@ def mypy_errors(folder: Path) -> Errors:
         timeout=CHECK_SECONDS,
     )
     assert result.returncode in (0, 1), result.stdout + result.stderr
-    found = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", result.stdout, re.MULTILINE)
-    return {(program, int(line)): text for program, line, text in found}
+    errors = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", result.stdout, re.MULTILINE)
+    return {(program, int(line)): text for program, line, text in errors}
 
 
 def pyright_errors(folder: Path) -> Errors:

@@ -1,6 +1,7 @@
-"""The names in retired_names.txt are not used again.
+"""No name in `retired_names.txt` is used again: a better word has replaced each of them.
 
-Only identifiers and module names count: a retired name is allowed as a word of a sentence.
+A line of that file is a retired name and the word for it. Only identifiers and module names count:
+a retired name is allowed as a word of a sentence.
 """
 
 import io
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# By retired name: the word for it.
 RETIRED = dict(
     line.split()
     for line in (ROOT / "tests" / "retired_names.txt").read_text().splitlines()
@@ -22,7 +24,8 @@ ANY_RETIRED = re.compile(rf"\b(?:{'|'.join(map(re.escape, RETIRED))})\b")
 
 
 def identifiers(text: str) -> set[str]:
-    if not ANY_RETIRED.search(text):  # to read the tokens takes much longer
+    """Return the identifiers in the source of a module, or nothing if it has no retired name."""
+    if not ANY_RETIRED.search(text):  # reading the tokens takes much longer
         return set()
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return {token.string for token in tokens if token.type == tokenize.NAME}

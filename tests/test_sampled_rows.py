@@ -1,4 +1,9 @@
-"""The choice of rows for `make test`: the same for the same seed, and over many seeds every row."""
+"""Tests of `sampled_rows`, which chooses the rows of long parametrized tests that `make test` runs.
+
+A test with `@pytest.mark.sampled(0.25)` runs a quarter of its rows. The seed, which differs with
+each commit, decides which: the same seed chooses the same rows, and over many seeds every row is
+chosen. A test with `both_loops` (asyncio and uvloop) runs each row on one of the loops.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +14,7 @@ from tests.sampled_rows import unsampled_items
 def make_item(
     table: str, number: int, loop: str | None = None, *, share: float | None = None
 ) -> Any:
-    """Return a stand-in for the pytest item of one row of a parametrized test."""
+    """Return a stand-in for the pytest item of one row of the parametrized test `table`."""
     id_parts = [str(number)] if loop is None else [loop, str(number)]
     markers = {
         "both_loops": loop,
@@ -25,7 +30,7 @@ def make_item(
 def chosen_ids(rows: list[Any], seed: str) -> list[str]:
     """Return the ids of the rows in the sample of this seed."""
     left_out = [item.nodeid for item in unsampled_items(rows, seed)]
-    return [entry.nodeid for entry in rows if entry.nodeid not in left_out]
+    return [item.nodeid for item in rows if item.nodeid not in left_out]
 
 
 SAMPLED = [make_item("t", number, share=0.25) for number in range(20)]

@@ -1,6 +1,7 @@
-"""The public names: how many an extension has, the facets of each dialect, and no class name twice.
+"""Tests of the public names: how many an extension has, and its facets.
 
-A name without a leading underscore is public.
+A name without a leading underscore is public. A facet is an attribute with the methods of one
+dialect (protocol), such as `ext.resources` of an MCP server.
 """
 
 import ast
@@ -27,6 +28,7 @@ SDK_SOURCE = Path(__file__).parents[1] / "sdk" / "src" / "exthost_sdk"
 # `exthost.sdk` has the class for the authors of extensions, the host has the class for its users.
 SHARED_CLASS_NAMES = {"Extension"}
 
+# A new public name of an extension is a decision: it raises this number.
 MAX_NAMES_OF_AN_EXTENSION = 32
 
 

@@ -1,4 +1,9 @@
-"""ToolResult, and how each dialect reads its results. These tests start no process."""
+"""Tests of `ToolResult`, the result of a tool call, and of how each dialect reads its results.
+
+A dialect is the protocol of an extension. In some (VALUE_DIALECTS) a result is any JSON value; in
+roder and mcp it is an object with text, data and a flag for errors. A `ToolResult` keeps the value
+as it was sent (`raw`), and shows it in one form: `text`, `data`, `content` and `is_error`.
+"""
 
 import copy
 import pickle
@@ -29,6 +34,7 @@ def tool_result(dialect: str, raw: Any) -> ToolResult:
 
 
 def nested_lists(depth: int) -> Any:
+    """Return a list in a list, and so on, `depth` times."""
     value: Any = []
     for _ in range(depth):
         value = [value]
@@ -71,22 +77,26 @@ def test_the_data_of_a_plain_value_is_the_value_and_its_text_is_compact_json(
             {"content": "2 words", "isError": False, "data": {"words": 2}},
             "2 words",
             {"words": 2},
-            0,
+            False,
         ),
-        ({"content": "no", "isError": True, "data": None}, "no", None, 1),
-        ({"content": "", "isError": False}, "", None, 0),
+        ({"content": "no", "isError": True, "data": None}, "no", None, True),
+        ({"content": "", "isError": False}, "", None, False),
         # Values that a hook could replace the result with.
-        ("gilded", "gilded", "gilded", 0),
-        ({"a": 1}, '{"a":1}', {"a": 1}, 0),
-        ({"content": 7, "isError": True}, '{"content":7,"isError":true}', None, 1),
+        ("gilded", "gilded", "gilded", False),
+        ({"a": 1}, '{"a":1}', {"a": 1}, False),
+        (
+            {"content": 7, "isError": True},
+            '{"content":7,"isError":true}',
+            {"content": 7, "isError": True},
+            True,
+        ),
     ],
 )
 def test_a_roder_result_is_content_is_error_and_data(
-    raw: Any, text: str, data: Any, is_error: int
+    raw: Any, text: str, data: Any, is_error: bool
 ) -> None:
     result = tool_result("roder", raw)
-    assert (result.text, result.is_error) == (text, bool(is_error))
-    assert result.data == (raw if raw == {"content": 7, "isError": True} else data)
+    assert (result.text, result.data, result.is_error) == (text, data, is_error)
     assert result.content == (TextBlock(text),) and result.raw is raw
 
 
@@ -99,6 +109,7 @@ BLOB = {"type": "resource", "resource": {"uri": "demo://b", "blob": "aGk=", "mim
 
 
 @pytest.mark.parametrize(
+    # `block` None is an UnknownBlock with what was sent.
     ("sent", "block", "text"),
     [
         (TEXT, TextBlock("a"), "a"),

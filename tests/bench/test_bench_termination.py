@@ -1,4 +1,8 @@
-"""The bench ends the processes of a row when it is terminated."""
+"""When a benchmark is terminated by SIGTERM, it ends the process that measures the present row.
+
+The benchmark (`python -m bench`) runs each row in a worker, a separate Python process. Here the
+worker is a shell script that never ends; it writes its pid into a named pipe.
+"""
 
 import os
 import select
@@ -10,9 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+# The limit of a wait for an event that always comes.
 PATIENCE_S = 120
 
-# Runs the bench with a worker that never ends.
+# Runs the benchmark with the program in its argument as the interpreter of the worker.
 PROGRAM = """
 import sys
 from bench.__main__ import main
@@ -34,8 +39,8 @@ def test_the_worker_of_a_terminated_bench_ends(tmp_path: Path) -> None:
     worker.chmod(0o755)
     # Open for both, so that neither side waits for the other.
     started = os.open(fifo, os.O_RDWR)
-    words = [sys.executable, "-c", PROGRAM, str(worker)]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL) as bench:
+    command = [sys.executable, "-c", PROGRAM, str(worker)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as bench:
         try:
             assert select.select([started], [], [], PATIENCE_S)[0]
             process = os.pidfd_open(int(os.read(started, 100)))

@@ -1,4 +1,8 @@
-"""The echo extensions of bench/ in C and in Python give the same answers in each mode."""
+"""Tests of the echo extensions that the benchmarks call.
+
+There is one in C and one in Python, for machines without a C compiler. An option chooses the
+dialect (protocol): morphir without an option, `--mcp` or `--nexo`. Both must give the same answers.
+"""
 
 import json
 import subprocess

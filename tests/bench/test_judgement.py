@@ -1,4 +1,10 @@
-"""The verdicts of bench/ about measured values, its tables, and its exit status."""
+"""Tests of `bench/`: how it judges measured values, and what it prints.
+
+A row of the benchmark measures a ratio, such as the time of a call to that of a raw pipe. It has
+two targets: `must`, and the harder `stretch`. Its `Reading` has the median and the quartiles of
+several rounds. If the quartiles are on both sides of a target, the row is NOISY and not judged. No
+test here measures anything.
+"""
 
 import json
 import math
@@ -31,7 +37,7 @@ from bench.worker import setting_from_text, setting_to_text
 def make_row(
     must: float | None = 3, stretch: float | None = 2, direction: Direction = Direction.AT_MOST
 ) -> Row:
-    """Return a row with these targets, which cannot be measured."""
+    """Return a row with these targets; measuring it fails the test."""
 
     def measure(setting: Setting) -> Reading:
         raise AssertionError("a verdict must not measure")
@@ -99,7 +105,8 @@ def test_only_a_missed_or_unmeasured_target_fails_the_run(verdict: Verdict, stat
 
 
 def test_the_value_is_the_median_of_the_ratios_not_the_ratio_of_the_medians() -> None:
-    # The second round was slow for both, so its ratio is that of the others.
+    # Samples of the subject and of the baseline. The second round was slow for both, so its ratio
+    # is that of the others.
     reading = read_values(ratios([2.0, 20.0, 4.0], [1.0, 10.0, 2.0]))
     assert (reading.low, reading.value, reading.high) == (2.0, 2.0, 2.0)
 
@@ -112,6 +119,7 @@ def test_subject_and_baseline_are_measured_in_alternating_order() -> None:
     order: list[str] = []
     blocks = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
     samples = take_turns(blocks, rounds=3, warm=1)
+    # One round to warm up, which is not a sample, and three rounds.
     assert "".join(order) == "ba" + "ab" + "ba" + "ab"
     assert [len(samples[name]) for name in "ab"] == [3, 3]
 

@@ -1,5 +1,9 @@
-"""The picture of the speed shows the measured clients beside exthost, and is made from the data
-beside it."""
+"""Tests of `bench/picture.py`, which draws the picture of the speed in the README (an SVG).
+
+It shows calls per second, and the time of a start, of other MCP clients beside those of exthost.
+The value of a row is the ratio of the other client's time to that of exthost (`subject_s`). The
+data of the committed picture are beside it (`docs/images/bench.json`).
+"""
 
 import json
 import re
@@ -116,5 +120,5 @@ def test_the_committed_picture_names_every_client_and_no_path() -> None:
     for client in ("exthost", "Rust SDK (rmcp)", "Go SDK", "mcp-go", "Node SDK", "Python SDK"):
         assert texts.count(client) == 2, client
     assert texts.count("FastMCP") == 2
-    words = svg.replace("http://www.w3.org/2000/svg", "") + (IMAGES / "bench.json").read_text()
-    assert not re.search(r"(?<!<)/(?:\w+/)+|\.local\b|://", words)
+    contents = svg.replace("http://www.w3.org/2000/svg", "") + (IMAGES / "bench.json").read_text()
+    assert not re.search(r"(?<!<)/(?:\w+/)+|\.local\b|://", contents)

@@ -1,4 +1,7 @@
-"""The labelled set of tools and questions, and how well a search does on it."""
+"""How well the gateway's search finds the right tool for a question (`bench/search.py`).
+
+It is measured with a set of tools, and of questions that are labelled with the right tools.
+"""
 
 from bench.search import find_missed, read_questions, read_tools
 

@@ -1,4 +1,8 @@
-"""Helpers that make a cgroup delegated to a user, and run a program in it."""
+"""Helpers that delegate a cgroup to a user, and run a program in it.
+
+A cgroup is a group of processes that the kernel can limit. It is a folder; a user to whom it is
+delegated owns its files, and can make cgroups in it.
+"""
 
 import os
 import subprocess

@@ -1,10 +1,12 @@
 """A test program: a host that is alone in a cgroup, starts a program in another cgroup, and prints
 a report as JSON.
 
-    python -m tests.cgroup.host BASE WAY [END]
+    python -m tests.cgroup.host BASE LIFETIME [END]
 
-WAY is the lifetime setting of the program: plain, tree or strict. END is "killed" if the host is to
-end by SIGKILL while the program runs.
+A cgroup is a group of processes that the kernel can limit, and BASE is the folder of that of the
+host. LIFETIME is how the program is ended with the host: plain (a process group), tree (a pid
+namespace) or strict (a sandbox). With END "killed", the host ends by SIGKILL while the program
+runs.
 """
 
 import dataclasses
@@ -24,13 +26,14 @@ from exthost.model.launch_plan import Cgroup, LaunchPlan, Wrapper
 from exthost.process.child import Child
 from exthost.process.host_protection import harden
 
-# A program that starts a process in a new session and waits for the end of stdin.
+# A program that starts a process in a new session, prints its descriptors and the names of its
+# variables, and waits for the end of stdin.
 PROGRAM = """
 import os, subprocess, sys
-fds = sorted(int(one) for one in os.listdir("/proc/self/fd"))[:-1]
-words = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]
+fds = sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1]
+command = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]
 quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
-subprocess.Popen(words, start_new_session=True, **quiet)
+subprocess.Popen(command, start_new_session=True, **quiet)
 print(fds, sorted(set(os.environ) - {"LC_CTYPE", "LD_LIBRARY_PATH"}), flush=True)
 sys.stdin.read()
 """
@@ -38,7 +41,7 @@ sys.stdin.read()
 WAIT_SECONDS = 20.0
 
 
-def plan_wrapper_for(lifetime: str, argv: tuple[str, ...]) -> Wrapper | None:
+def plan_wrapper_of(lifetime: str, argv: tuple[str, ...]) -> Wrapper | None:
     support = sandbox_probe.find_sandbox_support()
     if lifetime == "plain":
         return None
@@ -54,13 +57,13 @@ def pids_in(folder: Path) -> list[int]:
 
 def uid_inside(group: Cgroup) -> int:
     """Return the user id of a program that runs as nobody, after it has entered this group."""
-    plan_wrapper_for = strict.plan_wrapper(
+    wrapper = strict.plan_wrapper(
         sandbox_probe.find_sandbox_support(),
         dataclasses.replace(system_view(), uid=strict.NOBODY),
         network=False,
     )
     argv = ("/bin/sh", "-c", "echo; read line")
-    child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=plan_wrapper_for, group=group))
+    child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=wrapper, group=group))
     try:
         select.select([child.stdout, child.exit_fd], [], [], WAIT_SECONDS)
         pids = [
@@ -80,22 +83,23 @@ def uid_inside(group: Cgroup) -> int:
 
 
 def main(base: str, lifetime: str, end: str = "") -> None:
-    harden()  # as the command line does: less of /proc is ours then
+    harden()  # as the command line does: root then owns more of the files in /proc/self
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
     machine = sandbox_probe.find_sandbox_support().machine
     group = Cgroup(base=base, settings=(), moves_host=True, init=INIT[machine])
     # The interpreter's own library may be found by this variable alone.
     library = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     env = {"WORD": "a", **library}
-    plan = LaunchPlan(argv=argv, cwd="/", env=env, wrapper=plan_wrapper_for(lifetime, argv))
+    plan = LaunchPlan(argv=argv, cwd="/", env=env, wrapper=plan_wrapper_of(lifetime, argv))
     before = set(Path("/proc/self/fd").iterdir())
     child = Child(dataclasses.replace(plan, group=group))
     select.select([child.stdout], [], [], WAIT_SECONDS)
     output = os.read(child.stdout, 4096).decode()
-    (folder,) = [path for path in Path(base).glob("exthost-*") if path.name[-1] != "t"]
+    # The host has moved itself into exthost-…-host; the other cgroup is that of the program.
+    (folder,) = [path for path in Path(base).glob("exthost-*") if not path.name.endswith("-host")]
     inside = pids_in(folder)
-    behaviour: dict[str, Any] = {
-        "said": output,
+    report: dict[str, Any] = {
+        "output": output,
         "grouped": child.has_cgroup,
         "inside": len(inside),
         "wrapper is inside": lifetime != "plain" and child.pid in inside,
@@ -104,15 +108,15 @@ def main(base: str, lifetime: str, end: str = "") -> None:
         "pids": inside,
     }
     if end == "killed":
-        print(json.dumps(behaviour), flush=True)
+        print(json.dumps(report), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     child.close_stdin()
     select.select([child.exit_fd], [], [], WAIT_SECONDS)
-    behaviour["exit"] = str(child.poll_exit())
+    report["exit"] = str(child.poll_exit())
     child.reap()
     child.close_outputs()
-    behaviour["descriptors"] = len(set(Path("/proc/self/fd").iterdir()) - before)
-    print(json.dumps(behaviour), flush=True)
+    report["descriptors"] = len(set(Path("/proc/self/fd").iterdir()) - before)
+    print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The tests inside the virtual machine of `machine.py`: the kernel limits memory and processes.
+"""Tests of the limits of memory and processes by the kernel. They run in a virtual machine.
+
+An extension with such a limit is in a cgroup of its own: a group of processes that the kernel
+limits as a whole. `machine.py` starts the virtual machine and reads the output.
 
 They run as root in the root cgroup, as root in a cgroup that is marked as delegated, as systemd
 does it, and as an ordinary user in a cgroup that is delegated to this user.
@@ -24,7 +27,9 @@ from tests.sandbox.confined import explore, started_explorer
 from tests.sandbox.resources import BOMB, HOG
 from tests.sandbox.trials import run
 
+# Each user for whom a cgroup is delegated, and its name in the output.
 USERS = (("root", "root in a group"), ("user", "user"))
+# The limit of memory in most tests.
 MEMORY = 64 * 2**20
 
 # The machine is emulated, and the first run reads all files through a slow pipe.
@@ -39,7 +44,7 @@ def extension_cgroups() -> list[Path]:
 
 
 async def call_until_ended(code: str, facts: dict[str, int], **settings: object) -> str:
-    """Return the message of the error of a call whose extension was ended."""
+    """Run code in an extension that is ended because of it; return the message of the error."""
     async with started_explorer(**settings) as ext:
         try:
             report = await explore(ext, code, **facts)
@@ -120,6 +125,7 @@ async def threads_run_out_for_the_extension_alone_even_for_root() -> None:
     async with started_explorer(limits={"nproc": 20}) as ext, started_explorer() as neighbour:
         assert ext.enforced["processes"] == "watchdog+cgroup", ext.enforced
         (group,) = extension_cgroups()
+        # The kernel counts threads, and limits.nproc processes, so the kernel's limit is higher.
         assert (group / "pids.max").read_text().strip() == "56"
         count = await explore(ext, code)
         assert 20 < count < 56, count
@@ -129,9 +135,9 @@ async def threads_run_out_for_the_extension_alone_even_for_root() -> None:
 async def a_daemon_without_a_namespace_is_gone_with_its_extension() -> None:
     code = """
         import subprocess, sys
-        words = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+        command = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
         quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
-        result = subprocess.Popen(words, start_new_session=True, **quiet).pid
+        result = subprocess.Popen(command, start_new_session=True, **quiet).pid
     """
     without_sandbox = {
         "permissions": {},
@@ -197,11 +203,12 @@ async def start_one_extension() -> None:
 
 
 def run_all(who: str) -> None:
-    for work in TRIALS:
+    """Run all trials as this user; print a line of JSON for each."""
+    for trial in TRIALS:
         began = time.monotonic()
-        error = asyncio.run(run(work))
+        error = asyncio.run(run(trial))
         seconds = round(time.monotonic() - began, 1)
-        row = {"who": who, "trial": work.__name__, "wrong": error, "seconds": seconds}
+        row = {"who": who, "trial": trial.__name__, "wrong": error, "seconds": seconds}
         print(json.dumps(row), flush=True)
 
 

@@ -1,4 +1,6 @@
-"""Runs the trials of `inside.py` in a virtual machine that has cgroup v2 with every controller.
+"""Runs the tests of `inside.py` in a virtual machine, whose kernel can limit memory and processes.
+
+A container or a machine of an ordinary user often lacks the controllers of cgroup v2 for that.
 
     make trial-cgroup KERNEL=linux-image-….deb
 
@@ -22,6 +24,7 @@ PROJECT = Path(__file__).parents[2]
 # The time limit of the emulated machine, on a busy host.
 MACHINE_SECONDS = 900
 
+# By program that is needed: how it is installed.
 NEEDS = {
     "qemu-system-x86_64": "apt install qemu-system-x86",
     "busybox": "apt install busybox-static",
@@ -40,12 +43,12 @@ MODULES = (
 FIRST_INIT = """#!/bin/busybox sh
 export PATH=/bin
 echo
-for one in /modules/*; do busybox insmod $one; done
+for module in /modules/*; do busybox insmod $module; done
 busybox mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=262144 files /new
 busybox mount -t proc proc /new/proc
 busybox mount -t sysfs sysfs /new/sys
 busybox mount -t devtmpfs dev /new/dev
-for one in tmp var/tmp run; do busybox mount -t tmpfs -o mode=1777 tmpfs /new/$one; done
+for folder in tmp var/tmp run; do busybox mount -t tmpfs -o mode=1777 tmpfs /new/$folder; done
 busybox mount -t cgroup2 cgroup2 /new/sys/fs/cgroup
 echo +memory +pids >/new/sys/fs/cgroup/cgroup.subtree_control
 busybox cp /second /new/tmp/second
@@ -131,9 +134,9 @@ def main() -> int:
         output = boot(*build(kernel, Path(name)))
     rows = [json.loads(line) for line in output if line.startswith('{"who"')]
     failed = [row for row in rows if row["wrong"]]
-    print(f"{len(rows) - len(failed)} trials held, {len(failed)} failed")
+    print(f"{len(rows) - len(failed)} trials passed, {len(failed)} failed")
     if f"all {len(rows)} trials were run" not in output:
-        print("and not all of them were run: see above")
+        print("not all trials were run: see the output above")
         return 1
     return 1 if failed else 0
 

@@ -1,4 +1,4 @@
-"""A program `python3` that runs the real Python and records its stdin and stdout.
+"""Runs the real Python in place of `python3`, and records its stdin and stdout.
 
 A test writes it into a folder that is first on PATH, so manifests that start `python3` need no
 change. Each line of the file `record` in the same folder is a direction and some bytes in hex.

@@ -1,4 +1,6 @@
-"""The example agents, with fake servers of the APIs of OpenAI and Anthropic.
+"""Tests of the example agents, with fake servers of the APIs of OpenAI and Anthropic.
+
+An agent asks a model, and calls the tools of extensions that the model requests.
 
 A fake server checks a request as the API would, calls a tool once, and then answers with the result
 that it received.

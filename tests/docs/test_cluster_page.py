@@ -1,4 +1,9 @@
-"""The config and the demo of the page about clusters run, with nodes on this machine."""
+"""The first config of `docs/cluster.md` and the demo that the page names
+(`examples/cluster_demo.py`) run.
+
+A cluster runs extensions on several machines, the nodes. The nodes are here processes on this
+machine.
+"""
 
 import re
 import subprocess
@@ -8,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faces.cli.cli_process import host_process, run_exthost
+from tests.faces.cli.cli_process import RUN_SECONDS, host_process, run_exthost
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,6 +22,7 @@ pytestmark = pytest.mark.more  # they take seconds: they start the processes of 
 
 def test_the_first_config_runs_and_status_shows_the_node_of_each_process(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "cluster.md").read_text()
+    # The first block of the page, which is indented and ends with an empty line.
     config = dedent(page[page.index("    [[extensions]]") :].partition("\n\n")[0])
     program = str(ROOT / "examples" / "morphir" / "text.py")
     (tmp_path / "exthost.toml").write_text(config.replace("examples/morphir/text.py", program))
@@ -31,7 +37,7 @@ def test_the_demo_kills_a_node_and_every_call_ends() -> None:
         [sys.executable, str(ROOT / "examples" / "cluster_demo.py")],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=RUN_SECONDS,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,5 @@
-"""The demo of `make demo` runs and prints its calls and the recovery from a crash."""
+"""The demo of `make demo` (`examples/demo.py`) runs: it calls a tool of an extension in each of the
+six dialects (protocols), and shows how an extension recovers from a crash."""
 
 import subprocess
 import sys
@@ -6,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.faces.cli.cli_process import RUN_SECONDS
+
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 
 @pytest.mark.more  # it takes seconds: it starts seven processes and a sandbox
 def test_the_demo_calls_six_dialects_and_recovers_from_a_crash() -> None:
     result = subprocess.run(
-        [sys.executable, str(DEMO)], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, str(DEMO)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     output = result.stdout

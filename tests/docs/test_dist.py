@@ -1,4 +1,5 @@
-"""The built packages can be installed into a clean environment and work there."""
+"""Tests of the packages as users install them: they can be built and installed, and their metadata
+agrees with the README, the Makefile and the constraints."""
 
 import os
 import re

@@ -1,4 +1,10 @@
-"""The programs and commands in the README and the docs run, and print the output on the page."""
+"""The programs and commands in the README and the docs run, and print the output on the page.
+
+The kinds of code blocks on a page are: a file (with `title=NAME`), which is written into a folder;
+a `console` block with `$ command` lines and their output, in which … stands for any text; and a
+`wire` block with the messages between host and extension. Other modules use `read_blocks` and
+`write_files`.
+"""
 
 import os
 import re
@@ -21,6 +27,7 @@ from tests.faces.cli.cli_process import RUN_SECONDS, host_process, run_inside
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 FENCE = re.compile(r"^```(\S+)(?: title=(\S+))?\n(.*?)^```$", re.M | re.S)
+# A program that takes the place of python3 and records the messages of an extension.
 RECORDING_PYTHON = Path(__file__).with_name("recording_python.py")
 
 

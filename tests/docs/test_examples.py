@@ -1,4 +1,7 @@
-"""The morphir examples: the same extension in each language, without and with a host."""
+"""Tests of `examples/morphir`: the same extension in Python, Node, Go and Gleam.
+
+It speaks the dialect morphir, JSON lines on stdin and stdout: `{"id": 1, "method": "shout", …}`.
+"""
 
 import json
 import shutil
@@ -10,6 +13,7 @@ import pytest
 
 import exthost
 from tests.dialects.requirements import shows
+from tests.faces.cli.cli_process import RUN_SECONDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 COMPILE_GLEAM = Path(__file__).parents[1] / "extensions" / "compile_gleam.mjs"
@@ -73,7 +77,7 @@ def command(request: pytest.FixtureRequest) -> list[str]:
 def test_an_example_answers_on_stdout_and_ends_when_its_stdin_is_closed(command: list[str]) -> None:
     request = json.dumps({"id": 1, "method": "shout", "params": {"text": "hi"}}) + "\n"
     result = subprocess.run(
-        command, input=request, capture_output=True, text=True, timeout=50, check=True
+        command, input=request, capture_output=True, text=True, timeout=RUN_SECONDS, check=True
     )
     assert json.loads(result.stdout) == {"id": 1, "result": {"text": "HI"}}
 

@@ -1,4 +1,8 @@
-"""The cigen provider for GitHub Actions in the examples generates valid YAML."""
+"""Tests of `examples/cigen/github`, an extension that writes workflows for GitHub Actions.
+
+It speaks the dialect (protocol) cigen: `generate` turns a schema with jobs into the text of YAML
+files. The tests read the files with a YAML parser.
+"""
 
 import importlib
 import json
@@ -23,14 +27,19 @@ COMMAND = [sys.executable, str(EXAMPLE / "cigen-provider-github")]
 SCHEMA = json.loads((EXAMPLE / "schema.json").read_text())["schema"]
 
 
+# Longer than pytest lets a test run: the program imports protobuf, which takes long on a busy
+# machine.
+LIMITS: Any = {"start": "10m", "handshake": "10m", "call": "10m"}
+
+
 def connect() -> Any:
-    return exthost.connect(COMMAND, dialect="cigen", name="github", limits={"handshake": "60s"})
+    return exthost.connect(COMMAND, dialect="cigen", name="github", limits=LIMITS)
 
 
 async def generate_workflows(schema: Any) -> dict[str, Any]:
     """Return the generated workflows by path, as a YAML parser reads them."""
     async with connect() as ext:
-        result = await ext.call("generate", {"schema": schema}, timeout=60)
+        result = await ext.call("generate", {"schema": schema})
     return {
         fragment["path"]: yaml.safe_load(fragment["content"]) for fragment in result["fragments"]
     }
@@ -78,7 +87,7 @@ async def test_a_schema_that_github_would_refuse_is_an_error() -> None:
     async with connect() as ext:
         assert ext.offer.extra["protocol"] == 1
         for id, job in invalid_jobs.items():
-            call = ext.call("generate", {"schema": {"jobs": [{"id": id, **job}]}}, timeout=60)
+            call = ext.call("generate", {"schema": {"jobs": [{"id": id, **job}]}})
             error = await error_of(call)
             assert isinstance(error, CallFailed) and repr(id) in error.message
 

@@ -1,4 +1,8 @@
-"""The extensions without the SDK in the README and the docs pass `exthost check`."""
+"""The example extensions in the README and the docs that are written without the SDK are correct.
+
+`exthost check`, which tests an extension against the rules of its dialect (protocol), finds no
+fault.
+"""
 
 import os
 import sys

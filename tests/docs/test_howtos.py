@@ -1,4 +1,8 @@
-"""The programs of the how-tos pass type checkers, and run if their packages are installed."""
+"""The programs in the how-tos (`docs/howto/*.md`) pass type checkers and do what the pages say.
+
+A page shows the files of a program as code blocks. The tests write them into a folder, with a
+config of two extensions, and run the program if the packages that it needs are installed.
+"""
 
 import http.client
 import importlib.util
@@ -19,8 +23,10 @@ import pytest
 
 import exthost
 from tests.docs.test_docs import read_blocks, write_files
+from tests.faces.cli.cli_process import RUN_SECONDS
 
 ROOT = Path(__file__).parents[2]
+# The limit of a program that always ends. It only bounds a test that hangs.
 CHECK_SECONDS = 300
 
 CONFIG = """\
@@ -59,6 +65,7 @@ for name, data in (
     print(json.dumps([reply.status_code, json.loads(reply.content)]))
 """
 
+# The pages with programs in Python, and the examples that are type-checked with them.
 PAGES = ["fastapi", "django", "notebook", "editor-config", "sandbox"]
 EXAMPLES = [
     "examples/agent",
@@ -163,7 +170,7 @@ class Server(NamedTuple):
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Send a request; return the status and the body of the reply."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=RUN_SECONDS)
         with closing(connection):
             text = body if isinstance(body, str) else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json"})
@@ -175,7 +182,7 @@ class Server(NamedTuple):
 
     def wait_for_stats(self, expected: Any) -> None:
         """Wait until the server returns these numbers, which change after the request ends."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + RUN_SECONDS
         while (stats := self.stats()) != expected:
             assert time.monotonic() < deadline, stats
             time.sleep(0.05)
@@ -202,7 +209,7 @@ def run_server(program: str, folder: Path) -> Iterator[Server]:
         finally:
             process.terminate()
             try:
-                process.wait(60)
+                process.wait(RUN_SECONDS)
             finally:
                 process.kill()
                 drain.join()
@@ -228,7 +235,7 @@ def check_disconnect(server: Server) -> None:
     """Check that a call is cancelled when its client disconnects."""
     request = b"POST /tools/ext_painter_hang HTTP/1.1\r\nHost: a\r\n"
     request += b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=RUN_SECONDS) as client:
         client.sendall(request)
         server.wait_for_stats({"in_flight": 1, "cancelled": 0})
     server.wait_for_stats({"in_flight": 0, "cancelled": 1})
@@ -267,8 +274,8 @@ def test_the_django_view_answers(tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    found, not_found, invalid, not_json, crashed = map(json.loads, result.stdout.splitlines())
-    assert found == [200, {"text": '{"text":"HI"}', "is_error": False}]
+    called, not_found, invalid, not_json, crashed = map(json.loads, result.stdout.splitlines())
+    assert called == [200, {"text": '{"text":"HI"}', "is_error": False}]
     assert not_found[0] == 404 and not_found[1]["kind"] == "NotFound"
     assert invalid[0] == 422 and invalid[1]["code"] == "X1301"
     assert not_json[0] == 400

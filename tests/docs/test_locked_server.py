@@ -1,4 +1,8 @@
-"""The how-to about a locked server, command by command. It needs npm and its registry."""
+"""The commands of the how-to `docs/howto/locked-server.md` do what the page says.
+
+It adds an MCP server from npm to a config, locks it, and approves a change. It needs npm and its
+registry.
+"""
 
 import shutil
 import subprocess
@@ -9,12 +13,13 @@ import pytest
 from tests.docs.test_docs import environment, read_blocks
 
 PAGE = "docs/howto/locked-server.md"
+# The limit of the commands of one block, which download packages.
 RUN_SECONDS = 280
 
 pytestmark = pytest.mark.more
 
 
-def run(commands: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def run_shell(commands: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         ["sh", "-c", commands],
         cwd=folder,
@@ -35,7 +40,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     shown = [block.text for block in read_blocks(PAGE) if block.language == "sh"]
     outputs = []
     for commands in shown:
-        result = run(commands, folder)
+        result = run_shell(commands, folder)
         assert result.returncode == 0, (commands, result.stdout, result.stderr)
         outputs.append(result.stdout + result.stderr)
     add, lock, _, use, differs, approve, doctor = outputs

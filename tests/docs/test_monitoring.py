@@ -1,4 +1,7 @@
-"""The examples of monitoring name metrics that the host has, and a real Prometheus accepts them."""
+"""Tests of `examples/monitoring`: a dashboard, alerts and a config for Prometheus.
+
+They must name metrics that a host has (`/metrics`), and a real Prometheus must accept them.
+"""
 
 import json
 import re
@@ -12,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faces.cli.cli_process import RUN_SECONDS
 from tests.faces.web.page_process import page, showcase_config
 
 FOLDER = Path(__file__).parents[2] / "examples" / "monitoring"
@@ -89,7 +93,7 @@ def query(port: int, expression: str) -> list[object]:
 
 def wait_for_value(port: int, expression: str) -> None:
     """Wait until a query has a result. Prometheus scrapes once a second."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + RUN_SECONDS
     while time.monotonic() < deadline:
         try:
             if query(port, expression):

@@ -1,5 +1,5 @@
-"""The commands of the how-to about packages print the shown output, and its config and that of the
-how-to about remote servers are valid."""
+"""Tests of two how-tos (`docs/howto/`): the commands of the page about packages print the output
+that it shows, and its config and that of the page about remote servers are valid."""
 
 import os
 import shlex

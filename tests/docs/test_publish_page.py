@@ -1,8 +1,7 @@
-"""The commands of docs/publish.md lead from `exthost new` to a package that a host runs from a
-local registry.
+"""The commands of `docs/publish.md` work, from `exthost new` to a published package that runs.
 
-The tests run the commands of the page in order, in an empty folder. Each registry is a server on
-this machine, which accepts what `uv publish` and `npm publish` upload.
+The tests run the commands of the page in order, in an empty folder. A server on this machine takes
+the place of the registries (PyPI and npm), and accepts what `uv publish` and `npm publish` upload.
 """
 
 import base64
@@ -119,6 +118,7 @@ class Author:
         }
 
     def run(self, commands: str, inside: str = "") -> str:
+        """Run commands in the folder `inside`, which must succeed; return their output."""
         result = subprocess.run(
             ["sh", "-ec", commands],
             cwd=self.folder / inside,

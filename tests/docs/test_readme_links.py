@@ -1,4 +1,8 @@
-"""The README on a package index has absolute links."""
+"""Test of `scripts/readme_links.py`, which makes the relative links of the README absolute.
+
+A package index such as PyPI shows the README without the repository, so relative links would be
+broken there.
+"""
 
 from scripts.readme_links import make_absolute
 

@@ -1,4 +1,7 @@
-"""The generated reference is up to date and complete."""
+"""The reference in `docs/reference/` is up to date and complete.
+
+`make reference` generates it from the code, together with some modules and the JSON Schema.
+"""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""The documentation site builds without warnings, has every page, and loads no other sites."""
+"""The documentation site (`make docs`) builds without warnings, has a page for each file in docs/,
+and loads nothing from other sites."""
 
 import importlib.util
 import subprocess

@@ -1,5 +1,4 @@
-"""A cigen plugin for tests, which follows the commands in its input and reports the messages that
-it received.
+"""A plugin of the dialect cigen (protobuf messages) that does what a test tells it to.
 
 Like real plugins it expects a plan request and a generate request in turn. Arguments are fields of
 its PluginInfo (`protocol=2`, `capabilities=a:b,c:d`), or `alone`, with which it expects no plan
@@ -16,11 +15,12 @@ from typing import Any
 from exthost_sdk.proto import plugin_pb2 as pb
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-HEARD: list[list[Any]] = []
-TEN_MIB = 10 * 2**20
+RECEIVED: list[list[Any]] = []  # the type and the fields of each message
+TEN_MIB = 10 * 2**20  # the size limit of a message
 
 
 def read(size: int) -> bytes:
+    """Read exactly this many bytes; exit at the end of stdin."""
     data = b""
     while len(data) < size:
         part = os.read(0, size - len(data))
@@ -36,9 +36,10 @@ def write(data: bytes) -> None:
 
 
 def receive(kind: Any) -> Any:
+    """Return the next message, which is of this type."""
     (length,) = struct.unpack(">I", read(4))
     message = kind.FromString(read(length))
-    HEARD.append([kind.__name__, MessageToDict(message, preserving_proto_field_name=True)])
+    RECEIVED.append([kind.__name__, MessageToDict(message, preserving_proto_field_name=True)])
     return message
 
 
@@ -72,7 +73,7 @@ def misbehave(verb: str) -> bool:
     return True
 
 
-def planned(request: Any, verb: str) -> Any:
+def plan_result(request: Any, verb: str) -> Any:
     result = pb.PlanResult(
         resources=[pb.Resource(id=job.id, type=pb.RESOURCE_TYPE_JOB) for job in request.schema.jobs]
     )
@@ -82,14 +83,14 @@ def planned(request: Any, verb: str) -> Any:
     return result
 
 
-def generated(verb: str, variables: Any) -> Any:
+def generate_result(verb: str, variables: Any) -> Any:
     result = pb.GenerateResult()
     if verb == "full":
         result.fragments.add(path="full", content="x" * (TEN_MIB - 16))
     elif verb == "fragments":
         ParseDict({"fragments": json.loads(variables["fragments"])}, result)
     else:
-        received = json.dumps({"heard": HEARD, "pid": os.getpid(), "env": dict(os.environ)})
+        received = json.dumps({"heard": RECEIVED, "pid": os.getpid(), "env": dict(os.environ)})
         result.fragments.add(path="heard.json", content=received)
     return result
 
@@ -110,11 +111,11 @@ def main() -> None:
             stage, _, verb = request.schema.variables["do"].partition(":")
             verb = verb if stage == "plan" else ""
             if not misbehave(verb):
-                send(planned(request, verb))
+                send(plan_result(request, verb))
         request = receive(pb.GenerateRequest)
         verb = request.schema.variables["do"]
         if not misbehave(verb):
-            send(generated(verb, request.schema.variables))
+            send(generate_result(verb, request.schema.variables))
         if verb == "twice":
             send(pb.GenerateResult())
 

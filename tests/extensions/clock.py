@@ -1,9 +1,11 @@
-"""The fixture `clock`: a clock that a test can move, used together with real processes.
+"""The clock behind the fixture `clock` of conftest.py: a test moves it past a time limit at once.
+
+    await clock.advance(30)  # everything that waits for at most 30 s has now reached its limit
 
 It replaces `time.monotonic`, which asyncio's loops and this package use, and the time of uvloop.
 Processes and pipes are real. The clock runs like the real one until the test moves it past a limit.
-Such a limit is so long that no slow machine reaches it. A test that must not reach its limit too
-early stops the clock first (not on uvloop).
+Such a limit is so long that no slow machine reaches it by itself. A test whose limit is short stops
+the clock first (not on uvloop).
 
 The loop of such a test has no time limit, because moving the clock would reach it.
 """
@@ -18,7 +20,7 @@ from typing import Any
 import pytest
 import uvloop
 
-# The number of loop iterations in which timers and the tasks that they start can finish.
+# Enough loop iterations for due timers, and the tasks that they start, to finish.
 TURNS = 20
 
 _real = time.monotonic
@@ -28,15 +30,15 @@ class Clock:
     """The time for everything in this process that uses `time.monotonic` or its loop's clock."""
 
     def __init__(self) -> None:
-        self.ahead = 0.0
-        self._stands_at: float | None = None
+        self.ahead = 0.0  # how far the clock was moved, in seconds
+        self._stopped_at: float | None = None  # the real time when it was stopped; None if it runs
 
     def now(self) -> float:
-        return (_real() if self._stands_at is None else self._stands_at) + self.ahead
+        return (_real() if self._stopped_at is None else self._stopped_at) + self.ahead
 
     def stop(self) -> None:
         """Stop the clock until it is moved."""
-        self._stands_at = self.now() - self.ahead
+        self._stopped_at = self.now() - self.ahead
 
     def move(self, seconds: float) -> None:
         """Move the time by this many seconds. Timers that are then due fire in the next turn."""

@@ -1,4 +1,8 @@
-"""Functions that cause many crashes and count how every call ended."""
+"""Functions that crash an extension many times and count how every call ended.
+
+Each call must end exactly once, and no process, descriptor, thread or
+memory may remain.
+"""
 
 import asyncio
 import gc
@@ -19,7 +23,7 @@ ALWAYS = {"strategy": "immediate", "max_retries": "unlimited"}
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The resources of this program."""
+    """The resources that this process uses."""
 
     processes: int
     descriptors: int

@@ -1,4 +1,8 @@
-"""`FakeChild` replaces a child process in tests: the test reads its stdin and writes its stdout."""
+"""`FakeChild` takes the place of the process of an extension in tests of a session.
+
+A session is the host's side of the messages with one process. The test reads what the session
+writes to stdin, writes to stdout, and says when the process "ends". No process is started.
+"""
 
 import json
 import os
@@ -28,6 +32,8 @@ class FakeChild:
     """A child without a process: three pipes, and an exit that the test controls.
 
     `received` returns the requests of the host, `send_to_host` sends a message, and `exit` ends it.
+    The session has the ends `stdin`, `stdout` and `stderr`; the test has `reads`, `writes` and
+    `complains`.
     """
 
     argv: tuple[str, ...] = ("fake-child",)
@@ -70,7 +76,7 @@ class FakeChild:
             for fd in (self.reads, self.writes, self.complains, self._exits):
                 os.close(fd)
 
-    # The interface that a session needs of a child.
+    # The interface of `Child` that a session uses.
 
     node = ""
     pipe_ends = Child.pipe_ends

@@ -1,4 +1,8 @@
-"""Helpers to run the hostile extension, and to check that the host accounts for every call."""
+"""Helpers to run the hostile extension, and to check that each call ended exactly once.
+
+The hostile extension (`hostile.py`) misbehaves when a test asks it to. `hostile_extension` runs it,
+`error_of` and `wait_until` are for any test, and `Ledger` counts the events of calls.
+"""
 
 import asyncio
 import sys
@@ -105,8 +109,9 @@ async def result_or_error(awaitable: Awaitable[Any]) -> Any:
         return error
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for a condition without an event: poll it, for a limited time."""
+async def wait_until(condition: Callable[[], bool], seconds: float = 150.0) -> None:
+    """Wait for a condition that no event reports: poll it. The limit only bounds a test that
+    hangs."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - a process is asked, and has no event
             await asyncio.sleep(0.002)

@@ -1,5 +1,8 @@
-"""A project whose extension offers the tools that a file beside the project lists, for tests of the
-lock: the offer changes without a change of the code."""
+"""`Project`: a folder with a config and one extension, for tests of the lock (`exthost.lock`).
+
+The extension, `demo`, offers the tools that a file outside of the project lists. So a test can
+change the offer without a change of the locked files.
+"""
 
 import asyncio
 import json
@@ -12,33 +15,35 @@ from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.config.lock_file import LOCK_NAME, format_lock
 from exthost.host.lock_survey import compare_with_lock
 
+# The program of the extension in each dialect (protocol). Its argument is the file with its tools.
 MORPHIR = """\
 import json, pathlib, sys
 offer = pathlib.Path(sys.argv[1])
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["method"] == "capabilities":
+    message = json.loads(line)
+    if message["method"] == "capabilities":
         result = json.loads(offer.read_text())
     else:
-        result = f"ran {asked['method']}"
-    print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+        result = f"ran {message['method']}"
+    print(json.dumps({"id": message["id"], "result": result}), flush=True)
 """
 
-# A call with the argument `leave` ends the process.
+# A call with the argument `leave` ends the process. A call of `tell` is preceded by a notification
+# that the tools have changed.
 MCP = """\
 import json, os, pathlib, sys
 offer = pathlib.Path(sys.argv[1])
 def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
+    message = json.loads(line)
+    if "id" not in message:
         continue
-    method, params = asked["method"], asked.get("params") or {}
+    method, params = message["method"], message.get("params") or {}
     if method == "initialize":
-        more = json.loads(offer.with_name("initialize.json").read_text())
+        members = json.loads(offer.with_name("initialize.json").read_text())
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
-                  "serverInfo": {"name": "demo", "version": "1"}, **more}
+                  "serverInfo": {"name": "demo", "version": "1"}, **members}
     elif method == "tools/list":
         result = {"tools": json.loads(offer.read_text())}
     elif method == "tools/call":
@@ -50,9 +55,9 @@ for line in sys.stdin:
     elif method == "prompts/get":
         result = {"messages": []}
     else:
-        send({"id": asked["id"], "error": {"code": -32601, "message": "unknown"}})
+        send({"id": message["id"], "error": {"code": -32601, "message": "unknown"}})
         continue
-    send({"id": asked["id"], "result": result})
+    send({"id": message["id"], "result": result})
 """
 
 PROGRAMS = {"morphir": MORPHIR, "mcp": MCP}
@@ -63,7 +68,10 @@ def tool(name: str, description: str = "Gets a thing.", **more: Any) -> dict[str
 
 
 class Project:
-    """A folder with a config, and the program of one extension in a folder of its own."""
+    """A folder with a config, and the program of one extension in a folder inside it.
+
+    A test can change `entries` (the extensions of the config) and then call `write_config`.
+    """
 
     def __init__(self, root: Path, dialect: str = "mcp", **settings: Any) -> None:
         self.root = root / "project"
@@ -76,17 +84,18 @@ class Project:
         self.lock = self.root / LOCK_NAME
         self.offer(tool("get"), tool("tell"))
         self.initialize()
-        words = ["-S", "-E", "server/main.py", str(self.offer_file)]
+        args = ["-S", "-E", "server/main.py", str(self.offer_file)]
         entry = {
             "name": "demo",
             "dialect": dialect,
-            "source": {"type": "process", "command": sys.executable, "args": words},
+            "source": {"type": "process", "command": sys.executable, "args": args},
             **settings,
         }
         self.entries = [entry]
         self.write_config()
 
     def write_config(self, **sections: Any) -> None:
+        """Write the config with these sections, such as `trust={"lock": "warn"}`."""
         text = "".join(_toml("[[extensions]]", entry) for entry in self.entries)
         self.config.write_text(text + "".join(_toml(f"[{k}]", v) for k, v in sections.items()))
 
@@ -97,6 +106,7 @@ class Project:
         new.replace(self.offer_file)
 
     def initialize(self, **more: Any) -> None:
+        """Let the MCP program add these members to its reply to `initialize`."""
         self.offer_file.with_name("initialize.json").write_text(json.dumps(more))
 
     async def write_lock(self) -> None:

@@ -1,4 +1,7 @@
-"""A morphir extension that reports what a program can see of its own process.
+"""A morphir extension (JSON lines) that reports what a program can see of its own process.
+
+Tests compare the reports of a program that was started in the usual way with those of one that was
+started in a faster way: a program must not see a difference.
 
 It uses only the standard library, with as few imports as possible, so that the method `modules`,
 which lists the imported modules, shows what the start of the process has imported. The modules in
@@ -12,6 +15,7 @@ import sys
 
 
 def look() -> dict[str, object]:
+    """Return what does not differ between two processes that were started alike."""
     import json
     import resource
     import signal

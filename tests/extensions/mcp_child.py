@@ -1,4 +1,4 @@
-"""An MCP server that follows the commands of a test. Standard library only; run with -S -E.
+"""An MCP server that does what a test tells it to, by its argument and by its tools.
 
     mcp_child.py '{"era": "handshake", "heard": FILE, …}'
 
@@ -10,7 +10,8 @@
     lies       further entries of the list of tools, which may be invalid
     heard      a file to which it writes every line that it reads
 
-Each method of `Tools` is a tool.
+Each method of `Tools` is a tool. The server uses the standard library only, and is run with
+`python -S -E`, so that it starts quickly.
 """
 
 import json
@@ -20,34 +21,37 @@ import sys
 import time
 from typing import Any
 
-TOLD: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-STATELESS = TOLD.get("era") == "stateless"
+BEHAVIOUR: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+STATELESS = BEHAVIOUR.get("era") == "stateless"
 PREFIX = "io.modelcontextprotocol/"
 SCHEMA = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
-HEARD: list[Any] = []
-LISTENING: list[Any] = []
-EXTRA: list[str] = []
-NAMES: dict[str, str] = {}  # new names of tools that were renamed
+RECEIVED: list[Any] = []  # all messages so far
+SUBSCRIPTIONS: list[Any] = []  # the ids of open requests `subscriptions/listen`
+ADDED_TOOLS: list[str] = []
+NEW_NAMES: dict[str, str] = {}  # of tools that were renamed
 
 
 def send(**message: Any) -> None:
     os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-def hear() -> Any:
+def receive() -> Any:
+    """Return the next message; exit at the end of stdin."""
     line = sys.stdin.readline()
     if not line:
-        for id in LISTENING:  # as the official package's servers do
+        for id in SUBSCRIPTIONS:  # as the official package's servers do
             send(id=id, error={"code": -32000, "message": "Connection closed"})
         sys.exit(0)
-    if "heard" in TOLD:
-        with open(TOLD["heard"], "a", encoding="utf-8") as kept:  # noqa: PTH123 - starts faster
-            kept.write(line)
-    HEARD.append(json.loads(line))
-    return HEARD[-1]
+    if "heard" in BEHAVIOUR:
+        # Importing pathlib would make the start slower.
+        with open(BEHAVIOUR["heard"], "a", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(line)
+    RECEIVED.append(json.loads(line))
+    return RECEIVED[-1]
 
 
-def words(text: Any) -> Any:
+def text_result(text: Any) -> Any:
+    """Return a result with this text, or with this value as JSON."""
     return {"content": [{"type": "text", "text": text if type(text) is str else json.dumps(text)}]}
 
 
@@ -55,97 +59,103 @@ class Tools:
     """Each method is a tool. It gets the params of tools/call."""
 
     def echo(self, params: Any, id: Any) -> Any:
-        return words(params["arguments"])
+        return text_result(params["arguments"])
 
     def typed(self, params: Any, id: Any) -> Any:
-        given = params["arguments"]
-        return words("typed") | ({"structuredContent": given["as"]} if "as" in given else given)
+        """Return the argument `as` as structured content, or add the arguments to the result."""
+        arguments = params["arguments"]
+        return text_result("typed") | (
+            {"structuredContent": arguments["as"]} if "as" in arguments else arguments
+        )
 
     def steps(self, params: Any, id: Any) -> Any:
         """Report progress `times` times, and answer unless `end` is false. With `asks` each step
         waits for the answer to a ping, so that the host has received the progress."""
-        given = params["arguments"]
+        arguments = params["arguments"]
         token = params["_meta"]["progressToken"]
-        for step in range(1, given["times"] + 1):
-            about = {"progressToken": token, "progress": step, "total": given["times"]}
-            send(method="notifications/progress", params=about | {"message": f"step {step}"})
-            if given.get("asks"):
+        for step in range(1, arguments["times"] + 1):
+            progress = {"progressToken": token, "progress": step, "total": arguments["times"]}
+            send(method="notifications/progress", params=progress | {"message": f"step {step}"})
+            if arguments.get("asks"):
                 self.ask({"arguments": {"method": "ping"}}, None)
-        return words("done") if given.get("end", True) else None
+        return text_result("done") if arguments.get("end", True) else None
 
     def hang(self, params: Any, id: Any) -> Any:
+        """Never answer."""
         return None
 
     def notify(self, params: Any, id: Any) -> Any:
         """Send this notification, before the result."""
         send(**params["arguments"])
-        return words("notified")
+        return text_result("notified")
 
     def flood(self, params: Any, id: Any) -> Any:
         """Send this notification many times, and then the result."""
         message = json.dumps({"jsonrpc": "2.0", **params["arguments"]["what"]}).encode() + b"\n"
         for _ in range(params["arguments"]["times"] // 100):
             os.write(1, message * 100)
-        return words("flooded")
+        return text_result("flooded")
 
     def rename(self, params: Any, id: Any) -> Any:
         """Rename a tool before the result is sent, and notify the host. Wait until it has listed
         the tools again."""
-        NAMES["rename"] = "renamed"
+        NEW_NAMES["rename"] = "renamed"
         send(method="notifications/tools/list_changed")
-        while (message := hear()).get("method") != "tools/list":
+        while (message := receive()).get("method") != "tools/list":
             pass
         send(id=message["id"], result=tools(message.get("params") or {}))
-        return words("done under the old name")
+        return text_result("done under the old name")
 
     def heard(self, params: Any, id: Any) -> Any:
-        return words(HEARD)
+        return text_result(RECEIVED)
 
     def environ(self, params: Any, id: Any) -> Any:
-        return words(dict(os.environ))
+        return text_result(dict(os.environ))
 
     def change(self, params: Any, id: Any) -> Any:
         """Add tools, with a notification for each."""
         for name in params["arguments"]["add"]:
-            EXTRA.append(name)
-            meta = {"_meta": {f"{PREFIX}subscriptionId": LISTENING[0]}} if STATELESS else {}
-            if not STATELESS or LISTENING:
+            ADDED_TOOLS.append(name)
+            meta = {"_meta": {f"{PREFIX}subscriptionId": SUBSCRIPTIONS[0]}} if STATELESS else {}
+            if not STATELESS or SUBSCRIPTIONS:
                 send(method="notifications/tools/list_changed", params=meta)
-        return words("changed")
+        return text_result("changed")
 
     def unlisten(self, params: Any, id: Any) -> Any:
         """Add a tool without a notification, and end or refuse the open subscriptions."""
-        EXTRA.append(f"untold{len(EXTRA)}")
-        over = {"error": params["arguments"]["no"]} if params["arguments"] else {"result": {}}
-        send(id=LISTENING.pop(), **over)
-        return words("over")
+        ADDED_TOOLS.append(f"untold{len(ADDED_TOOLS)}")
+        outcome = {"error": params["arguments"]["no"]} if params["arguments"] else {"result": {}}
+        send(id=SUBSCRIPTIONS.pop(), **outcome)
+        return text_result("over")
 
     def ask(self, params: Any, id: Any) -> Any:
         """Send this request to the host, and return its answer."""
         send(id="q-1", **params["arguments"])
-        while (answer := hear()).get("id") != "q-1":
+        while (answer := receive()).get("id") != "q-1":
             pass
-        return words(answer)
+        return text_result(answer)
 
     def input(self, params: Any, id: Any) -> Any:
+        """Ask the client for input, as the stateless era does it: by the result of the call. The
+        call with the answers returns them."""
         if "inputResponses" in params:
-            return words([params["inputResponses"], params.get("requestState")])
+            return text_result([params["inputResponses"], params.get("requestState")])
         needed = {"where": params["arguments"]}
         return {"resultType": "input_required", "inputRequests": needed, "requestState": "s"}
 
     def textual(self, params: Any, id: Any) -> Any:
         """Answer with the id as text."""
-        send(id=str(id), result=words("textual"))
+        send(id=str(id), result=text_result("textual"))
 
     def together(self, params: Any, id: Any) -> Any:
         """Wait for a second call, and send a request and both answers as one batch."""
-        second = hear()
-        asked = {"jsonrpc": "2.0", "id": "q-2", "method": "ping"}
+        second = receive()
+        request = {"jsonrpc": "2.0", "id": "q-2", "method": "ping"}
         answers = [
-            {"jsonrpc": "2.0", "id": one, "result": words(text)}
-            for one, text in ((second["id"], "second"), (id, "first"))
+            {"jsonrpc": "2.0", "id": call_id, "result": text_result(text)}
+            for call_id, text in ((second["id"], "second"), (id, "first"))
         ]
-        os.write(1, json.dumps([asked, *answers]).encode() + b"\n")
+        os.write(1, json.dumps([request, *answers]).encode() + b"\n")
 
     def die(self, params: Any, id: Any) -> Any:
         os.write(2, b"I cannot go on\n")
@@ -154,24 +164,27 @@ class Tools:
     def deaf(self, params: Any, id: Any) -> Any:
         """From now on, ignore the end of stdin and SIGTERM."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        send(id=id, result=words(os.getpid()))
+        send(id=id, result=text_result(os.getpid()))
         while True:
             time.sleep(60)
 
 
 def tools(params: Any) -> Any:
-    names = [name for name in vars(Tools) if not name.startswith("_")] + EXTRA
-    listed = [{"name": NAMES.get(name, name), "inputSchema": {"type": "object"}} for name in names]
-    listed += TOLD.get("lies", [])
+    """Return a page of the list of tools: five tools, from the cursor on."""
+    names = [name for name in vars(Tools) if not name.startswith("_")] + ADDED_TOOLS
+    listed = [
+        {"name": NEW_NAMES.get(name, name), "inputSchema": {"type": "object"}} for name in names
+    ]
+    listed += BEHAVIOUR.get("lies", [])
     for tool in listed:
         if tool.get("name") == "typed":
             tool["outputSchema"] = SCHEMA
-    if TOLD.get("pages") == "for ever":
-        at = int(params.get("cursor", 0))
-        return {"tools": listed[:1], "nextCursor": str(at + 1)}
-    at = int(params.get("cursor", 0))
-    more = {"nextCursor": str(at + 5)} if at + 5 < len(listed) else {}
-    return {"tools": listed[at : at + 5]} | more
+    if BEHAVIOUR.get("pages") == "for ever":
+        start = int(params.get("cursor", 0))
+        return {"tools": listed[:1], "nextCursor": str(start + 1)}
+    start = int(params.get("cursor", 0))
+    next_page = {"nextCursor": str(start + 5)} if start + 5 < len(listed) else {}
+    return {"tools": listed[start : start + 5]} | next_page
 
 
 def with_progress(answer: Any) -> Any:
@@ -180,14 +193,16 @@ def with_progress(answer: Any) -> Any:
     def report(params: Any) -> Any:
         token = (params.get("_meta") or {}).get("progressToken")
         if token is not None:
-            about = {"progressToken": token, "progress": 1, "total": 1}
-            send(method="notifications/progress", params=about)
+            progress = {"progressToken": token, "progress": 1, "total": 1}
+            send(method="notifications/progress", params=progress)
         return answer(params)
 
     return report
 
 
 def page(member: str, item: Any) -> Any:
+    """Return a function that answers with a list of two pages, with one item each."""
+
     def answer(params: Any) -> Any:
         if "cursor" in params:
             return {member: [item | {"name": "second"}]}
@@ -216,26 +231,35 @@ METHODS = {
 def serve(message: Any) -> Any:
     """Return the result, None for no answer, or ("error", code, text)."""
     method, params = message["method"], message.get("params") or {}
-    if method in TOLD.get("silent", ()):
+    if method in BEHAVIOUR.get("silent", ()):
         return None
     if STATELESS:
         meta = params.get("_meta") or {}
         if meta.get(f"{PREFIX}protocolVersion") != "2026-07-28":
             return "error", -32602, "no envelope"
         if method == "server/discover":
-            has = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
-            return {"supportedVersions": ["2026-07-28"], "capabilities": has}
+            capabilities = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+            return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities}
         if method == "subscriptions/listen":
-            LISTENING.append(message["id"])
+            SUBSCRIPTIONS.append(message["id"])
             return None
     elif method == "server/discover":
-        if TOLD.get("discover") == "die":
+        if BEHAVIOUR.get("discover") == "die":
             os._exit(3)
-        return None if TOLD.get("discover") == "silent" else ("error", -32601, "what?")
+        return None if BEHAVIOUR.get("discover") == "silent" else ("error", -32601, "what?")
     elif method == "initialize":
-        has = {"tools": {"listChanged": True}, "logging": {}, "resources": {}, "prompts": {}}
-        about = {"name": "child", "version": "1"}
-        return {"protocolVersion": "2025-11-25", "capabilities": has, "serverInfo": about}
+        capabilities = {
+            "tools": {"listChanged": True},
+            "logging": {},
+            "resources": {},
+            "prompts": {},
+        }
+        server_info = {"name": "child", "version": "1"}
+        return {
+            "protocolVersion": "2025-11-25",
+            "capabilities": capabilities,
+            "serverInfo": server_info,
+        }
     if method == "tools/call":
         tool = getattr(Tools(), params["name"], None)
         return ("error", -32602, "no such tool") if tool is None else tool(params, message["id"])
@@ -245,10 +269,10 @@ def serve(message: Any) -> Any:
 
 
 def main() -> None:
-    if "banner" in TOLD:
-        os.write(1, TOLD["banner"].encode())
+    if "banner" in BEHAVIOUR:
+        os.write(1, BEHAVIOUR["banner"].encode())
     while True:
-        message = hear()
+        message = receive()
         if "id" not in message or "method" not in message:
             continue
         answer = serve(message)

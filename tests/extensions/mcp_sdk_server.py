@@ -1,5 +1,5 @@
-"""An MCP server with the official Python SDK, which supports both eras of MCP: with a
-handshake, and stateless."""
+"""An MCP server for tests, written with the official Python SDK, which supports both eras of MCP:
+with a handshake, and stateless."""
 
 from typing import Annotated
 

@@ -1,7 +1,11 @@
-"""A stateless MCP server with tasks, for tests. It has the tools of the official conformance suite.
+"""A stateless MCP server with tasks, for tests.
 
-It implements the revision 2026-07-28 on stdio with only the standard library. Two more tools:
+A task is a tool call that continues after its reply. The reply has the id of the task, with which
+the client asks for its state and result (`tasks/get`), answers its questions (`tasks/update`) or
+cancels it (`tasks/cancel`). The tools are those that MCP's conformance suite calls, and two more:
 `odd_result` has a result of an unknown type, and `task_states` returns the state of each task.
+
+The server implements the revision 2026-07-28 on stdio with only the standard library.
 """
 
 import itertools
@@ -23,6 +27,8 @@ _changed = threading.Condition()
 
 
 class RpcError(Exception):
+    """The error reply to a request."""
+
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.error = {"code": code, "message": message} | ({"data": data} if data else {})
@@ -33,15 +39,17 @@ def now() -> str:
 
 
 class Task:
+    """One task. `outcome` has its result or its error when it has ended."""
+
     def __init__(self) -> None:
         self.id = f"task-{next(_numbers)}-{time.monotonic_ns()}"
         self.status = "working"
         self.created = self.updated = now()
         self.outcome: dict[str, Any] = {}
         self.questions: dict[str, Any] = {}
-        self.answers: dict[str, Any] = {}
 
     def value(self) -> dict[str, Any]:
+        """Return the task as the reply to a tool call."""
         return {
             "taskId": self.id,
             "status": self.status,
@@ -52,12 +60,14 @@ class Task:
         }
 
     def detailed(self) -> dict[str, Any]:
+        """Return the task as the reply to `tasks/get`, with its outcome or its questions."""
         value = self.value() | self.outcome
         if self.status == "input_required":
             value["inputRequests"] = self.questions
         return value
 
     def move(self, status: str, **outcome: Any) -> None:
+        """Change the state, unless the task has ended."""
         if self.status not in ("completed", "failed", "cancelled"):
             self.status, self.outcome, self.updated = status, outcome, now()
         _changed.notify_all()
@@ -88,7 +98,8 @@ def text(value: str, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": value}], **more}
 
 
-# -- what the tools do, as tasks -----------------------------------------------------------------
+# -- tools that run as tasks; `task` is None if the client does not support tasks
+# -----------------------------------------------------------------
 
 
 def slow_compute(task: Task | None, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -124,6 +135,7 @@ TASK_TOOLS = {
     function.__name__: function
     for function in (slow_compute, failing_job, protocol_error_job, confirm_delete, multi_input)
 }
+# Tools that refuse a client without tasks.
 REQUIRED = {"failing_job", "protocol_error_job", "test_tool_with_task"}
 
 

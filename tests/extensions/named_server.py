@@ -1,9 +1,9 @@
-"""An MCP server for tests whose name, tools and prompts are arguments. Standard library only; run
-with -S -E.
+"""An MCP server for tests whose name, tools and prompts are arguments.
 
     named_server.py ANSWER NAME TOOL…
 
-For each TOOL there is a tool and a prompt with this name. Both answer with the text ANSWER.
+For each TOOL there is a tool and a prompt with this name. Both answer with the text ANSWER. The
+server uses the standard library only, and is run with `python -S -E`, so that it starts quickly.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A nexo extension that follows the commands of a test.
+"""An extension of the dialect nexo (JSON-RPC on lines) that does what a test tells it to.
 
     nexo_child.py ['{"offer": …, "hooks": {name: answer}, "listed": …, "heard": FILE, "exit": N}']
 
@@ -10,7 +10,8 @@
     hang     it never answers
 
 Tools: echo, env, cwd, id (returns the id of the request), ask (sends a request to the host), die,
-and whine (writes a stray line, a notification and an answer without a request).
+refuse (fails), and whine (writes a stray line, a notification and an answer without a request).
+The tools in the offer are those of the default; a tool of another name returns its arguments.
 """
 
 import json

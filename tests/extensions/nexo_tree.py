@@ -1,4 +1,8 @@
-"""Writes the files and the config of nexo extensions for tests."""
+"""Helpers that write extensions of the dialect nexo, for tests of their discovery.
+
+A nexo extension is a folder with a manifest `plugin.toml`, which a host finds in the search paths
+of its config. The config can be an `extensions.yaml`, with the settings of discovery only.
+"""
 
 import json
 import sys
@@ -21,7 +25,11 @@ def write_plugin(
     plugin_more: str = "",
     capabilities: str = "",
 ) -> Path:
-    """Write an extension that runs `nexo_child.py`, and return the path of its manifest."""
+    """Write an extension that runs `nexo_child.py`; return the path of its manifest.
+
+    `behaviour` is what nexo_child.py does. `plugin_more` and `capabilities` are further lines of
+    these tables of the manifest, and `more` are further tables.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     args = ["-S", "-E", str(CHILD), json.dumps(behaviour or {})]
     path = folder / "plugin.toml"
@@ -47,7 +55,7 @@ def config(root: Path, **discovery: Any) -> Config:
     return config_from_mapping({"discovery": {"search_paths": [str(root)], **discovery}})
 
 
-def yaml(folder: Path, **settings: Any) -> Path:
+def write_yaml(folder: Path, **settings: Any) -> Path:
     """Write an extensions.yaml with these settings, and return its path. JSON is valid YAML."""
     path = folder / "extensions.yaml"
     path.write_text("extensions: " + json.dumps(settings))

@@ -1,7 +1,8 @@
-"""An MCP server for agents: a picture, a tool that fails, one that hangs, one that crashes.
+"""An MCP server for tests of agents: its tools return a picture, fail, hang or crash.
 
-Standard library only; run with -S -E. The tool `hang` writes its request to the file in the first
-argument, if there is one, and so does its cancellation.
+It uses the standard library only, and is run with `python -S -E`, so that it starts quickly. The
+tool `hang` writes its request to the file in the first argument, if there is one, and so does its
+cancellation.
 """
 
 import base64
@@ -22,6 +23,7 @@ PAIR = {
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
+    """Return a chunk of a PNG."""
     check = zlib.crc32(kind + data).to_bytes(4, "big")
     return len(data).to_bytes(4, "big") + kind + data + check
 
@@ -54,7 +56,7 @@ def add(arguments: Any) -> Any:
 
 
 def hang(arguments: Any) -> Any:
-    return None
+    return None  # no reply is sent
 
 
 def crash(arguments: Any) -> Any:

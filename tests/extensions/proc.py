@@ -1,4 +1,9 @@
-"""Reads the processes, descriptors and threads of the tests from /proc."""
+"""Functions that read processes, descriptors and threads from /proc, for tests.
+
+`conftest.py` uses them to find what a test has left behind. A process that a test has started is
+found by its parent or, if its parent has ended, by the environment variable MARK, which all
+processes of the tests inherit.
+"""
 
 import os
 import threading
@@ -9,7 +14,7 @@ from typing import NamedTuple
 
 _PROC = Path("/proc")
 
-# A variable that all processes of the tests inherit, by which orphans are found.
+# The variable, and its value in this run of the tests.
 MARK = "EXTHOST_TEST_RUN"
 os.environ[MARK] = f"{os.getpid()}.{uuid.uuid4().hex}"
 
@@ -31,8 +36,8 @@ def read_process(pid: int) -> ProcessInfo | None:
         return None
     name, _, rest = stat.rpartition(")")
     state, parent = rest.split()[:2]
-    words = command.decode("utf-8", "replace").split("\0")
-    return ProcessInfo(int(parent), state, " ".join(words).strip() or name.partition("(")[2])
+    arguments = command.decode("utf-8", "replace").split("\0")
+    return ProcessInfo(int(parent), state, " ".join(arguments).strip() or name.partition("(")[2])
 
 
 def is_gone(pid: int) -> bool:
@@ -41,14 +46,17 @@ def is_gone(pid: int) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether the process runs. A zombie does not run. It may wait for another parent."""
+    """Return whether the process runs. A zombie has ended, and only waits for its parent."""
     observed = read_process(pid)
     return observed is not None and observed.state not in "ZX"
 
 
 def outside(inside: int, wrapper: int) -> int:
-    """Return the pid in this namespace of a process that has the pid `inside` in its own. `wrapper`
-    is the process that the host started for it. Without a namespace both pids are the same."""
+    """Return the pid that this process sees of a process in a pid namespace, as in a sandbox.
+
+    `inside` is its pid in the namespace, and `wrapper` is the process that the host started for it.
+    Without a namespace both pids are the same.
+    """
     for pid in descendants_of(wrapper):
         try:
             status = (_PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
@@ -65,11 +73,12 @@ def descendants_of(pid: int) -> set[int]:
     parents = {
         item: observed.parent for item in all_pids() if (observed := read_process(item)) is not None
     }
-    found, news = {pid}, {pid}
-    while news:
-        news = {one for one, parent in parents.items() if parent in news} - found
-        found |= news
-    return found
+    descendants, parents_of_next = {pid}, {pid}
+    while parents_of_next:
+        children = {child for child, parent in parents.items() if parent in parents_of_next}
+        parents_of_next = children - descendants
+        descendants |= parents_of_next
+    return descendants
 
 
 def all_pids() -> list[int]:

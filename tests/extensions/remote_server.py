@@ -47,8 +47,8 @@ def with_token(app: ASGIApp, token: str) -> ASGIApp:
     """Return an application that answers 401 without the token."""
 
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] != "http" or given == f"Bearer {token}".encode():
+        credentials = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] != "http" or credentials == f"Bearer {token}".encode():
             await app(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": 401, "headers": []})

@@ -1,4 +1,8 @@
-"""Helpers to run `roder_child.py`, the roder extension that follows the commands of a test."""
+"""Helpers to run `roder_child.py`, a test extension of the dialect roder.
+
+A roder extension has a manifest (TOML) with its tools and services, and an entry in the config
+under `[[process_extensions]]`.
+"""
 
 import sys
 from collections.abc import Mapping
@@ -32,12 +36,15 @@ def manifest_text(id: str = "wire", *, tools: tuple[str, ...] = TOOLS, more: str
 
 
 def config_entry(folder: Path, *words: str, id: str = "toy", text: str = "", **more: Any) -> Any:
-    """Return a `[[process_extensions]]` entry for the child, and write its manifest to `folder`."""
+    """Return a `[[process_extensions]]` entry for the child, and write its manifest to `folder`.
+
+    `words` are arguments of the child, `text` replaces the manifest, and `more` are further keys.
+    """
     manifest = folder / f"{id}.toml"
     manifest.write_text(text or manifest_text())
     args = ["-S", "-E", str(CHILD), str(manifest), *words]
-    behaviour = {"id": id, "manifest": str(manifest), "command": sys.executable, "args": args}
-    return behaviour | {"startup_timeout_ms": 60_000} | more
+    entry = {"id": id, "manifest": str(manifest), "command": sys.executable, "args": args}
+    return entry | {"startup_timeout_ms": 60_000} | more
 
 
 def roder_extension(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Extension:

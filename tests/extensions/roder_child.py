@@ -1,12 +1,15 @@
-"""A roder extension that follows the commands of a test. Standard library only; run with -S -E.
+"""An extension of the dialect roder (JSON-RPC on lines) that does what a test tells it to.
 
     roder_child.py MANIFEST [key=value …]
 
-The arguments replace members of its handshake reply, in JSON; with `hang` or `die` it hangs or
-exits in the handshake. Each method of `Tools` is a tool. The request of a stream has a `script`, a
-list of steps: ["ack"], ["ack", OTHER], ["refuse"], ["event", EVENT], ["event", EVENT, STREAM],
-["die", CODE], ["raw", TEXT]. After the step ["wait"], the script continues when the tool `go` is
-called.
+The arguments replace members of its handshake reply; the values are JSON. With the argument `hang`
+or `die` it hangs or exits in the handshake. Each method of `Tools` is a tool.
+
+The reply to some requests (STREAMS) is a stream of events. Such a request has a `script`, a list of
+steps: ["ack"], ["ack", OTHER], ["refuse"], ["event", EVENT], ["event", EVENT, STREAM], ["die",
+CODE], ["raw", TEXT]. After the step ["wait"], the script continues when the tool `go` is called.
+
+It uses the standard library only, and is run with `python -S -E`, so that it starts quickly.
 """
 
 import json
@@ -17,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = Path(sys.argv[1])
-LIES = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
-HEARD: list[Any] = []
-HELD: list[Any] = []  # the rest of scripts, played at `go`
+REPLACED_MEMBERS = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
+RECEIVED: list[Any] = []  # the messages other than tool calls
+WAITING_SCRIPTS: list[Any] = []  # what follows a step ["wait"], until `go` is called
 
+# By method: the member of its params with the name of the stream, the method of its events, and the
+# member of its params with the script.
 STREAMS = {
     "inference/streamTurn": ("streamId", "inference/event", "request"),
     "subagents/dispatch": ("dispatchId", "subagents/event", "request"),
@@ -33,6 +38,7 @@ def send(**message: Any) -> None:
 
 
 def checksum(data: bytes) -> str:
+    """Return the checksum of a manifest in the handshake, FNV-1a with 64 bits."""
     value = 0xCBF29CE484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001B3 % 2**64
@@ -52,7 +58,7 @@ def initialize(params: Any) -> Any:
         "services": manifest["provides"],
         "manifestChecksum": checksum(data),
     }
-    return echo | {key: json.loads(value) for key, value in LIES.items()}
+    return echo | {key: json.loads(value) for key, value in REPLACED_MEMBERS.items()}
 
 
 class Tools:
@@ -62,7 +68,7 @@ class Tools:
         return text(params)
 
     def heard(self, params: Any) -> Any:
-        return text(HEARD)
+        return text(RECEIVED)
 
     def environment(self, params: Any) -> Any:
         return text({"env": dict(os.environ), "cwd": str(Path.cwd()), "args": sys.argv})
@@ -77,9 +83,9 @@ class Tools:
         return text("written")
 
     def go(self, params: Any) -> Any:
-        held, HELD[:] = list(HELD), []
-        for id, method, asked, script in held:
-            play(id, method, asked, script)
+        waiting, WAITING_SCRIPTS[:] = list(WAITING_SCRIPTS), []
+        for id, method, stream_params, script in waiting:
+            play(id, method, stream_params, script)
         return text("gone")
 
     def fail(self, params: Any) -> Any:
@@ -97,10 +103,12 @@ class Tools:
 
 
 def text(value: Any) -> Any:
+    """Return a result of a tool with this value as text and as data."""
     return {"content": json.dumps(value), "isError": False, "data": value}
 
 
 def play(id: int, method: str, params: Any, script: list[Any]) -> None:
+    """Do the steps of a script."""
     key, event_method, _ = STREAMS[method]
     for n, (verb, *rest) in enumerate(script):
         if verb == "ack":
@@ -115,7 +123,7 @@ def play(id: int, method: str, params: Any, script: list[Any]) -> None:
         elif verb == "raw":
             os.write(1, rest[0].encode())
         elif verb == "wait":
-            HELD.append((id, method, params, script[n + 1 :]))
+            WAITING_SCRIPTS.append((id, method, params, script[n + 1 :]))
             return
 
 
@@ -125,7 +133,9 @@ def answer(method: str, params: Any) -> Any:
     if method == "tools/call":
         return getattr(Tools(), params["toolName"])(params)
     if method == "inference/listModels":
-        return json.loads(LIES.get("models", '{"models": [{"id": "m", "name": "M", "x": 1}]}'))
+        return json.loads(
+            REPLACED_MEMBERS.get("models", '{"models": [{"id": "m", "name": "M", "x": 1}]}')
+        )
     if method == "subagents/definitions":
         return {"definitions": [{"agent_type": "a", "description": "d", "max_turns": 3}]}
     if method == "tasks/spec":
@@ -138,10 +148,10 @@ def main() -> None:
         message = json.loads(line)
         id, method, params = message.get("id"), message.get("method"), message.get("params")
         if method is None:
-            HEARD.append(message)
+            RECEIVED.append(message)
             continue
         if method != "tools/call":
-            HEARD.append({"method": method, "params": params})
+            RECEIVED.append({"method": method, "params": params})
         if method in STREAMS:
             play(id, method, params, params[STREAMS[method][2]]["script"])
             continue

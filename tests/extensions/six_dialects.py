@@ -1,4 +1,7 @@
-"""A config with one extension of each dialect, each with a tool that can be called."""
+"""A config with one extension of each dialect (protocol), each with a tool that can be called.
+
+`document` returns the config, and TOOLS has the tools.
+"""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +15,8 @@ FOLDER = ROOT / "tests" / "extensions"
 
 
 class CallableTool(NamedTuple):
-    """A tool of one of the extensions: the id, the own name, arguments, and a text that is in
-    its result."""
+    """A tool of one of the extensions: the id of the extension, the name of the tool, arguments,
+    and a text that its result contains."""
 
     extension: str
     name: str

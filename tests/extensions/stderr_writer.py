@@ -1,4 +1,4 @@
-"""A morphir extension for tests that writes to stderr at its start and at its end.
+"""An extension of the dialect morphir that writes to stderr at its start and at its end, for tests.
 
 At its start it writes a greeting to stderr. At SIGUSR1 it writes a last line and exits with 3. At
 the end of stdin it writes a line, creates the file in its argument, if any, and exits. Standard
@@ -19,10 +19,10 @@ def die(*_: object) -> None:
 signal.signal(signal.SIGUSR1, die)
 os.write(2, b"hello from %d\n" % os.getpid())
 for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" in asked:
-        result: object = [] if asked["method"] == "capabilities" else {}
-        print(json.dumps({"id": asked["id"], "result": result}), flush=True)
+    message = json.loads(line)
+    if "id" in message:
+        result: object = [] if message["method"] == "capabilities" else {}
+        print(json.dumps({"id": message["id"], "result": result}), flush=True)
 os.write(2, b"goodbye\n")
 if len(sys.argv) > 1:
     os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), b"drained")

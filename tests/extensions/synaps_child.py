@@ -1,4 +1,4 @@
-"""A synaps plugin that follows the commands of a test, as one plain loop.
+"""A plugin of the dialect synaps (JSON-RPC with Content-Length) that does what a test tells it to.
 
     synaps_child.py ['{"offer": …, "hooks": {kind: answer}, "init": [[method, params], …], …}']
 
@@ -38,8 +38,8 @@ TOOLS = (
 )
 STDIN, STDOUT = sys.stdin.buffer, sys.stdout.buffer
 started: Any = None
-answers: list[Any] = []
-asked = 0
+answers: list[Any] = []  # the answers to the requests of `init`
+requests_sent = 0
 
 
 def offered() -> Any:
@@ -49,6 +49,7 @@ def offered() -> Any:
 
 
 def read() -> Any:
+    """Return the next message; exit at the end of stdin."""
     length = 0
     while True:
         line = STDIN.readline()
@@ -73,9 +74,10 @@ def send(message: Any) -> None:
 
 
 def ask(method: str, params: Any) -> Any:
-    global asked
-    asked += 1
-    send({"method": method, "params": params, "id": asked})
+    """Send a request to the host; return the next message."""
+    global requests_sent
+    requests_sent += 1
+    send({"method": method, "params": params, "id": requests_sent})
     return read()
 
 
@@ -125,6 +127,7 @@ def call(name: str, input: Any, id: int) -> Any:
 
 
 def die_first() -> None:
+    """Exit if the behaviour has `die first` and its file does not exist; create the file before."""
     once = behaviour.get("die first")
     if once is not None and not Path(once).exists():
         Path(once).touch()
@@ -146,6 +149,7 @@ def hook(kind: str, params: Any) -> Any:
 
 
 def invoke(params: Any) -> Any:
+    """Send the events of a command or a provider, and return its result."""
     die_first()
     for method, output in behaviour.get("events", []):
         if output.get("request_id") == "mine":
@@ -173,8 +177,8 @@ def answer(message: Any) -> Any:
         if "ready" in behaviour:
             wait_for(behaviour["ready"])
         started = params
-        for question, asked_with in behaviour.get("init", []):
-            answers.append(ask(question, asked_with))
+        for init_method, init_params in behaviour.get("init", []):
+            answers.append(ask(init_method, init_params))
         if "again" in behaviour and Path(behaviour["again"][0]).exists():
             return behaviour["again"][1]
         return behaviour.get("offer", offered())
@@ -191,8 +195,8 @@ if "pids" in behaviour:
     with Path(behaviour["pids"]).open("a") as file:
         file.write(f"{os.getpid()}\n")
 if "fork" in behaviour:
-    left = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)"])
-    Path(behaviour["fork"]).write_text(str(left.pid))
+    grandchild = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(60)"])
+    Path(behaviour["fork"]).write_text(str(grandchild.pid))
 while True:
     message = read()
     if message.get("id") is None or "method" not in message:

@@ -1,4 +1,7 @@
-"""Writes the files of synaps plugins for tests."""
+"""Helpers that write plugins of the dialect synaps, for tests of their discovery.
+
+A synaps plugin is a folder with a manifest `.synaps-plugin/plugin.json`.
+"""
 
 import json
 import sys
@@ -7,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 CHILD = Path(__file__).parent / "synaps_child.py"
+# Permissions in the manifest, which a plugin needs for its requests to the host.
 ALL = (
     "tools.register",
     "providers.register",
@@ -33,11 +37,14 @@ def write_plugin(
     hooks: Sequence[Any] = (),
     **extension: Any,
 ) -> Path:
-    """Write a plugin that runs `synaps_child.py`, and return its folder, whose name is the id."""
+    """Write a plugin that runs `synaps_child.py`; return its folder, whose name is the id.
+
+    `behaviour` is what synaps_child.py does, and `extension` has further keys of the manifest.
+    """
     manifest = folder / ".synaps-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True, exist_ok=True)
     program, *args = command(behaviour)
-    message = {
+    entry = {
         "protocol_version": 1,
         "runtime": "process",
         "command": program,
@@ -46,5 +53,5 @@ def write_plugin(
         "hooks": list(hooks),
         **extension,
     }
-    manifest.write_text(json.dumps({"name": folder.name, "version": "1.0.0", "extension": message}))
+    manifest.write_text(json.dumps({"name": folder.name, "version": "1.0.0", "extension": entry}))
     return folder

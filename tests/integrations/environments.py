@@ -1,7 +1,8 @@
-"""Programs that run in the environments of frameworks, against a model on loopback.
+"""Helpers that run programs in the virtual environments of agent frameworks, with a fake model.
 
-`make integrations` makes one environment for the newest release of each framework and one for the
-oldest that we claim, under `.venv/integrations/`.
+Each framework (LangChain, …) has two environments under `.venv/integrations/`, which `make
+integrations` makes: one with its newest release, and one with the oldest that exthost supports. The
+fake model (`tests/fake_model.py`) calls the tools that the question names.
 """
 
 import json
@@ -23,7 +24,8 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = Path(sys.prefix) / "integrations"
 RELEASES = ["newest", "oldest"]
 
-# Some frameworks take twenty seconds to import on a busy machine.
+# The limit of a program that always ends. Some frameworks take twenty seconds to import on a busy
+# machine.
 PROGRAM_SECONDS = 180
 
 CONFIG = """\
@@ -43,7 +45,7 @@ dialect = "nexo"
 source = {{ type = "process", command = "{python}", args = ["-S", "-E", "remark.py"] }}
 """
 
-# An extension of a third dialect.
+# An extension of the dialect nexo.
 REMARK = """\
 import json
 import sys
@@ -64,7 +66,7 @@ for line in sys.stdin:
 
 
 def environment_python(name: str) -> str:
-    """Return the interpreter of an environment. Skips the test if it is not there."""
+    """Return the interpreter of an environment; skip the test if it is not installed."""
     python = ENVIRONMENTS / name / "bin" / "python"
     if not python.exists():
         pytest.skip(f"the environment {name} is not installed: make integrations")
@@ -72,7 +74,8 @@ def environment_python(name: str) -> str:
 
 
 def agent_folder(page: str, folder: Path) -> Path:
-    """Write the programs of a how-to, and a config with extensions of three dialects."""
+    """Write the programs of the page `docs/howto/PAGE.md`, and a config with extensions of three
+    dialects (protocols); return the folder."""
     (folder / "exthost.toml").write_text(CONFIG.format(python=sys.executable))
     shutil.copy(ROOT / "examples" / "morphir" / "text.py", folder / "text.py")
     shutil.copy(ROOT / "tests" / "extensions" / "painter.py", folder / "painter.py")

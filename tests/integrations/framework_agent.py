@@ -1,9 +1,12 @@
-"""Runs an agent of a framework with each kind of host; a program for the framework's environment.
+"""A program that runs an agent of a framework, such as LangChain, with the tools of a host.
 
     python framework_agent.py FRAMEWORK HOST     HOST is Host, SyncHost or attach
 
-Prints one line of JSON: the names that a selection offers, the answers to a structured result and
-to a time limit, and how the call of a cancelled run was counted.
+FRAMEWORK is the name of one of the functions below. The tests run the program in an environment in
+which the framework is installed, and with a fake model (`tests/fake_model.py`), which calls the
+tools that the question names. The program prints one line of JSON: the names of selected tools,
+the answers of two runs of the agent, and how the call of a third run, which is cancelled, was
+counted.
 """
 
 import asyncio
@@ -14,8 +17,13 @@ from typing import Any
 
 import exthost
 
+# Questions to the fake model. The second tool never returns.
 ADD = 'call ext_painter_add {"a": 1, "b": 2}'
 HANG = "call ext_painter_hang {}"
+
+
+# Each of these functions runs an agent of a framework with one question, and returns its answer.
+# Only the framework of this environment can be imported.
 
 
 async def pydantic_ai(host: Any, question: str, **settings: Any) -> Any:
@@ -69,7 +77,7 @@ async def fastmcp(host: Any, question: str, **settings: Any) -> Any:
 
 
 def selected_names(host: Any) -> list[str]:
-    """Return the names that a framework gets of a selection."""
+    """Return the names of the tools that a framework gets from a selection of tools."""
     from exthost.integrations.host_tools import HostTools
 
     return [tool.name for tool in HostTools(host.tools.select("painter:a*")).listed()]
@@ -79,13 +87,15 @@ async def main(framework: str, kind: str) -> None:
     run = globals()[framework]
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
+        # The host that the framework gets, and the one that owns the processes. They differ if the
+        # first is attached to the second.
         host: Any
-        original: Any
+        owner: Any
         if kind == "SyncHost":
-            host = original = stack.enter_context(exthost.SyncHost.from_config("exthost.toml"))
+            host = owner = stack.enter_context(exthost.SyncHost.from_config("exthost.toml"))
         else:
             opened = exthost.Host.from_config("exthost.toml", control=kind == "attach")
-            host = original = await stack.enter_async_context(opened)
+            host = owner = await stack.enter_async_context(opened)
         if kind == "attach":
             host = await stack.enter_async_context(exthost.attach("exthost.toml"))
         report: dict[str, Any] = {"selected": selected_names(host)}
@@ -94,7 +104,7 @@ async def main(framework: str, kind: str) -> None:
         report["progress"] = len(reports)
         report["late"] = str(await run(host, HANG, timeout=0.2))
         started = asyncio.Event()
-        original.events.subscribe(
+        owner.events.subscribe(
             exthost.events.CallStarted, lambda _: loop.call_soon_threadsafe(started.set)
         )
         task = asyncio.create_task(run(host, HANG))
@@ -103,7 +113,7 @@ async def main(framework: str, kind: str) -> None:
         await asyncio.wait([task], timeout=60)
         # The host of another thread or connection cancels the call a moment later.
         for _ in range(600):
-            stats = original["painter"].stats
+            stats = owner["painter"].stats
             if stats.cancelled:
                 break
             await asyncio.sleep(0.05)

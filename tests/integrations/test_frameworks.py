@@ -1,6 +1,7 @@
-"""Agents of each framework, in environments with its newest release and the oldest that we claim.
+"""Agents of each framework can use extensions, as the how-tos (`docs/howto/`) say.
 
-The programs of the how-tos run against a model on loopback, with extensions of three dialects.
+The programs of the how-tos run with a fake model and extensions of three dialects (protocols), in
+environments with the newest release of the framework and with the oldest that exthost supports.
 """
 
 import json
@@ -40,8 +41,8 @@ FUNCTIONS = [
 # Each kind of host with the newest release.
 HOSTS = [("newest", "Host"), ("newest", "SyncHost"), ("newest", "attach"), ("oldest", "Host")]
 
-# Releases in which the framework itself sends the images of MCP servers as text, and smolagents,
-# which keeps images for other tools.
+# (release, program or framework) whose model gets no image: these releases send the images of MCP
+# servers as text, and smolagents keeps images for other tools.
 WITHOUT_IMAGES = {("oldest", "server_agent.py"), ("newest", "smolagents"), ("oldest", "smolagents")}
 
 
@@ -52,6 +53,7 @@ def test_an_agent_works_as_its_how_to_says(
 ) -> None:
     python = environment_python(f"{name}-{release}")
     folder = agent_folder(page, tmp_path)
+    # A tool whose schema has no properties gets its arguments from smolagents as one object.
     remark = {"text": "so"}
     question = [
         call("ext_text_shout", text="hello"),

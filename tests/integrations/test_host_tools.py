@@ -1,4 +1,8 @@
-"""`HostTools`, which all integrations use, tested without any framework."""
+"""Tests of `HostTools`, on which the integrations for agent frameworks (LangChain, …) are built.
+
+It lists the tools of a host for a framework, and calls them. A failed call is not an exception but
+an outcome with a text, which the model reads. No framework is needed here.
+"""
 
 import subprocess
 import sys
@@ -17,6 +21,7 @@ ENTRY = {
     "dialect": "mcp",
     "source": {"type": "process", "command": sys.executable, "args": ["-S", "-E", str(PAINTER)]},
 }
+# The modules in exthost.integrations, and the extra that installs the framework of each.
 MODULES = {
     "pydantic_ai": "pydantic-ai",
     "langchain": "langchain",

@@ -1,5 +1,8 @@
-"""The packages of OpenAI, Anthropic and Google: their types accept our lists, and their responses
-and streams are understood."""
+"""The packages of OpenAI, Anthropic and Google work with exthost: their types accept the lists of
+tools that a host returns, and `Host.run_calls` understands their responses and streams.
+
+The programs run in an environment with these packages, with a fake model.
+"""
 
 import json
 from pathlib import Path
@@ -10,6 +13,7 @@ from tests.integrations.environments import agent_folder, call, environment_pyth
 
 pytestmark = pytest.mark.more
 
+# The fake model calls the tools that the question names.
 QUESTION = "\n".join(
     [
         call("ext_text_shout", text="hello"),
@@ -20,7 +24,8 @@ QUESTION = "\n".join(
 )
 ENVIRONMENT = "model-apis"
 
-# Prints what each API's answers are when `run_calls` gets the chunks of its stream.
+# For each API: requests a stream, which `run_calls` refuses while it was not read, and prints the
+# answers that `run_calls` returns for the list of its chunks.
 STREAMS = """\
 import asyncio
 import json

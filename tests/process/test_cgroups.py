@@ -87,7 +87,7 @@ def test_exactly_a_program_and_its_descendants_are_in_its_group(user: str, lifet
         pytest.skip(reason)
     with delegated(user) as base:
         report = run_host(user, base, lifetime)
-        assert report["said"] == "[0, 1, 2] ['WORD']\n"
+        assert report["output"] == "[0, 1, 2] ['WORD']\n"
         assert report["grouped"] and report["inside"] == 2 and not report["wrapper is inside"]
         assert report["host is in its leaf"] and report["base is empty"]
         assert report["exit"] == "exited with 0"

@@ -1,4 +1,7 @@
-"""A client for the client scenarios of the official conformance suite: `conformance_client.py URL`.
+"""The program that MCP's conformance suite runs as a client: `conformance_client.py URL`.
+
+The suite starts a server at the URL, and checks what the client sends
+(`test_client_conformance.py`).
 
 It runs a host whose config has the URL, and calls each tool of the server. In a scenario with a
 login, `exthost bridge --login` is run first, and again if a call needs more rights; the "browser"
@@ -18,7 +21,7 @@ from typing import Any
 import exthost
 from exthost.errors import ExthostError
 
-# The suite sets it.
+# The name of the scenario, which the suite sets.
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 # An argument for each type of a JSON Schema; any other type gets a text.
 ARGUMENTS = {"integer": 5, "number": 5, "boolean": True, "array": [], "object": {}}

@@ -1,4 +1,4 @@
-"""Starts the server of `tests/extensions/remote_server.py`."""
+"""`remote_server` starts the MCP server on HTTP of `tests/extensions/remote_server.py`."""
 
 import subprocess
 import sys
@@ -8,12 +8,13 @@ from pathlib import Path
 
 SERVER = Path(__file__).parents[2] / "extensions" / "remote_server.py"
 
+# By transport: the path of the server.
 PATHS = {"http": "/mcp", "sse": "/sse"}
 
 
 @contextmanager
 def remote_server(transport: str, *options: str) -> Iterator[str]:
-    """Run the server, and yield its URL."""
+    """Run the server with these options on a free port; yield its URL."""
     command = [sys.executable, str(SERVER), transport, *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -1,9 +1,10 @@
-"""A host with a remote server passes the client scenarios of the official conformance suite.
+"""A host with a remote MCP server passes the client scenarios of MCP's official conformance suite.
 
-SCENARIOS are those that the client of the package `mcp`, which the bridge uses, passes directly.
-The suite, which `make node` installs, starts a server and runs `conformance_client.py` with its
-URL. Each run has a sample of the scenarios, which depends on the commit; EXTHOST_TEST_SAMPLE=all
-runs all of them.
+In a scenario the suite starts a server and runs a client with its URL, here
+`conformance_client.py`: a host that reaches the server through the bridge (`exthost bridge`, see
+`test_bridge.py`). The suite then checks the requests of the client. `make node` installs it.
+
+A run takes some of the scenarios, which depend on the commit; EXTHOST_TEST_SAMPLE=all takes all.
 """
 
 import asyncio
@@ -22,8 +23,10 @@ TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
 SUITE = TOOLS / "node/node_modules/@modelcontextprotocol/conformance/dist/index.js"
 NODE = TOOLS / "node/node_modules/node/bin/node"
 CLIENT = Path(__file__).with_name("conformance_client.py")
+# The limit of one scenario. It only bounds a scenario that hangs.
 SUITE_SECONDS = 150
 
+# Those that the client of the package `mcp`, which the bridge uses, passes without exthost.
 SCENARIOS = (
     "initialize",
     "tools_call",
@@ -59,12 +62,13 @@ SCENARIOS = (
     "http-invalid-tool-headers",
     "json-schema-ref-no-deref",
 )
-# The ways of the bridge that differ most are in every sample.
+# In every sample, since each needs other code of the bridge: calls, streams, questions, logins.
 ALWAYS = ("tools_call", "sse-retry", "elicitation-sep1034-client-defaults", "auth/scope-step-up")
-SAMPLE_SIZE = 4
+SAMPLE_SIZE = 4  # further scenarios
 
 
 def sample_scenarios() -> list[str]:
+    """Return the scenarios of this run."""
     seed = os.environ.get(SAMPLE_VARIABLE) or default_seed()
     if seed == "all":
         return list(SCENARIOS)

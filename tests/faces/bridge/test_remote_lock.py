@@ -1,4 +1,8 @@
-"""The lock, the known offer and the security findings of a remote MCP server."""
+"""Tests of the lock, the stored offer and the security findings of a remote MCP server.
+
+The code of a remote server is not known, so its record in `exthost.lock` has its URL and its tools.
+The offer (the tools) that a server had is stored, so that it is known before the next start.
+"""
 
 import asyncio
 import json
@@ -111,7 +115,9 @@ async def test_a_locked_remote_server_runs_and_another_server_is_refused(
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "state"))
     config, lock = tmp_path / "exthost.toml", tmp_path / "exthost.lock"
     with remote_server("http") as url:
-        entry = '[mcp_servers.far]\nlimits = { handshake = "90s", start = "120s" }\nurl = '
+        entry = (
+            '[mcp_servers.far]\nlimits = { handshake = "10m", start = "10m", call = "10m" }\nurl = '
+        )
         config.write_text(f'{entry}"{url}"\n')
         result = await asyncio.to_thread(run_inside, "lock", cwd=tmp_path)
         assert result.returncode == 0 and "far: locked, 4 tools" in result.stdout, result.stderr

@@ -1,4 +1,9 @@
-"""The HTTP headers that mirror the messages to a remote MCP server."""
+"""Tests of `RequestHeaders`, which the bridge to a remote MCP server uses for its HTTP requests.
+
+MCP requires that headers repeat parts of a message, so that proxies need not read the body. A tool
+can mark an argument for a header (`x-mcp-header`). To know these marks, `RequestHeaders` reads the
+replies to `tools/list`.
+"""
 
 from typing import Any
 
@@ -25,7 +30,7 @@ def reply_with_bad_tool(id: int) -> JSONRPCResponse:
     return JSONRPCResponse(jsonrpc="2.0", id=id, result=result)
 
 
-def test_a_tool_with_an_invalid_mark_is_removed_from_the_list() -> None:
+def test_a_tool_with_an_invalid_header_name_is_removed_from_the_list() -> None:
     headers = RequestHeaders()
     headers.for_request(list_request(1))
     reply = reply_with_bad_tool(1)
@@ -39,6 +44,7 @@ def test_a_request_that_failed_is_forgotten() -> None:
     headers.for_request(list_request(1))
     error = ErrorData(code=-32603, message="busy")
     assert headers.process_reply(JSONRPCError(jsonrpc="2.0", id=1, error=error)) == []
+    # The same id again, but not of a list of tools: the reply is not changed.
     reply_to_other_request = reply_with_bad_tool(1)
     assert headers.process_reply(reply_to_other_request) == []
     assert reply_to_other_request.result["tools"] == [BAD_TOOL]

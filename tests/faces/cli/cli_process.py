@@ -1,7 +1,7 @@
 """Helpers for tests of the command line: they run verbs and hosts, and write configs.
 
 `run_inside` calls `main` in the test process, with another working folder, environment and standard
-streams. It starts no interpreter, so tests of output, exit codes and JSON use it. `exthost` and
+streams. It starts no interpreter, so tests of output, exit codes and JSON use it. `run_exthost` and
 `run_json` are short forms of it. `run_process` starts `python -m exthost`, for tests of imports,
 signals, closed streams and the process itself. `running` is a context manager with `exthost run` as
 a child process; `shared_host` is the same for a fixture that serves several tests. `extension` and
@@ -35,7 +35,7 @@ PATIENT = [sys.executable, str(Path(__file__).with_name("patient_host.py"))]
 # The limit of a wait for an event that always comes. It only bounds a test that hangs.
 RUN_SECONDS = 150.0
 
-# The limit of an attempt to detect a dialect which the extension does not answer in.
+# How long detection waits for an answer in a dialect (protocol) that the extension does not speak.
 SILENT_SECONDS = 0.1
 
 
@@ -49,9 +49,9 @@ def run_inside(
 ) -> "subprocess.CompletedProcess[str]":
     """Run one verb in this process; return its exit code and output as those of a process.
 
-    Detection waits RUN_SECONDS for an answer in each dialect, except in those of `silent_in`, which
-    the extension does not answer in. With `deletes_cwd`, the folder `cwd` is deleted after it was
-    entered.
+    A verb without `--dialect` tries one dialect (protocol) after the other. It waits RUN_SECONDS
+    for an answer in each, except in those of `silent_in`, in which the extension does not answer.
+    With `deletes_cwd`, the folder `cwd` is deleted after it was entered.
     """
     order = detection.detection_order
 

@@ -1,7 +1,8 @@
-"""The command line, with a morphir dialect that waits ten minutes for an extension to end.
+"""A program like `exthost` that waits ten minutes for an extension to end, instead of some seconds.
 
-For tests of a host that is stopping: an extension that does not end keeps the host in this state
-until the test kills it, however slow the machine is.
+It is for tests of a host that is stopping: an extension that does not end keeps the host in this
+state until the test kills it, however slow the machine is. The change concerns extensions of the
+dialect morphir.
 """
 
 import sys

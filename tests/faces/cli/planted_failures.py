@@ -1,7 +1,8 @@
 """Mistakes that authors and users often make, as data: the files, the command line, the exit code.
 
-`test_planted_failures.py` runs each mistake in an empty folder and compares the output with the
-snapshot of the same name in `tests/faces/cli/snapshots/`. `EXTHOST_UPDATE_SNAPSHOTS=1` writes the
+For each `Failure`, `test_planted_failures.py` writes the files into an empty folder, runs exthost
+there and compares the output with the snapshot of the same name in `tests/faces/cli/snapshots/`, so
+that each error message is reviewed as a user sees it. `EXTHOST_UPDATE_SNAPSHOTS=1` writes the
 snapshots.
 """
 
@@ -23,8 +24,11 @@ LONG = "50s"
 
 @dataclass(frozen=True)
 class Failure:
-    """One mistake. The names of `files` are relative to the folder; a file that begins with `#!` is
-    made executable, except `plain.py`; so is machine code."""
+    """One mistake: these arguments of exthost in a folder with these files.
+
+    The names of `files` are relative to the folder. Scripts with `#!` and machine code are made
+    executable, except `plain.py`, which is a script that is not executable by mistake.
+    """
 
     name: str
     arguments: tuple[str, ...]

@@ -1,4 +1,10 @@
-"""`exthost add --from` adds packages of registries and MCP bundles to the config."""
+"""Tests of `exthost add --from PACKAGE`, which adds an MCP server to the config.
+
+PACKAGE is a package of npm or PyPI (`npm:@acme/weather`), a `server.json` as the MCP registry has
+it, or an MCP bundle (a zip file with a server). The description of a package comes from somebody
+else: nothing in it may run another command, leave the folder of a bundle, or put a secret into the
+config.
+"""
 
 import json
 import os
@@ -13,8 +19,10 @@ import pytest
 
 import exthost
 from exthost.faces.cli.package_inputs import InputValues, PackageInput
-from tests.faces.cli.cli_process import run_inside
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
+# A package in the form of the MCP registry. Its arguments and variables have inputs, which the user
+# gives by `--set NAME=VALUE`; a secret becomes a reference to a variable.
 PACKAGE = {
     "registryType": "npm",
     "identifier": "@acme/weather",
@@ -258,7 +266,7 @@ MANIFEST = {
 
 
 def write_bundle(folder: Path, members: dict[str, str] | None = None) -> Path:
-    """Write a bundle with a server and these other files; return the path."""
+    """Write a bundle with SERVER and these other files; return the path."""
     path = folder / "a.mcpb"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(MANIFEST))
@@ -275,7 +283,7 @@ def test_a_bundle_is_unpacked_and_runs(tmp_path: Path) -> None:
     environ = {**os.environ, "EXTHOST_HOME": str(tmp_path / "state"), "KEY": "k"}
     config = tmp_path / "exthost.toml"
     with exthost.SyncHost.from_config(config, environ=environ) as host:
-        result = host.call_tool("bundled:where", {"text": "in"}, timeout=60)
+        result = host.call_tool("bundled:where", {"text": "in"}, timeout=RUN_SECONDS)
         assert result.text == "in Lima k"
     folder = Path(read_entries(tmp_path)[0]["cwd"])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -297,7 +305,9 @@ def test_an_added_package_is_recorded_in_the_lock(
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil", "server/main.py"])
-def test_a_bundle_with_a_path_outside_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_bundle_with_a_path_outside_of_its_folder_or_with_two_equal_paths_is_refused(
+    tmp_path: Path, name: str
+) -> None:
     path = write_bundle(tmp_path, {name: "evil"})
     result = add(tmp_path, "--from", str(path), "--set", "city=Lima")
     assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (4, "X1815")

@@ -1,4 +1,8 @@
-"""`exthost check`: its output, the report that it writes, and its exit codes."""
+"""Tests of `exthost check`, which tests an extension against the rules of its dialect (protocol).
+
+They check its output, its exit codes and the report in JUnit's format. `faulty_extension` is an
+extension that breaks one rule. `tests/authoring/check/` tests the checks themselves.
+"""
 
 import json
 import sys

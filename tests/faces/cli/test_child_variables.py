@@ -1,4 +1,4 @@
-"""The variables of the host process that extensions may get."""
+"""Which variables of the host process extensions get: not the token of its service."""
 
 from pathlib import Path
 

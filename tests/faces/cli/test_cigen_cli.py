@@ -1,4 +1,10 @@
-"""cigen plugins on the command line: calls, files that are written, and exit codes."""
+"""Tests of cigen plugins on the command line: calls, files that are written, and exit codes.
+
+cigen is a dialect (protocol) whose plugins generate the configuration of a build service from a
+schema. Their tools are `plan` and `generate`. The result of `generate` is a list of fragments of
+files, which `exthost call … --write FOLDER` writes. Most tests run `cigen_child.py`, which does
+what a test tells it in the variable `do` of the schema.
+"""
 
 import json
 import os
@@ -20,6 +26,7 @@ RUST = ROOT / "examples" / "cigen" / "rust"
 CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]
 DEMO = ROOT / "examples" / "cigen" / "cigen-provider-demo"
 BUILD_SECONDS = 600
+# The arguments of a call of `plan` or `generate`.
 SCHEMA = '{"schema": {"version": "1", "jobs": [{"id": "build"}]}}'
 
 
@@ -78,7 +85,7 @@ def write_plugin(path: Path, *flags: str) -> Path:
 
 
 @shows("cigen-stop-02")
-def test_a_plugin_that_is_killed_in_the_middle_exits_with_7_and_its_stderr() -> None:
+def test_the_error_for_a_plugin_that_dies_during_a_call_has_exit_code_7_and_its_stderr() -> None:
     error = call("generate", "--args", behaviour_args("die"), code=7)["error"]
     assert error["evidence"]["exit"] == "exited with 3"
     assert error["evidence"]["stderr"] == ["the plugin broke"]

@@ -1,4 +1,10 @@
-"""The verbs of the command line as scripts use them: output, exit codes and JSON."""
+"""Tests of the main verbs of the command line (`inspect`, `call`, `list`, `tools`, `run`, `help`)
+as scripts use them: output, exit codes and JSON.
+
+Most run a verb inside the test process with two extensions of `examples/`: `text` has the tools
+echo, shout (upper case) and count, and `fragile` has a tool that divides, and so can be made to
+crash.
+"""
 
 import json
 import os
@@ -41,7 +47,7 @@ def run_json(*arguments: str, code: int = 0, **more: Any) -> Any:
 
 
 def _with_json(arguments: tuple[str, ...]) -> list[str]:
-    """Add --json to the arguments, before a command after `--`."""
+    """Add --json to the arguments of exthost, which end at `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return [*arguments[:end], "--json", *arguments[end:]]
 
@@ -130,7 +136,7 @@ def test_call_prints_the_bare_result(arguments: list[str], result: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "[" * 100_000])
-def test_text_that_only_looks_like_json_is_text_as_an_argument_but_invalid_as_args(
+def test_invalid_json_is_a_string_as_an_argument_but_an_error_in_the_args_option(
     text: str,
 ) -> None:
     assert run_json("call", "echo", f"a={text}", *TEXT_COMMAND) == {"a": text}
@@ -139,13 +145,12 @@ def test_text_that_only_looks_like_json_is_text_as_an_argument_but_invalid_as_ar
 
 
 def test_a_time_limit_of_zero_is_refused() -> None:
-    assert (
-        "longer than 0"
-        in run_json("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]["message"]
-    )
+    error = run_json("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]
+    assert "longer than 0" in error["message"]
 
 
 def test_call_reads_the_encoding_of_windows_pipes() -> None:
+    # A byte order mark before the text, and a carriage return after it.
     result = run(
         *_with_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n'
     )
@@ -460,7 +465,6 @@ def test_a_call_of_one_extension_is_in_the_audit_file_of_the_config(tmp_path: Pa
 
 
 def test_a_tool_name_of_two_extensions_is_ambiguous(tmp_path: Path) -> None:
-    """Even if the tools of one extension are known before those of the other."""
     source = json.dumps({"type": "process", "command": PYTHON[0], "args": [*PYTHON[1:], str(TEXT)]})
     toml = source.replace('":', '" =')
     entries = [f"[[extensions]]\nname = '{name}'\nsource = {toml}\n" for name in ("one", "two")]

@@ -1,4 +1,8 @@
-"""`exthost cluster` makes certificates, renews them, and shows nodes."""
+"""Tests of `exthost cluster`, for hosts that run extensions on other machines, the nodes.
+
+`cluster init` makes the certificates by which host and nodes know each other, and `cluster status`
+shows the nodes. The nodes of the engine "local", as here, are processes on this machine.
+"""
 
 import json
 from pathlib import Path
@@ -7,6 +11,7 @@ import pytest
 
 from tests.faces.cli.cli_process import host_process, run_exthost
 
+# An extension that runs as a pool of two processes.
 ENTRY = """
 [[extensions]]
 name = "text"

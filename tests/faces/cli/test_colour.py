@@ -1,4 +1,4 @@
-"""Text is coloured on terminals only, and not if NO_COLOR or TERM=dumb is set."""
+"""Tests of `paint`: text is coloured on terminals only, and not if NO_COLOR or TERM=dumb is set."""
 
 import io
 

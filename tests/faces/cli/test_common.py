@@ -1,4 +1,4 @@
-"""Text of an extension that the command line prints cannot control a terminal."""
+"""Tests of what all verbs print: no text of an extension controls the terminal."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""`exthost call` asks a question on the terminal if a hook requires it; `--yes` answers yes.
+"""Tests of the question of `exthost call` on the terminal: may this call be made?
 
-The tests use a pseudoterminal and a running host.
+It is asked if a hook of an extension or a rule of the config requires the agreement of a person;
+`--yes` answers yes. The tests use a pseudoterminal. With `--standalone` the verb makes the call
+itself, otherwise it uses the running host; the question must be the same.
 """
 
 import json
@@ -19,6 +21,7 @@ from tests.faces.cli.test_signals import terminal
 from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
+# The text of the question, which the extension chooses: it must not control the terminal.
 QUESTION = "delete\n\x1b[2Jeverything?"
 
 
@@ -154,7 +157,7 @@ def test_the_question_counts_the_arguments_it_leaves_out() -> None:
 
 @pytest.mark.more
 def test_no_question_is_asked_without_a_controlling_terminal(folder: Path) -> None:
-    """stderr is a terminal, but /dev/tty cannot be opened: nobody can answer."""
+    # stderr is a terminal, but /dev/tty cannot be opened in a new session: nobody can answer.
     primary, secondary = os.openpty()
     try:
         result = subprocess.run(

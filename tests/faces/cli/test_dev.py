@@ -1,4 +1,9 @@
-"""`exthost dev` in a terminal: saving the source restarts the extension and repeats the call."""
+"""Tests of `exthost dev`, with which an author works on an extension in a terminal.
+
+It starts the extension, watches its source, and after each save starts it again and repeats the
+last call. Keys do the rest: `c` asks for a call, `r` restarts, `t` lists the tools, Enter repeats
+the call, `q` quits. With `--build COMMAND` each start is preceded by a build.
+"""
 
 import os
 import pty
@@ -17,7 +22,8 @@ from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_p
 # The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 100.0
 
-# A morphir extension with a tool `greet`, which returns this word.
+# An extension in the dialect morphir (JSON lines). Its tool `greet` returns the word that replaces
+# {word}.
 SOURCE = """\
 import json, sys
 
@@ -30,7 +36,7 @@ for line in sys.stdin:
 
 
 class Terminal:
-    """The terminal of a program: it records the output and sends keys."""
+    """The terminal in which a program runs: the test presses keys and waits for its output."""
 
     def __init__(self, master: int) -> None:
         self._master = master
@@ -38,7 +44,7 @@ class Terminal:
         self._searched = 0  # the end of the text that `wait_for` found last
 
     def wait_for(self, text: str) -> None:
-        """Read until this text is shown, after the text of the last call."""
+        """Read until this text is shown, after the text that the last call waited for."""
         deadline = time.monotonic() + LONG_SECONDS
         while (position := self.output.find(text, self._searched)) < 0:
             remaining = deadline - time.monotonic()
@@ -176,7 +182,7 @@ def test_dev_builds_before_each_start_and_never_calls_an_old_program(tmp_path: P
         terminal.wait_for("the program is not the one of these sources")
         source.write_text(SOURCE.format(word="goodbye"))
         terminal.wait_for("greet {} -> goodbye")
-    assert terminal.output.count("-> hello") == 1
+    assert terminal.output.count("-> hello") == 1  # only before the build failed
 
 
 @pytest.mark.more  # waits for a start
@@ -184,7 +190,8 @@ def test_dev_builds_again_if_a_source_was_saved_during_the_build(tmp_path: Path)
     source, generated = tmp_path / "source.txt", tmp_path / "generated.txt"
     source.write_text(SOURCE.format(word="hello"))
     generated.write_text("1")
-    # Each build changes a watched file of its own, too.
+    # Each build changes generated.txt, which is watched, too. It lasts until the file `release`
+    # exists, so that the test can save a source in the meantime.
     build = (
         "cp source.txt program.py; echo 1 >> generated.txt; touch copied; "
         "until [ -e release ]; do sleep 0.05; done"
@@ -203,6 +210,8 @@ def test_dev_builds_again_if_a_source_was_saved_during_the_build(tmp_path: Path)
         terminal.wait_for("greet {} -> goodbye")
         terminal.press("r")
         terminal.wait_for("greet {} -> goodbye")
+    # The builds: at the start, because of the save, and because of the key r. The changes of
+    # generated.txt caused none.
     assert "-> hello" not in terminal.output and terminal.output.count("building") == 3
 
 

@@ -1,4 +1,7 @@
-"""How the problems of manifests and configs are printed."""
+"""Tests of `print_diagnostics`, which prints problems of manifests and configs:
+
+error: a/plugin.toml:3: no name
+"""
 
 import sys
 

@@ -1,4 +1,11 @@
-"""The excerpt of a config with a mistake: the caret is under the key, and values are hidden."""
+"""Tests of `find_excerpt`, which shows the line of a config that has a mistake:
+
+    comand = "······"
+    ^^^^^^
+
+The carets are under the mistake. Values are replaced by dots, because they may be secrets, unless
+the key is known to have no secret.
+"""
 
 from pathlib import Path
 

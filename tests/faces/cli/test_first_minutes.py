@@ -1,4 +1,5 @@
-"""The first use of the command line: misspelt verbs, no config, a closed stdout, Ctrl-C."""
+"""Tests of situations that a new user of the command line meets: a misspelt verb, no config, an
+extension that does not start, a closed stdout, Ctrl-C."""
 
 import json
 import os
@@ -22,12 +23,12 @@ from tests.host.test_host import TEXT
 CATALOG = error_catalog.load(*find.iter_error_tables())
 ROOT = Path(__file__).parents[3]
 
-# A morphir extension with control characters in the description of its tool.
+# An extension in the dialect morphir with control characters in the description of its tool.
 HOSTILE_DESCRIPTION = morphir_program(
     tools=[{"name": "t", "description": "one\n\ttwo \x1b[2Jthree\u202e"}]
 )
 
-# Arguments → the help of the error.
+# The beginning of the help of the error, by the arguments of exthost.
 SUGGESTIONS = {
     ("lst",): "did you mean list?",
     ("list", "--jsn"): "did you mean --json?",
@@ -105,7 +106,7 @@ def test_on_windows_a_verb_says_that_windows_is_not_supported(verb: str) -> None
         env=dict(os.environ, PYTHONPATH=os.pathsep.join(folders)),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=RUN_SECONDS,
         check=False,
     )
     assert result.returncode == 2
@@ -184,7 +185,7 @@ def test_tools_shows_why_a_program_ended(tmp_path: Path) -> None:
 @pytest.mark.more
 @pytest.mark.sampled
 @pytest.mark.parametrize("arguments", [("explain",), ("inspect",), ("call", "echo", "n=1")])
-def test_a_stdout_that_is_closed_or_full_makes_no_traceback(arguments: tuple[str, ...]) -> None:
+def test_a_closed_or_full_stdout_causes_no_traceback(arguments: tuple[str, ...]) -> None:
     command = () if arguments == ("explain",) else ("--dialect", "morphir", "--", *PYTHON, TEXT)
     line = shlex.join([*EXTHOST, *arguments, *command])
     for redirection, code in ((">&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 2)):
@@ -197,10 +198,10 @@ def test_a_stdout_that_is_closed_or_full_makes_no_traceback(arguments: tuple[str
         )
         assert "Traceback" not in result.stderr and "Exception" not in result.stderr
         assert result.returncode == code, result.stderr
-        assert ("error[X1379]" in result.stderr) == (code == 2)
+        assert ("error[X1379]" in result.stderr) == (code == 2)  # writing to stdout failed
 
 
-def test_an_interrupt_during_imports_makes_no_traceback(tmp_path: Path) -> None:
+def test_an_interrupt_during_imports_causes_no_traceback(tmp_path: Path) -> None:
     # This module replaces argparse and interrupts its own import; the real import is too short.
     (tmp_path / "argparse.py").write_text(
         f"import os, signal\nos.kill(os.getpid(), {int(signal.SIGINT)})\nwhile True: pass\n"

@@ -19,6 +19,8 @@ REFUSED = 4  # the exit code for an extension that is not started
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
+    """A folder with the extension `weather`, which a search finds. `configure` writes the
+    config."""
     write_plugin(tmp_path / "found" / "weather", "weather")
     return tmp_path
 
@@ -29,7 +31,7 @@ def configure(root: Path, text: str = "") -> None:
     (root / "exthost.toml").write_text(search + text)
 
 
-def code_of(root: Path) -> str:
+def start_error_code(root: Path) -> str:
     """Start the extension; return the code of its error, or "" if it was started."""
     result = run_inside("inspect", "weather", "--json", cwd=root)
     return "" if result.returncode == 0 else str(json.loads(result.stdout)["error"]["code"])
@@ -37,16 +39,16 @@ def code_of(root: Path) -> str:
 
 def test_without_a_lock_a_new_extension_is_started(root: Path) -> None:
     configure(root)
-    assert code_of(root) == ""
+    assert start_error_code(root) == ""
 
 
 def test_with_a_lock_a_new_extension_is_refused_until_it_is_locked(root: Path) -> None:
     configure(root)
     (root / "exthost.lock").write_text("version = 1\n")
-    assert code_of(root) == "X1825"
+    assert start_error_code(root) == "X1825"
     result = run_inside("lock", "weather", cwd=root)
     assert result.returncode == 0, result.stderr
-    assert code_of(root) == ""
+    assert start_error_code(root) == ""
     assert "package = " in (root / "exthost.lock").read_text()
 
 
@@ -60,21 +62,21 @@ def test_with_a_lock_a_new_extension_is_refused_until_it_is_locked(root: Path) -
 )
 def test_an_extension_that_the_config_names_is_not_new(root: Path, naming: str) -> None:
     configure(root, naming + '[trust]\nnew = "refuse"\n')
-    assert code_of(root) == ""
+    assert start_error_code(root) == ""
 
 
 def test_refuse_and_allow_apply_with_and_without_a_lock(root: Path) -> None:
     configure(root, '[trust]\nnew = "refuse"\n')
-    assert code_of(root) == "X1825"
+    assert start_error_code(root) == "X1825"
     configure(root, '[trust]\nnew = "allow"\n')
     (root / "exthost.lock").write_text("version = 1\n")
-    assert code_of(root) == ""
+    assert start_error_code(root) == ""
 
 
 def test_with_a_lock_that_cannot_be_read_nothing_new_is_started(root: Path) -> None:
     configure(root, '[trust]\nlock = "warn"\n')
     (root / "exthost.lock").write_text("<<<<<<< ours\n")
-    assert code_of(root) == "X1825"
+    assert start_error_code(root) == "X1825"
 
 
 class Person:

@@ -1,4 +1,8 @@
-"""No text of an extension is printed as if it were a message of exthost."""
+"""No text of an extension is printed as if it were a message of exthost.
+
+An extension chooses the text of its errors, and could put line breaks into it, with lines such as
+`warning: bank: it is broken`. Each verb must mark these lines as quoted: `  | warning: bank: …`.
+"""
 
 import json
 import subprocess
@@ -18,8 +22,8 @@ FORGED_LINES = [
 ]
 EVIL_MESSAGE = "\n".join(["busy", *FORGED_LINES])
 
-# A morphir extension that answers requests with the error in its first argument. With a second
-# argument, it answers the handshake correctly.
+# A program in the dialect morphir (JSON lines), which answers each request with the error in its
+# first argument. With a second argument, it answers the handshake correctly, and only calls fail.
 PROGRAM = """
 import json, sys
 message, is_ready = json.loads(sys.argv[1]), len(sys.argv) > 2
@@ -35,7 +39,8 @@ for line in sys.stdin:
 
 
 def write_evil(folder: Path, *arguments: str) -> None:
-    """Write a config with the extension `evil`; it becomes ready only with a further argument."""
+    """Write a config with the extension `evil`, which runs PROGRAM. Its handshake fails, unless
+    `arguments` is one more argument."""
     program = folder / "evil.py"
     program.write_text(PROGRAM)
     command = (sys.executable, "-S", "-E", str(program), json.dumps(EVIL_MESSAGE), *arguments)
@@ -44,7 +49,7 @@ def write_evil(folder: Path, *arguments: str) -> None:
 
 
 def assert_lines_are_marked(text: str) -> None:
-    """Check that the message was printed, and that each of its lines is marked as a quotation."""
+    """Check that each line of the message was printed, but only with the mark of a quotation."""
     lines = text.splitlines()
     for line in FORGED_LINES:
         assert f"  | {line}" in lines, text
@@ -89,7 +94,7 @@ def test_a_host_prints_no_forged_message(tmp_path: Path, arguments: tuple[str, .
         for line in process.stderr:
             output.append(line)
             if line.rstrip().endswith(FORGED_LINES[-1]):
-                break
+                break  # the whole message was printed
         process.terminate()
         output.append(process.communicate(timeout=RUN_SECONDS)[1])
     assert_lines_are_marked("".join(output))

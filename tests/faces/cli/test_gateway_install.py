@@ -1,4 +1,8 @@
-"""`exthost gateway install` adds the gateway to the config files of MCP clients."""
+"""Tests of `exthost gateway install`, which adds the gateway to the config of an MCP client.
+
+The gateway is the MCP server through which a client, such as an editor, uses all extensions of a
+config. The file belongs to another program: comments and other entries in it are kept.
+"""
 
 import json
 import os
@@ -27,6 +31,7 @@ FILES = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
+    """The home folder, which is also the folder of the config."""
     (tmp_path / "exthost.toml").write_text("")
     return tmp_path
 

@@ -1,5 +1,9 @@
-"""`install` copies the folder of an extension into the search path of a config; `uninstall`
-deletes it."""
+"""Tests of `exthost install FOLDER` and `exthost uninstall NAME`.
+
+`install` copies the folder of an extension into a search path of the config, or with `--link` makes
+a symbolic link to it there; `uninstall` deletes the copy or the link. The folder comes from
+somebody else, so its names, links, modes and sizes must not harm the user.
+"""
 
 import json
 import os
@@ -12,7 +16,7 @@ import pytest
 from exthost.errors import UsageError
 from exthost.faces.cli.folder_copy import copy_folder
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import write_plugin, yaml
+from tests.extensions.nexo_tree import write_plugin, write_yaml
 from tests.faces.cli.cli_process import run_inside as run
 
 
@@ -25,7 +29,7 @@ def run_json(*arguments: str, code: int = 0) -> Any:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The folder of an extension that is not in a search path."""
+    """The folder of the extension `toy`, which is not in a search path."""
     write_plugin(tmp_path / "elsewhere" / "src", "toy")
     (tmp_path / "elsewhere" / "src" / "data").mkdir()
     (tmp_path / "elsewhere" / "src" / "data" / "words").write_text("a b")
@@ -45,7 +49,7 @@ def states(config: str) -> dict[str, str]:
 
 @shows("nexo-cli-07")
 def test_an_extension_is_installed_updated_and_uninstalled(tmp_path: Path, source: Path) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], disabled=["toy"]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")], disabled=["toy"]))
     arguments = ("install", str(source), "--config", config)
     target = tmp_path / "x" / "toy"
     plan = run_json(*arguments, "--dry-run")
@@ -69,7 +73,7 @@ def test_an_extension_is_installed_updated_and_uninstalled(tmp_path: Path, sourc
 def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
     tmp_path: Path, source: Path
 ) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")], max_depth=3))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")], max_depth=3))
     target = tmp_path / "x" / "toy"
     assert run_json("install", str(source), "--link", "--config", config)["linked"] is True
     assert target.readlink() == source and states(config) == {"toy": "admitted"}
@@ -92,7 +96,7 @@ def test_a_linked_folder_is_followed_and_only_its_link_is_deleted(
 
 @shows("nexo-cli-09")
 def test_a_failed_install_changes_nothing(tmp_path: Path, source: Path) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     install = ("install", "--config", config)
     assert run_json(*install, str(tmp_path / "nothing"), code=2)["error"]["code"] == "X1206"
     (tmp_path / "plain").mkdir()
@@ -144,7 +148,7 @@ def test_an_id_that_is_not_a_folder_name_is_not_installed(tmp_path: Path, id: st
     (victim / "precious").touch()
     id = str(victim) if id == "/victim" else id
     (rogue / "roder-extension.toml").write_text(ROGUE_MANIFEST.format(id=json.dumps(id)))
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     for option in ("--update", "--link"):
         result = run_json("install", str(rogue), option, "--config", config, code=2)
         assert result["error"]["code"] == "X1396" and "its id" in result["error"]["message"]
@@ -154,7 +158,7 @@ def test_an_id_that_is_not_a_folder_name_is_not_installed(tmp_path: Path, id: st
 def test_a_copy_has_no_set_user_id_bit_and_is_writable_only_by_its_owner(
     tmp_path: Path, source: Path
 ) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     for path, mode in (("shell", 0o6777), ("data/words", 0o1666)):
         (source / path).touch()
         (source / path).chmod(mode)
@@ -172,7 +176,7 @@ def test_a_copy_has_no_set_user_id_bit_and_is_writable_only_by_its_owner(
 
 
 def test_a_folder_with_a_link_to_its_own_path_is_not_copied(tmp_path: Path, source: Path) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "back").symlink_to(source / "data" / "words")
     error = run_json("install", str(source), "--config", config, code=2)["error"]
     assert error["code"] == "X1396" and "back" in error["message"]
@@ -194,9 +198,9 @@ def test_a_link_that_appears_after_the_check_is_refused_by_the_copy(tmp_path: Pa
 
 
 def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Path) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "bomb").touch()
-    os.truncate(source / "bomb", 2**43)
+    os.truncate(source / "bomb", 2**43)  # 8 TiB, which take no room on the disk
     arguments = ("install", str(source), "--config", config, "--max-size", "100TB")
     error = run_json(*arguments, code=2)["error"]
     assert error["code"] == "X1396" and "free" in error["message"]
@@ -204,7 +208,7 @@ def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Pat
 
 
 def test_the_size_of_a_copy_is_limited(tmp_path: Path, source: Path) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "large").touch()
     os.truncate(source / "large", 2**30)
     arguments = ("install", str(source), "--config", config)
@@ -235,7 +239,7 @@ def test_a_copy_stops_at_the_maximum_size(tmp_path: Path) -> None:
 
 @shows("nexo-cli-09")
 def test_update_needs_an_installed_copy(tmp_path: Path, source: Path) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     arguments = ("install", str(source), "--config", config)
     error = run_json(*arguments, "--update", code=2)["error"]
     assert error["code"] == "X1206" and "--update" in error["help"]
@@ -250,7 +254,7 @@ def test_the_command_in_the_help_is_quoted_for_the_shell(tmp_path: Path) -> None
     rogue = tmp_path / "x" / "rogue"
     rogue.mkdir(parents=True)
     (rogue / "roder-extension.toml").write_text(ROGUE_MANIFEST.format(id='"$(reboot)"'))
-    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     error = run_json("uninstall", "$(reboot)", "--config", config, code=2)["error"]
     assert error["help"] == "exthost uninstall '$(reboot)' --yes"
 
@@ -259,7 +263,7 @@ def test_the_command_in_the_help_is_quoted_for_the_shell(tmp_path: Path) -> None
 def test_uninstall_deletes_neither_a_search_path_nor_an_entry_of_the_config(
     tmp_path: Path, source: Path
 ) -> None:
-    config = str(yaml(tmp_path, search_paths=[str(source)]))
+    config = str(write_yaml(tmp_path, search_paths=[str(source)]))
     error = run_json("uninstall", "toy", "--yes", "--config", config, code=2)["error"]
     assert error["code"] == "X1396" and (source / "plugin.toml").is_file()
     entry = tmp_path / "exthost.toml"

@@ -1,4 +1,9 @@
-"""`exthost learn` proposes permissions, tries them, and writes them only if they work."""
+"""Tests of `exthost learn NAME --call …`, which finds out which permissions an extension needs.
+
+It runs the calls without limits, observes the files that the extension uses, and proposes
+permissions for a sandbox. Then it makes the calls again in that sandbox. It writes the permissions
+into the config only if these calls work as well.
+"""
 
 import asyncio
 import json
@@ -25,6 +30,7 @@ EXPLORER = ROOT / "tests" / "sandbox" / "explorer.py"
 # The Python of the system, which every user can reach: a root host runs extensions as others.
 PYTHON = "/usr/bin/python3"
 
+# A morphir extension with tools that use files.
 SERVER = """
 import json, os, sys, time
 TOOLS = ["read", "write", "names"]
@@ -56,7 +62,8 @@ for line in sys.stdin:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that every user can write, with a config, a server and data."""
+    """A folder that every user can write, with a config of the extension `files`, its program and
+    data."""
     with shared_folder() as folder:
         (folder / "server.py").write_text(SERVER)
         (folder / "server.py").chmod(0o644)
@@ -160,7 +167,7 @@ def test_calls_of_a_recording_are_made(place: Path) -> None:
 
 @pytest.mark.more
 def test_a_program_that_finds_out_that_it_is_observed_gains_nothing(place: Path) -> None:
-    """The program reads a harmless file in the first run, and a secret in the second."""
+    # The program reads a harmless file in the first run, and a secret in the second.
     (place / ".ssh").mkdir()
     (place / ".ssh" / "id_rsa").write_text("secret")
     code = SERVER.replace(
@@ -198,7 +205,8 @@ def test_a_remote_server_cannot_be_observed(tmp_path: Path) -> None:
     assert "X1881" in result.stderr
 
 
-# -- servers of others -----------------------------------------------------------------------------
+# -- servers of other projects
+# -----------------------------------------------------------------------------
 
 
 def _finds_package(*command: str) -> bool:
@@ -210,6 +218,7 @@ def _finds_package(*command: str) -> bool:
 
 @pytest.fixture(scope="module")
 def npm_servers() -> Iterator[Path]:
+    """A folder with the programs of public MCP servers from npm."""
     if not _finds_package("npm", "view", "@modelcontextprotocol/server-memory", "version"):
         pytest.skip("npm or its registry is missing")
     names = ("filesystem", "memory", "everything", "sequential-thinking")

@@ -1,4 +1,4 @@
-"""Output of single lines and screens: diagnostics, and the screen of a terminal."""
+"""Tests that diagnostics go to the caller's function, and that a screen is written whole."""
 
 import os
 

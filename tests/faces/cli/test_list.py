@@ -1,4 +1,4 @@
-"""`exthost list`: the text about secrets, and what the table costs."""
+"""Tests of `exthost list`: the text about secrets, and that it computes only what it shows."""
 
 from pathlib import Path
 from typing import Any

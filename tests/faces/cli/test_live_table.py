@@ -1,4 +1,8 @@
-"""The keys of the table that `exthost run` shows in a terminal."""
+"""Tests of the keys of the table that `exthost run` shows in a terminal.
+
+The table has a row for each extension. Arrows move the selection, `/` starts a filter, `r` and `s`
+restart and stop the selected extension, `t` and `l` show its messages and its log.
+"""
 
 import termios
 from pathlib import Path
@@ -14,7 +18,9 @@ from tests.faces.cli.test_top import row
 
 def test_keys_move_the_selection_and_type_a_filter() -> None:
     rows = [row("a"), row("b", "failed"), row("c")]
+    # `handle_key` returns False for a key that does not concern selection or filter.
     selection = TableSelection()
+    # Failed extensions are the first rows: b, a, c.
     assert selection.find_index(selection.filter_rows(rows)) == 0 and selection.id == "b"
     assert selection.handle_key("down", rows) and selection.id == "a"
     assert not selection.handle_key("r", rows)
@@ -42,7 +48,7 @@ def test_keys_of_the_table_restart_and_stop_an_extension_and_show_its_messages_a
         before = run_json(tmp_path, "status", "one")["extensions"][0]["pids"]
         screen.press(b"/one")
         screen.wait_for("/one")
-        screen.press(b"\r\x1b")
+        screen.press(b"\r\x1b")  # Enter ends the filter, and Escape deletes it
         screen.wait_for("r restart")
         screen.press(b"r")
         screen.wait_for("one: restart: ready")

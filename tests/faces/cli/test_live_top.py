@@ -1,4 +1,8 @@
-"""The live display of `exthost top`, with a terminal and a host that the test plays."""
+"""Tests of the live display of `exthost top`, with a fake terminal and a fake host.
+
+The display is a table with a row for each extension. Its last lines are a detail of the selected
+row and a line of keys. `test_top.py` tests the table itself, and the verb in a real terminal.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +14,7 @@ from tests.faces.cli.test_top import row
 
 
 class Screen:
-    """A terminal that keeps the last picture."""
+    """A fake terminal: it keeps the lines that were drawn last."""
 
     def __init__(self, width: int = 100, height: int = 12) -> None:
         self._size = width, height
@@ -25,7 +29,10 @@ class Screen:
 
 
 class Display:
-    """A live display of these rows."""
+    """A live display of a host with these extensions.
+
+    `verbs` are the verbs that keys have sent to the host or run.
+    """
 
     def __init__(self, *rows: dict[str, Any], clients: int = 0) -> None:
         self.screen = Screen()

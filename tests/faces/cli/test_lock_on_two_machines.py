@@ -1,5 +1,8 @@
-"""One project has the same lock on two machines, byte for byte: in two folders, with two home
-folders, and with exthost on two versions of Python."""
+"""The lock of a project (`exthost.lock`) is the same on two machines, byte for byte.
+
+`exthost lock` writes the digests of the extensions of a config into it. Two machines are here two
+folders, with two home folders, and with exthost on two versions of Python.
+"""
 
 import json
 import os
@@ -30,10 +33,10 @@ def other_pythons() -> list[str]:
     names = [f"python3.{minor}" for minor in range(11, 16) if minor != version]
     folders = [Path(folder) for folder in os.get_exec_path()]
     folders += Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.*/bin")
-    found = {
+    paths_by_name = {
         name: str(folder / name) for name in names for folder in folders if (folder / name).exists()
     }
-    return [path for path in found.values() if runs_exthost(path)]
+    return [path for path in paths_by_name.values() if runs_exthost(path)]
 
 
 def exthost_environment(home: Path) -> dict[str, str]:
@@ -102,6 +105,7 @@ def make_project(root: Path) -> Path:
 
 
 def lock(python: str, root: Path, home: Path) -> bytes:
+    """Run `exthost lock` with this Python; return the lock."""
     home.mkdir(exist_ok=True)
     result = run_exthost(python, "lock", cwd=root, home=home)
     assert result.returncode == 0, result.stderr

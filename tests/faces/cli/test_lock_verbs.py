@@ -1,4 +1,10 @@
-"""`exthost lock`, `approve` and `verify`: what they write, what they show, and how they exit."""
+"""Tests of `exthost lock`, `approve` and `verify`, and of other verbs in a project with a lock.
+
+`lock` writes `exthost.lock`, a record of each extension: a digest of its files, its tools with
+their descriptions, its permissions. An extension that differs from its record is not started, and a
+tool that differs is not offered ("quarantined"), until a person approves the changes. The `project`
+has one extension, `demo`; `project.offer(…)` changes its tools without a change of its files.
+"""
 
 import json
 from pathlib import Path
@@ -26,11 +32,8 @@ def test_lock_writes_a_record_of_each_extension_and_call_obeys_it(project: Proje
     assert "exthost approve demo" in result.stderr
     project.program.write_text("raise SystemExit")
     result = run_inside("call", "demo", "tell", cwd=project.root)
-    assert (
-        result.returncode == 4
-        and "X1820" in result.stderr
-        and "main.py has changed" in result.stderr
-    )
+    assert result.returncode == 4
+    assert "X1820" in result.stderr and "main.py has changed" in result.stderr
     assert "package = " in result.stderr  # the line of the lock
 
 
@@ -143,11 +146,13 @@ def test_list_names_an_extension_without_a_record(project: Project) -> None:
 
 @pytest.fixture
 def locked(project: Project) -> Project:
+    """The project, with a lock."""
     assert run_inside("lock", cwd=project.root).returncode == 0
     return project
 
 
 def change_everything(project: Project) -> None:
+    """Change the files, the tools, a variable and the permissions of `demo`."""
     project.program.write_text(project.program.read_text() + "# changed\n")
     project.offer(
         tool("get", "Gets a thing and sends it away."),
@@ -163,7 +168,7 @@ def change_everything(project: Project) -> None:
     project.write_config()
 
 
-def test_approve_shows_the_worst_first_with_words_and_flags_and_writes_after_yes(
+def test_approve_shows_all_changes_and_the_most_serious_first_and_writes_after_yes(
     locked: Project,
 ) -> None:
     change_everything(locked)
@@ -193,7 +198,7 @@ def test_approve_shows_the_worst_first_with_words_and_flags_and_writes_after_yes
 
 
 @pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 4)])
-def test_approve_asks(
+def test_approve_writes_the_changes_only_after_a_yes(
     locked: Project, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
 ) -> None:
     locked.offer(tool("get", "Other."), tool("tell"))

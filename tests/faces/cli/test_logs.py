@@ -1,4 +1,9 @@
-"""`exthost logs` shows the output of an extension, even after the extension and its host ended."""
+"""Tests of `exthost logs`, which shows the output of extensions from their log files.
+
+The files remain after the extension and its host have ended. The extension here
+(`stderr_writer.py`) writes "hello from PID" when it starts, "goodbye" when it is stopped, and "my
+last words" on SIGUSR1, which ends it.
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Verbs for many extensions: several names and --all, the exit codes of status, logs of all."""
+"""Tests of verbs with several names or --all: restart, stop, start, status and logs."""
 
 import re
 from collections.abc import Iterator
@@ -50,8 +50,8 @@ def test_the_exit_code_of_status_is_by_the_state_of_the_names(
 ) -> None:
     result = run_exthost(folder, "status", *names)
     assert result.returncode == code
-    wanted = {name for name in names if name != "--all"} or {"one", "two", "bad"}
-    assert {line.split()[0] for line in result.stdout.splitlines()[1:]} == wanted
+    expected = {name for name in names if name != "--all"} or {"one", "two", "bad"}
+    assert {line.split()[0] for line in result.stdout.splitlines()[1:]} == expected
 
 
 def test_a_name_is_required_and_excludes_all(folder: Path) -> None:
@@ -78,8 +78,8 @@ def test_logs_are_filtered_by_time_level_and_text(folder: Path) -> None:
     assert "there is no program 'no-such-program'" in warnings[0], "the log names the cause"
     assert run_exthost(folder, "logs", "--since", "2999-01-01").stdout == ""
     assert run_exthost(folder, "logs", "--since", "1h").stdout
-    found = run_exthost(folder, "logs", "bad", "one", "--grep", "NO-SUCH").stdout.splitlines()
-    assert found and all(line.startswith("bad: ") for line in found)
+    lines = run_exthost(folder, "logs", "bad", "one", "--grep", "NO-SUCH").stdout.splitlines()
+    assert lines and all(line.startswith("bad: ") for line in lines)
     for option, value in (("--since", "soon"), ("--grep", "("), ("--level", "loud")):
         assert run_exthost(folder, "logs", option, value).returncode == 2
 

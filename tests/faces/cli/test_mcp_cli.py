@@ -1,4 +1,8 @@
-"""MCP servers on the command line and in a host: detection, inspection, calls, and configs."""
+"""Tests of MCP servers on the command line and in a host: detection, inspection, calls, configs.
+
+Most of them run `mcp_child.py`, an MCP server that follows the commands of a test; `command(…)`
+returns its command line.
+"""
 
 import json
 import sys
@@ -16,8 +20,8 @@ from tests.faces.cli.cli_process import run_inside as run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
-# A server that answers discovery with an error, writes to stderr at length about it, and whose tool
-# fails.
+# A server that answers the first request (`server/discover`) with an error and 150 lines on stderr,
+# and whose tool fails.
 WORDY_SERVER = """
 import json, sys
 for line in sys.stdin:

@@ -1,4 +1,10 @@
-"""`exthost mcp import` reads MCP servers from configs of other programs and shows no secret."""
+"""Tests of `exthost mcp import`, which adds MCP servers from configs of other programs.
+
+Editors and agents have their own config files with MCP servers (`~/.cursor/mcp.json`). The verb
+shows the servers that it finds there; with `--write` it adds them to exthost.toml. A secret in such
+a file is replaced by a reference to an environment variable (`{ from = "TOKEN" }`), and is never
+printed. The secrets in these tests contain the word "hush".
+"""
 
 import json
 import os
@@ -17,6 +23,7 @@ from exthost.faces.cli.server_import import ImportDecision, Verdict, plan_import
 from exthost.model.spec import HostEnvRef
 from tests.faces.cli.cli_process import run_inside
 
+# A server as the config of another program describes it.
 SERVER = {"command": "npx", "args": ["-y", "pkg"]}
 
 
@@ -62,13 +69,14 @@ def test_the_config_file_of_each_program_is_found_and_read(machine: Path) -> Non
     for config_file in CONFIG_FILES:
         places = {"home": str(home), "settings": str(settings), "project": str(project)}
         path = Path(config_file.path.format_map(places))
+        # The settings of VS Code have one table more: {"mcp": {"servers": {…}}}.
         is_nested = path.parts[-3:] == ("Code", "User", "settings.json")
         servers: Any = {"servers": {"s": SERVER}} if is_nested else {"s": SERVER}
         write(path, toml if path.suffix == ".toml" else {"else": 1, config_file.section: servers})
-        found = find_servers(environ(machine, XDG_CONFIG_HOME=str(settings)), project)
-        (server,) = found.servers
-        assert (server.program, server.file) == (config_file.program, path) and not found.problems
-        (verdict,) = plan_import(found.servers, (), project)
+        search = find_servers(environ(machine, XDG_CONFIG_HOME=str(settings)), project)
+        (server,) = search.servers
+        assert (server.program, server.file) == (config_file.program, path) and not search.problems
+        (verdict,) = plan_import(search.servers, (), project)
         assert verdict.state is ImportDecision.NEW and verdict.table["command"] == "npx"
         path.unlink()
 
@@ -205,8 +213,8 @@ def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
     """Return the decisions about a server in a config of another program."""
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": server}})
     project = machine / "project"
-    found = find_servers(environ(machine, **more), project)
-    return plan_import(found.servers, (), project)
+    search = find_servers(environ(machine, **more), project)
+    return plan_import(search.servers, (), project)
 
 
 def test_ordinary_arguments_are_not_secrets(machine: Path) -> None:
@@ -254,16 +262,15 @@ enabled = false
 """
     path = write(machine / "home/.codex/config.toml", text)
     config = read_config(path)
-    one, far, off = config.specs
-    assert (one.limits.handshake, one.limits.call) == (20, 30.5)
-    assert dict(one.env) == {"MODE": "x", "TOKEN": "TOKEN"}
-    assert isinstance(one.env["TOKEN"], HostEnvRef)
+    first, far, off = config.specs
+    assert (first.limits.handshake, first.limits.call) == (20, 30.5)
+    assert dict(first.env) == {"MODE": "x", "TOKEN": "TOKEN"}
+    assert isinstance(first.env["TOKEN"], HostEnvRef)
     assert far.source == "http" and not off.enabled
     assert dict(far.env) == {"EXTHOST_BRIDGE_TOKEN": HostEnvRef("T")}
-    assert [note.partition(":")[0] for note in config.notes] == [
-        "model",
-    ]  # fmt: skip
-    assert one.tools.allow == ("x",)
+    # Each key that is not imported is reported in a note, which begins with the key.
+    assert [note.partition(":")[0] for note in config.notes] == ["model"]
+    assert first.tools.allow == ("x",)
 
 
 def test_settings_that_are_not_imported_are_reported(machine: Path) -> None:
@@ -321,12 +328,8 @@ def test_tool_filters_of_other_programs_become_the_setting_tools(
     write(machine / "home" / ".gemini" / "settings.json", {"mcpServers": {"s": SERVER | filters}})
     run(machine, "--write")
     [spec] = read_config(machine / "project" / "exthost.toml").specs
-    assert (
-        spec.tools
-        == spec_from_mapping(
-            {"name": "s", "source": {"type": "process", "command": "x"}, "tools": tools or {}}
-        ).tools
-    )
+    entry = {"name": "s", "source": {"type": "process", "command": "x"}, "tools": tools or {}}
+    assert spec.tools == spec_from_mapping(entry).tools
 
 
 @pytest.mark.parametrize(
@@ -340,7 +343,7 @@ def test_tool_filters_of_other_programs_become_the_setting_tools(
         {"allowMCPServers": ["other"]},
     ],
 )
-def test_a_server_that_is_switched_off_beside_the_servers_is_not_imported(
+def test_a_server_that_another_setting_of_the_file_switches_off_is_not_imported(
     machine: Path, settings: dict[str, Any]
 ) -> None:
     document = {"mcpServers": {"s": SERVER}, **settings}
@@ -354,8 +357,8 @@ def test_a_server_of_the_project_that_claude_code_has_switched_off_is_not_import
 ) -> None:
     project = machine / "project"
     write(project / ".mcp.json", {"mcpServers": {"s": SERVER, "t": {"command": "t"}}})
-    switched: Any = {"disabledMcpjsonServers": ["s"]}
+    settings: Any = {"disabledMcpjsonServers": ["s"]}
     if "home" in place:
-        switched = {"projects": {str(project): switched}}
-    write(project / place, switched)
+        settings = {"projects": {str(project): settings}}
+    write(project / place, settings)
     assert states(run(machine)) == {"s": "disabled", "t": "new"}

@@ -1,4 +1,7 @@
-"""A host that serves MCP can be queried and controlled by other verbs like any host."""
+"""Tests of hosts that serve MCP: `gateway --own`, `run --mcp-stdio` and `run --http`.
+
+Other verbs (`status`, `restart`, `logs`) reach such a host by its control socket, like any host.
+"""
 
 import argparse
 import json

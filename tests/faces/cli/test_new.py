@@ -1,4 +1,8 @@
-"""`exthost new` writes an extension that runs, and verbs accept a folder with a config."""
+"""Tests of `exthost new NAME --dialect D`, which writes the folder of a new extension.
+
+The extension runs at once; one in a compiled language must be built first. Other verbs accept the
+folder, which has a config, as the extension.
+"""
 
 import json
 import os

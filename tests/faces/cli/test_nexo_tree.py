@@ -1,4 +1,9 @@
-"""Folders of nexo extensions on the command line: discovery, calls, checks and reloads."""
+"""Tests of nexo extensions on the command line: discovery, calls, checks and reloads.
+
+A nexo extension is a folder with a manifest `plugin.toml`. The config (here `extensions.yaml`)
+names the folders to search. Discovery has many rules, such as the greatest depth and what happens
+to two extensions of one id; `@shows` names the rules (`nexo-disc-01`) that a test shows.
+"""
 
 import json
 import os
@@ -11,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.dialects.requirements import shows
-from tests.extensions.nexo_tree import rewrite, write_plugin, yaml
+from tests.extensions.nexo_tree import rewrite, write_plugin, write_yaml
 from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS
 from tests.faces.cli.cli_process import run_inside as run
 
@@ -37,6 +42,8 @@ def tree(tmp_path: Path) -> Path:
     one, two = tmp_path / "one", tmp_path / "two"
     write_plugin(one / "zebra", "zebra", behaviour={"listed": ["echo", "other"]})
     write_plugin(one / "deep" / "er", "ant")
+    # The next three are not found: they are too deep, in a folder that is never searched, and
+    # inside another extension.
     write_plugin(one / "too" / "very" / "far" / "down", "far")
     write_plugin(one / "node_modules" / "x", "ignored")
     write_plugin(one / "zebra" / "inner", "nested")
@@ -48,19 +55,19 @@ def tree(tmp_path: Path) -> Path:
     broken.write_text('[plugin]\nid = "core"\nversion = "1"\ncolour = 1\n')
     (one / "loop").mkdir()
     (one / "loop" / "again").symlink_to(one)
-    write_plugin(two / "zebra", "zebra")
+    write_plugin(two / "zebra", "zebra")  # an id that the first search path has, too
     write_plugin(two / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
     (two / "bee" / ".mcp.json").write_text("{")
     (tmp_path / "outside").mkdir()
     write_plugin(tmp_path / "outside", "outside")
-    (two / "link").symlink_to(tmp_path / "outside")
+    (two / "link").symlink_to(tmp_path / "outside")  # a link out of the search path
     return tmp_path
 
 
 def tree_config(tree: Path, **more: Any) -> Path:
     """Write a config that searches the tree; return its path."""
     paths = ["one", "no-such-root", "two"]
-    return yaml(tree, search_paths=paths, **{"disabled": ["off"], **more})
+    return write_yaml(tree, search_paths=paths, **{"disabled": ["off"], **more})
 
 
 # -- list ------------------------------------------------------------------------------------
@@ -109,7 +116,7 @@ def test_a_disabled_extension_is_listed_and_described_but_not_started(tree: Path
     assert info["limits"]["call"] == 1.5, "the config applies to a disabled extension, too"
     error = run_json("call", "off", "echo", "--config", path, code=2)["error"]
     assert "switched off" in error["message"] and "exthost enable off" in error["help"]
-    result = run("list", "--disabled", "--config", str(yaml(tree, search_paths=["two"])))
+    result = run("list", "--disabled", "--config", str(write_yaml(tree, search_paths=["two"])))
     assert result.returncode == 0 and "none are disabled" in result.stderr
 
 
@@ -121,7 +128,7 @@ def test_paths_are_reported_below_the_root_that_the_config_names(tmp_path: Path)
     servers = '{\n  "mcpServers": {\n    "s": {}\n  }\n}'
     (tmp_path / "real" / "bee" / ".mcp.json").write_text(servers)
     (tmp_path / "named").symlink_to(tmp_path / "real")
-    diagnostics = run_list(yaml(tmp_path, search_paths=["named"]), "--all")["diagnostics"]
+    diagnostics = run_list(write_yaml(tmp_path, search_paths=["named"]), "--all")["diagnostics"]
     places = {(os.path.relpath(item["path"], tmp_path), item["line"]) for item in diagnostics}
     assert ("named/bee/.mcp.json", 3) in places
     assert {path for path, _ in places} == {"named/bee/.mcp.json", "named/broken/plugin.toml"}
@@ -148,7 +155,7 @@ def test_validate_reports_a_manifest_for_a_later_host(tmp_path: Path) -> None:
     path = write_plugin(tmp_path / "x" / "a", "a")
     later = 'min_agent_version = "999.0.0"\nversion ='
     rewrite(path, path.read_text().replace("version =", later, 1))
-    config = str(yaml(tmp_path, search_paths=["x"]))
+    config = str(write_yaml(tmp_path, search_paths=["x"]))
     for arguments in (("validate", "--config", config), ("validate", str(tmp_path / "x"))):
         report = run_json(*arguments, code=3)
         assert report["valid"] == []
@@ -183,6 +190,7 @@ def test_an_extension_is_listed_with_all_requirements_that_are_missing(tree: Pat
         if extension["id"] == "gated"
     ]
     assert "no-such-program" in gated["reason"] and "NO_SUCH_VARIABLE" in gated["reason"]
+    # The program sh exists, so it must not be named; the "sh" of "such" does not count.
     assert "sh" not in gated["reason"].replace("such", "")
 
 
@@ -387,7 +395,7 @@ def test_the_servers_of_a_refused_extension_are_refused(tmp_path: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "sh"\n'
     requires = '[requires]\nbins = ["no-such-program"]\nenv = ["HOME", "A_TOKEN"]\n'
     write_plugin(tmp_path / "x" / "a", "a", more=server + requires)
-    rows = run_list(yaml(tmp_path, search_paths=["x"]), A_TOKEN="t")["extensions"]
+    rows = run_list(write_yaml(tmp_path, search_paths=["x"]), A_TOKEN="t")["extensions"]
     assert {row["id"]: (row["state"], row["asks_for"]) for row in rows} == {
         "a": ("refused", ["A_TOKEN"]),
         "a.s": ("refused", []),  # the server does not get the secrets of its extension
@@ -398,7 +406,7 @@ def test_the_servers_of_a_refused_extension_are_refused(tmp_path: Path) -> None:
 def test_doctor_reports_a_missing_program_and_does_not_start_remote_extensions(
     tmp_path: Path,
 ) -> None:
-    config = str(yaml(tmp_path, search_paths=["x"]))
+    config = str(write_yaml(tmp_path, search_paths=["x"]))
     bee = write_plugin(tmp_path / "x" / "bee", "bee", more='[requires]\nenv = ["BEE_TOKEN"]')
     far = write_plugin(tmp_path / "x" / "far", "far")
     remote_transport = '[transport]\nkind = "nats"\nsubject_prefix = "far"\n'
@@ -428,7 +436,7 @@ def test_doctor_with_runtime_reports_timings_and_differences_from_the_manifest(
     )
     as_declared = {"offer": {"tools": ["echo"]}, "listed": ["echo"]}
     write_plugin(tmp_path / "x" / "good", "good", behaviour=as_declared)
-    config = str(yaml(tmp_path, search_paths=["x"]))
+    config = str(write_yaml(tmp_path, search_paths=["x"]))
     report = run_json("doctor", "--runtime", "--config", config)
     assert report["ok"]
     assert [(item["id"], item["ready"]) for item in report["runtime"]] == [
@@ -461,7 +469,7 @@ def test_verbs_that_read_only_manifests_accept_no_command(verb: str) -> None:
 def test_run_reports_changed_manifests_and_reloads_them(tmp_path: Path) -> None:
     path = write_plugin(tmp_path / "x" / "a", "a")
     watch = {"enabled": True, "debounce_ms": 50, "reload": True}
-    config = yaml(tmp_path, search_paths=["x"], watch=watch)
+    config = write_yaml(tmp_path, search_paths=["x"], watch=watch)
     process = subprocess.Popen(
         [*EXTHOST, "run", "--json", "--config", str(config)],
         stdout=subprocess.PIPE,
@@ -487,7 +495,7 @@ def test_run_reports_changed_manifests_and_reloads_them(tmp_path: Path) -> None:
 @shows("nexo-watch-05")
 def test_run_reports_each_change_once(tmp_path: Path) -> None:
     path = write_plugin(tmp_path / "x" / "a", "a")
-    config = yaml(tmp_path, search_paths=["x"], watch={"enabled": True, "debounce_ms": 50})
+    config = write_yaml(tmp_path, search_paths=["x"], watch={"enabled": True, "debounce_ms": 50})
     process = subprocess.Popen(
         [*EXTHOST, "run", "--config", str(config)],
         stderr=subprocess.PIPE,
@@ -522,7 +530,7 @@ def _wait_for_event(lines: Any, **expected: str) -> Any:
 @shows("nexo-disc-13")
 def test_a_config_that_finds_nothing_names_the_folder_that_was_searched(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "x").mkdir(parents=True)
-    config = str(yaml(tmp_path, search_paths=["./x"]))
+    config = str(write_yaml(tmp_path, search_paths=["./x"]))
     write_plugin(tmp_path / "x" / "bee", "bee")
     message = f"none were found in {tmp_path}/elsewhere/x"
     for verb in ("list", "tools", "doctor"):

@@ -1,4 +1,8 @@
-"""Modules that need an optional extra: only an error for a missing package says to install it."""
+"""Tests of `import_optional`, which imports a module of exthost that needs an optional package.
+
+If the package is missing, the error has the command that installs it (`pip install
+'exthost[otel]'`). Any other import error is a bug, and must not be hidden by that advice.
+"""
 
 import sys
 from pathlib import Path
@@ -10,7 +14,7 @@ from exthost.faces.cli.optional_import import import_optional
 
 
 def write_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
-    """Write a module that can be imported."""
+    """Write a module with this text, which `import_module` can then import."""
     (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, name, raising=False)

@@ -1,4 +1,8 @@
-"""The verbs for authors lend their SDK to a program whose Python does not have it."""
+"""Tests of `lend_sdk`: verbs for authors run an extension although its Python has no `exthost_sdk`.
+
+They then put the SDK that exthost itself uses on the path of the program, and print a note about
+it.
+"""
 
 import sys
 import venv

@@ -1,4 +1,5 @@
-"""Where packages are installed."""
+"""Tests of `find_install_folder`: `exthost install` copies an extension into the first folder among
+the search paths of the config. A name such as `$MCP` stands for several folders, and is skipped."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""The messages for common mistakes are those of the snapshots."""
+"""The output of exthost for common mistakes is that of the snapshots (`snapshots/NAME.txt`).
+
+`planted_failures.py` lists the mistakes, and says how to write the snapshots anew.
+"""
 
 import os
 import re

@@ -1,4 +1,9 @@
-"""The JSON that a quick call reads and writes without `json` is the same as with it."""
+"""Tests of `quick_call`, which makes a plain `exthost call NAME key=value` without slow imports.
+
+It reads and writes JSON without the module `json`, and raises `_NotPlain` for what it cannot
+handle; the ordinary path then makes the call. For all else, the JSON must be the same as that of
+`json`.
+"""
 
 import json
 from typing import Any

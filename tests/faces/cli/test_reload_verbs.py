@@ -1,4 +1,9 @@
-"""Changes of the config of a running host (reload, SIGHUP, add, remove), and `up` and `down`."""
+"""Tests of verbs that change the config of a running host, or start and end the host.
+
+`reload`, or SIGHUP, makes the host read its config again; `add` and `remove` edit the file; `up -d`
+starts a host in the background, and `down` ends it. The extension `h` (`extensions/hostile.py`) has
+a tool `keep`, which does not answer by itself.
+"""
 
 import json
 import os
@@ -58,6 +63,7 @@ def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: P
         ]
         for name in ("h", "gone"):
             wait_until(lambda name=name: status_of(tmp_path, name)["in_flight"] == 1)  # type: ignore[misc]
+        # An argument that the program ignores, so that the entry differs.
         changed = extension("h", *hostile_command("changed=1"))
         write_config(tmp_path, unchanged, changed, extension("new"))
         outcome = run_json(tmp_path, "reload")
@@ -65,8 +71,9 @@ def test_a_reload_changes_only_the_changed_entries_and_loses_no_call(tmp_path: P
         after = pids_by_extension(tmp_path)
         assert list(after) == ["same", "h", "new"]
         assert after["same"] == before["same"] and set(after["h"]) != set(before["h"])
+        # The old processes still run, until they have answered their calls.
         for call in calls:
-            assert call.poll() is None  # the old processes have not answered yet
+            assert call.poll() is None
         for pid in (*before["h"], *before["gone"]):
             os.kill(pid, 0)
         assert run_json(tmp_path, "reload")["changed"] == []
@@ -111,7 +118,7 @@ def test_status_shows_the_cause_of_the_last_failed_reload(tmp_path: Path) -> Non
 def test_info_shows_the_settings_in_force_and_restart_lists_those_not_yet_applied(
     tmp_path: Path,
 ) -> None:
-    """A restart does not read the config again; a reload does."""
+    # A restart does not read the config again; a reload does.
     write_config(tmp_path, extension("one", more='limits = { call = "10s" }\nenv = { A = "b" }'))
     with host_process(tmp_path):
         assert "changed" not in run_json(tmp_path, "info", "one")

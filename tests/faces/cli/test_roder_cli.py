@@ -1,4 +1,8 @@
-"""roder extensions on the command line: from their own manifest, and from a config."""
+"""Tests of roder extensions on the command line: from their own manifest, and from a config.
+
+roder is a dialect (protocol). Its extensions have a manifest in TOML, which names their tools and
+services, and can have an entry under `[[process_extensions]]` in the config.
+"""
 
 import json
 from pathlib import Path
@@ -40,10 +44,9 @@ def write_roder_config(folder: Path, *entries: dict[str, object]) -> Path:
 @pytest.mark.parametrize("name", ["", "roder-extension.toml", "another-name.toml"])
 def test_inspect_loads_an_extension_from_its_own_manifest(folder: Path, name: str) -> None:
     if name.startswith("another"):
-        text = (
-            (folder / "roder-extension.toml").read_text().replace("roder-extension", "another-name")
-        )
-        (folder / name).write_text(text)
+        # The arguments of the program contain the name of its manifest.
+        text = (folder / "roder-extension.toml").read_text()
+        (folder / name).write_text(text.replace("roder-extension", "another-name"))
     for target in (str(folder / name), f"ext/{name}"):
         report = run_json("inspect", target, cwd=folder.parent)
         assert (report["id"], report["dialect"], report["state"]) == ("shipped", "roder", "ready")

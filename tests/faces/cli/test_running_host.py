@@ -1,4 +1,8 @@
-"""`exthost run`, and the verbs that query or control it: status, start, stop, restart, list."""
+"""Tests of `exthost run`, and of the verbs that query or control the running host.
+
+They reach the host by its control socket. PATIENT is a host that waits ten minutes for an extension
+to end, so that it stays in the state "stopping" until the test ends it.
+"""
 
 import json
 import os
@@ -49,6 +53,7 @@ class Shared(NamedTuple):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """A running host with three extensions, one of which has failed."""
     folder = write_three_extensions(tmp_path_factory.mktemp("shared"))
     with shared_host(folder) as host:
         yield Shared(folder, host)

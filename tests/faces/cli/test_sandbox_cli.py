@@ -1,4 +1,10 @@
-"""Verbs show the sandbox of each extension, and exit with 4 if the machine cannot enforce it."""
+"""Tests of how the command line shows the sandbox of extensions.
+
+An extension with `permissions` runs in a sandbox. `list`, `info`, `inspect` and `doctor` show by
+which means each permission is enforced: `"network": "netns+seccomp"` is a network namespace and a
+filter of system calls. If the machine cannot enforce a strict sandbox, a verb that needs it exits
+with 4. With `sandbox = "best-effort"` the extension then runs without one.
+"""
 
 import json
 import os
@@ -12,6 +18,7 @@ import pytest
 from tests.faces.cli.cli_process import run_inside
 from tests.sandbox.confined import shared_folder
 
+# A test extension whose tool runs Python code that a test sends.
 EXPLORER = Path(__file__).parents[2] / "sandbox" / "explorer.py"
 COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
 
@@ -29,7 +36,8 @@ def read_json(result: "subprocess.CompletedProcess[str]") -> Any:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A config of three extensions: no sandbox, a strict sandbox, and `sandbox = best-effort`."""
+    """A config of three extensions: `free` has no sandbox, `held` a strict one, and `eager` has
+    `sandbox = "best-effort"`."""
     source = (
         f"source = {{ command = {json.dumps(COMMAND[0])}, args = {json.dumps(COMMAND[1:])} }}\n"
     )
@@ -42,7 +50,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_inspect_shows_the_containment_of_a_command_and_possible_pins() -> None:
+def test_inspect_shows_the_sandbox_and_the_digest_of_a_command() -> None:
     result = exthost(
         "inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND
     )
@@ -73,6 +81,8 @@ def test_each_path_of_the_sandbox_is_listed_with_its_source(config: Path) -> Non
 
 @pytest.mark.more
 def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None:
+    # The program of `tool` is in a folder that `writer` may write to. That folder is closed to
+    # `writer`, which could otherwise change the program.
     with shared_folder() as place:  # the user of the extension can read it, too
         project = place / "project"
         (project / "tools").mkdir(parents=True)
@@ -163,7 +173,8 @@ def test_weaker_containment_than_configured_is_reported_loudly(config: Path) -> 
     assert result.returncode == 4
     assert read_json(result)["sandbox"]["strict"]["works"] is False
     messages = [item["message"] for item in read_json(result)["findings"]]
-    assert not any("outlive the host" in item for item in messages), "needs no bubblewrap"
+    # Ending all processes with the host needs no bubblewrap (bwrap).
+    assert not any("outlive the host" in item for item in messages)
     assert any("NOT SANDBOXED" in item for item in messages)
 
 

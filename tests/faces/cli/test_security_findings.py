@@ -1,4 +1,4 @@
-"""`exthost doctor --security` lists what is weak in a config, with the line that fixes it."""
+"""Tests of `exthost doctor --security`: it lists weak points of a config, with their fixes."""
 
 import json
 import sys
@@ -10,7 +10,8 @@ from tests.faces.cli.cli_process import run_inside
 
 
 def run_doctor(folder: Path, text: str) -> dict[str, str]:
-    """Return the fixes by kind and extension."""
+    """Run `doctor --security` with this config; return the fix of each weak point, by its kind and
+    extension ("sandbox demo")."""
     (folder / "exthost.toml").write_text(text)
     (folder / "server.py").touch()
     result = run_inside("doctor", "--security", "--json", cwd=folder)

@@ -1,6 +1,8 @@
-"""Signals to `exthost run`: one Ctrl-C or SIGTERM stops it in order, a second one kills.
+"""Tests of signals to `exthost run`, which runs a host with a table of its extensions.
 
-The tests run it in a pseudoterminal. They press Ctrl-C there, and the kernel sends the signal.
+The first Ctrl-C or SIGTERM stops the extensions in order: each can finish its work. The second one
+kills them. Most tests run the host in a pseudoterminal; they press Ctrl-C there, and the kernel
+sends the signal. Other modules use `terminal`, too.
 """
 
 import os
@@ -29,7 +31,7 @@ from tests.faces.cli.cli_process import (
 
 CTRL_C = b"\x03"
 WAIT_SECONDS = 150.0  # the limit of every wait; it only bounds a test that hangs
-FLOOD_LINES = 20_000
+FLOOD_LINES = 20_000  # more than the host reads at once, and than it prints
 
 
 class Terminal:
@@ -130,6 +132,7 @@ def test_the_table_shows_each_extension_and_is_removed_at_the_end(tmp_path: Path
         assert screen.end() == 130
     output = screen.output.decode()
     assert "hello from" in output and "there is no program 'no-such-program'" in output
+    # The cursor is hidden, and shown again at the end.
     assert "\x1b[?25l" in output and output.rindex("\x1b[?25h") > output.rindex("\x1b[?25l")
     assert (tmp_path / "drained").read_text() == "drained"
 
@@ -264,6 +267,7 @@ def test_a_reader_that_does_not_read_does_not_block_the_host(
     with subprocess.Popen(
         [*EXTHOST, "run", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as host:
+        # Nobody reads stdout and stderr of the host.
         deadline = time.monotonic() + WAIT_SECONDS
         while "ready" not in run_exthost(tmp_path, "status").stdout:
             assert time.monotonic() < deadline

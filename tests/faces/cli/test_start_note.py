@@ -1,4 +1,4 @@
-"""The note on a terminal that the start of an extension takes long."""
+"""Tests of `start_note`, which prints "starting NAME …" on a terminal if a start takes long."""
 
 import asyncio
 import sys

@@ -1,4 +1,8 @@
-"""The log of an extension that a verb starts: a long one does not bury the report of the verb."""
+"""Tests of `abridged_log`, which prints the stderr of an extension that a verb starts.
+
+It leaves out the middle of a long log, which would otherwise hide the output of the verb. If the
+verb fails, the log is complete.
+"""
 
 import json
 import sys
@@ -12,6 +16,7 @@ from tests.faces.cli.cli_process import run_inside
 
 
 def write_lines(count: int, *, fails: bool = False) -> None:
+    """Log lines as an extension that a verb has started; then the verb ends or fails."""
     with abridged_log() as bus:
         for number in range(count):
             bus.publish(LogLine("a", "stderr", 20, f"line {number}"))

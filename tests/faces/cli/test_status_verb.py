@@ -1,4 +1,4 @@
-"""`exthost status`: what it prints about connections that were refused."""
+"""Tests of what `exthost status` prints about connections that a sandbox refused."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,8 @@
-"""How events of a stream are shown: progress bars on a terminal, lines in a log."""
+"""Tests of `StreamDisplay`, which shows the events of a streamed reply while they arrive.
+
+On a terminal, a progress bar replaces the previous one; in a log, each is a line. Events belong to
+a dialect, which has a function that turns them into text or progress bars: here that of synaps.
+"""
 
 import io
 import sys
@@ -18,6 +22,7 @@ class Terminal(io.StringIO):
         return True
 
 
+# A task with two steps, an output in between, and the text of a model in two pieces.
 EVENTS = (
     TaskStart("a", "Load"),
     TaskUpdate("a", 1, 4),
@@ -59,13 +64,15 @@ def test_each_step_is_a_line_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_many_small_steps_are_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_has_a_line_for_every_10_percent_of_many_small_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     events = [TaskUpdate("a", n, 1000) for n in range(1001)]
     lines = show_events(monkeypatch, io.StringIO(), TaskStart("a", "Load"), *events).splitlines()
     assert len(lines) == 1 + 10 and lines[-1].endswith("100%")  # the start, and every 10 percent
 
 
-def test_many_steps_of_a_task_without_a_label_are_few_lines(
+def test_a_task_without_a_label_has_a_line_for_every_10_percent_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     events = [TaskUpdate("a", n, 1000) for n in range(1001)]

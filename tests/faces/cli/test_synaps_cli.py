@@ -1,4 +1,9 @@
-"""synaps plugins on the command line: manifests, streams, progress, and stored memory."""
+"""Tests of synaps plugins on the command line: manifests, streams, progress, and stored memory.
+
+synaps is a dialect (protocol). A plugin is a folder with a manifest `.synaps-plugin/plugin.json`.
+It can store settings and memories through the host, which keeps them in EXTHOST_HOME. `notes` is an
+example plugin.
+"""
 
 import json
 import os
@@ -25,6 +30,7 @@ def exthost(*arguments: str, home: Path, cwd: Path = PLUGINS) -> subprocess.Comp
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
+    """The state folder of exthost."""
     return tmp_path / "home"
 
 
@@ -151,10 +157,8 @@ def test_doctor_reports_no_problem_of_a_plugin_that_stores_settings_while_it_sta
     config.write_text('[discovery]\nsearch_paths = ["p"]\n[overrides.fine]\n')
     result = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
     assert "X0350" in result.stdout or "required" in result.stdout, result.stdout
-    env = {"SYNAPS_EXTENSION_FINE_K": "1"}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in env.items():
-            patch.setenv(name, value)
+        patch.setenv("SYNAPS_EXTENSION_FINE_K", "1")  # the value of the key k of the plugin `fine`
         result = exthost("doctor", "--runtime", "--json", home=home, cwd=tmp_path)
     problems = [
         finding for finding in json.loads(result.stdout)["findings"] if finding["level"] != "info"

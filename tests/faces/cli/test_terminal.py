@@ -1,4 +1,4 @@
-"""The terminal of `exthost top`: what is written and which keys are read."""
+"""Tests of `Terminal`, with which `exthost top` draws lines on a terminal and reads keys."""
 
 import os
 import pty

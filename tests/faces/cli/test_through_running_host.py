@@ -1,4 +1,8 @@
-"""`call`, `tools` and `inspect` use a running host, with the same outcome as without it."""
+"""Tests of `call`, `tools` and `inspect` while a host runs the same config (`exthost run`).
+
+The verbs then use the processes of that host, through its control socket. Their output and exit
+codes must be the same as with `--standalone`, which starts separate processes.
+"""
 
 import json
 import os
@@ -36,7 +40,11 @@ NAMED_SERVER = (sys.executable, "-S", "-E", str(SERVER))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A config of three dialects, and a host that runs it."""
+    """The folder of a running host with extensions of three dialects (protocols): `text` (morphir),
+    `toy` (roder) and `notes` (synaps).
+
+    `h` and `mortal` misbehave when a test asks for it (`tests/extensions/hostile.py`).
+    """
     folder = tmp_path_factory.mktemp("through")
     roder = write_roder_config(folder, roder_entry(folder)).read_text()
     text = extension("text", "python3", "-S", "-E", str(TEXT))
@@ -87,6 +95,7 @@ def test_options_of_the_dialect_start_a_separate_process(folder: Path) -> None:
     assert status_of(folder, "text")["calls"] == before
 
 
+# Arguments of `exthost call`: correct calls, wrong names and arguments, and calls that fail.
 CALLS = [
     ["text", "shout", "text=é"],
     ["ext_text_shout", "text=x"],
@@ -232,6 +241,8 @@ def test_a_host_that_dies_during_a_call_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_tool_names_of_a_stopped_extension_are_not_served_by_another(tmp_path: Path) -> None:
+    # The arguments of the server: the text of its results, its own name, and the names of its
+    # tools.
     bank = extension("bank", *NAMED_SERVER, "bank", "bank", "transfer", more='dialect = "mcp"')
     evil_tools = ("ext_bank_transfer", "transfer")
     evil = extension("evil", *NAMED_SERVER, "evil", "bank", *evil_tools, more='dialect = "mcp"')
@@ -259,4 +270,5 @@ def test_a_plain_call_imports_neither_asyncio_nor_the_parser_of_options(folder: 
     )
     *output, modules = result.stdout.splitlines()
     assert json.loads("".join(output)) == {"text": "HI"}
+    # Importing them would take longer than the call.
     assert not {"asyncio", "argparse", "enum", "json", "re", "socket"} & {*modules.split()}

@@ -1,4 +1,8 @@
-"""`enable` and `disable` change one place of a config and keep its comments."""
+"""Tests of `exthost enable NAME` and `exthost disable NAME`, which edit the config file.
+
+They change one place, such as `enabled = false` of an entry or the list `disabled` of discovered
+extensions, and keep the comments and the style of the file.
+"""
 
 import os
 from pathlib import Path
@@ -32,7 +36,8 @@ start = "lazy"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with two nexo extensions in its search path `x`."""
+    """A folder with two nexo extensions (folders with a manifest), `x/a` and `x/b`. The first also
+    has an MCP server `s`, which is listed as `a.s`."""
     write_plugin(tmp_path / "x" / "a", "a", more='[mcp_servers.s]\ncommand = "sh"')
     write_plugin(tmp_path / "x" / "b", "b")
     return tmp_path
@@ -65,7 +70,8 @@ def test_entries_and_discovered_extensions_are_disabled_and_enabled_and_comments
         assert run_json(folder, "enable", id)["changed"]
     assert states(folder) == before
     assert file.stat().st_mode & 0o777 == 0o640
-    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+    temporary_files = [path.name for path in folder.iterdir() if path.name.startswith(".")]
+    assert temporary_files == []
 
 
 @shows("nexo-cli-04")

@@ -1,4 +1,8 @@
-"""`exthost top`: its table at several sizes and with 200 extensions, and its keys."""
+"""Tests of `exthost top`, a table of the extensions of a host that is drawn each second.
+
+First come tests of the table (`arrange`, `table_lines`) at several widths and with 200 extensions,
+then tests of the verb with a host, in a pseudoterminal. Other modules use `row`.
+"""
 
 import json
 import os
@@ -109,8 +113,8 @@ def test_a_wide_terminal_shows_pid_and_uptime() -> None:
 def test_processes_on_other_nodes_add_a_column_with_their_node() -> None:
     rows = [row("a", nodes={"node-7": 2}), row("b", nodes={"node-7": 1, "node-8": 1}), row("c")]
     header, *lines = table_lines(rows, 120)
-    place = header.index("NODE")
-    assert [line[place : place + 12].rstrip() for line in lines] == ["node-7", "2 nodes", "-"]
+    column = header.index("NODE")
+    assert [line[column : column + 12].rstrip() for line in lines] == ["node-7", "2 nodes", "-"]
     assert "NODE" not in table_lines([row("c")], 120)[0]
 
 
@@ -121,8 +125,8 @@ def test_a_config_with_a_lock_has_a_column_for_it() -> None:
         row("c", "refused", lock="changed"),
     ]
     header, *lines = table_lines(rows, 120)
-    place = header.index("LOCK")
-    assert [line[place:].split()[0] for line in lines] == ["locked", "quarantined", "changed"]
+    column = header.index("LOCK")
+    assert [line[column:].split()[0] for line in lines] == ["locked", "quarantined", "changed"]
     assert all(len(line) <= 80 for line in table_lines(rows, 80))
     assert "LOCK" not in table_lines([row("a", lock="")], 120)[0]
 
@@ -181,9 +185,8 @@ def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
     before = run_json(folder, "status", "one")["extensions"][0]["pids"]
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
         screen.wait_for("3 extensions · 1 in trouble")
-        screen.wait_for(
-            "there is no program 'no-such-program'"
-        )  # the error of the selected extension
+        # The error of the selected extension, which is the failed one.
+        screen.wait_for("there is no program 'no-such-program'")
         screen.press(b"/one")
         screen.wait_for("1 of 3 extensions")
         screen.press(b"\r")
@@ -214,7 +217,7 @@ def test_keys_select_filter_restart_stop_and_quit(folder: Path) -> None:
         screen.press(b"q")
         assert screen.end() == 0
     output = screen.output.decode()
-    # The normal screen is restored.
+    # The alternate screen was entered (1049h) and left again (1049l).
     assert output.rindex("\x1b[?1049l") > output.rindex("\x1b[?1049h")
     assert run_json(folder, "status", "one")["extensions"][0]["pids"] != before
     # The table fits the screen; the log between two tables has lines of any length.

@@ -1,4 +1,10 @@
-"""`exthost trace` and `--trace` record messages, and `exthost replay` compares a recording."""
+"""Tests of `exthost trace`, of the option `--trace FILE`, and of `exthost replay FILE`.
+
+A trace is a recording of the messages between a host and an extension, as JSON lines. `trace` shows
+or saves the messages of a running host; `--trace` records those of one verb. `replay FILE --
+COMMAND` sends the recorded requests to a program and compares its replies. `replay FILE` alone
+takes the place of the extension: it gives the recorded replies.
+"""
 
 import json
 import os
@@ -123,7 +129,7 @@ def test_a_program_that_ends_or_stays_silent_is_a_difference(recording: Path) ->
 def test_the_output_of_a_program_cannot_control_the_terminal(
     recording: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Even if an escape sequence or a multi-byte character is written in two pieces."""
+    # An escape sequence and a character of two bytes are each written in two pieces.
     pieces = [b"\x1b", b"]0;title\x07 \xc3", b"\xa9\xff\n", b"\xc2\x9b31m\tred\n"]
     code = f"import os, time\nfor piece in {pieces}: os.write(2, piece); time.sleep(0.05)"
     run_inside("replay", recording, "--", sys.executable, "-c", code)
@@ -132,7 +138,7 @@ def test_the_output_of_a_program_cannot_control_the_terminal(
     assert "\x1b" not in output and "\x9b" not in output
 
 
-def test_a_replayed_recording_answers_like_its_program(recording: Path) -> None:
+def test_a_replayed_recording_gives_the_answers_of_its_program(recording: Path) -> None:
     arguments = ["call", "shout", "text=hi", "--dialect", "morphir", "--"]
     result = run_inside(*arguments, *EXTHOST, "replay", str(recording))
     assert (result.returncode, json.loads(result.stdout)) == (0, {"text": "HI"}), result.stderr

@@ -1,4 +1,8 @@
-"""`exthost unit` prints a systemd unit, and a host reports its state to the service manager."""
+"""Tests of a host as a service of systemd.
+
+`exthost unit` prints a unit file. The running host reports its state to systemd by messages to the
+socket NOTIFY_SOCKET: `READY=1`, `RELOADING=1`, `STOPPING=1`.
+"""
 
 import os
 import re

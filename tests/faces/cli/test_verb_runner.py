@@ -1,4 +1,5 @@
-"""Errors of a verb whose arguments, output or working folder cannot be used."""
+"""Tests of the errors that all verbs share: wrong arguments, an output that cannot be written, a
+deleted working folder, a limit of file sizes, and a state folder that cannot be used."""
 
 import json
 import os
@@ -19,7 +20,7 @@ from tests.faces.cli.cli_process import (
     run_process,
 )
 
-# Arguments → the message and the help of the error.
+# By the arguments of exthost: parts of the message and of the help of the error.
 USAGE_ERRORS = {
     ("new",): ("NAME and --dialect are missing", "example: exthost new weather --dialect mcp"),
     ("new", "--dialect", "mcp"): ("NAME is missing", "example: exthost new weather --dialect mcp"),
@@ -87,7 +88,7 @@ def test_messages_that_cannot_be_written_do_not_change_the_outcome(tmp_path: Pat
     assert _run_shell(f"{line} list nope >/dev/full 2>&1").returncode == 2
 
 
-# Arguments → the code of the error in a deleted working folder.
+# By the arguments of exthost: the code of the error in a deleted working folder.
 FOLDER_VERBS = {
     ("list",): "X1316",
     ("run",): "X1316",
@@ -116,7 +117,7 @@ def test_the_error_for_a_deleted_working_folder_names_it(
     assert "bug" not in error["help"], error
 
 
-# Arguments → the code of the error if the process cannot write files.
+# By the arguments of exthost: the code of the error if the process cannot write files.
 WRITING_VERBS = {
     "new x --dialect mcp": "X1329",
     "add x -- true": "X1327",

@@ -1,4 +1,5 @@
-"""Shell completions and the manual page, which are generated from the table of verbs."""
+"""Tests of the shell completions (`exthost completion SHELL`) and the manual page (`exthost man`),
+which are generated from the table of verbs."""
 
 import shlex
 import shutil

@@ -1,4 +1,6 @@
-"""A client of FastMCP: `fastmcp_client.py '[command]' '[calls]'`, both arguments in JSON.
+"""An MCP client of the framework FastMCP, for `test_client_matrix.py`:
+
+    fastmcp_client.py '[command]' '[calls]'     both arguments in JSON
 
 It is run by the Python in which FastMCP is installed. It starts the server with this command, and
 prints as JSON the lists of tools, resources and prompts, and the result or error of each call.
@@ -13,6 +15,8 @@ import time
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+# How long to wait until the server lists all tools that are called: a gateway lists the tools of
+# its servers as they become ready.
 LIST_SECONDS = 60
 
 

@@ -1,4 +1,5 @@
-"""A server of FastMCP, run by the Python in which FastMCP is installed.
+"""An MCP server written with the framework FastMCP, for `test_client_matrix.py`. It is run by the
+Python in which FastMCP is installed.
 
 It has a tool with an output schema, a tool that fails, a tool that returns an image, a resource and
 a prompt.

@@ -1,5 +1,7 @@
 """Helpers that run a gateway for a test, and clients of it.
 
+The gateway is an MCP server in front of the extensions of a config.
+
 `open_gateway` runs the gateway in the test process, for tests that are not about processes.
 `stdio_client` starts `exthost gateway` and yields a client on its pipes; `http_gateway` starts one
 on a free port, and `http_client` yields a client of it. `write_config` and `extension` write the

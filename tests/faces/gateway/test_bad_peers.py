@@ -1,4 +1,8 @@
-"""Servers and clients that misbehave harm only their own calls."""
+"""Servers and clients that misbehave harm only their own calls.
+
+Each gateway here has an extension without faults (`HEALTHY`), or a second client. While a server
+hangs, floods or lies, or a client cancels, reuses ids or disconnects, the others must be served.
+"""
 
 import asyncio
 import json
@@ -28,10 +32,11 @@ from tests.faces.gateway.test_stdio import (
     wait_for_end,
 )
 
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 150.0
 
 pytestmark = pytest.mark.more
-HEALTHY = "ext_text_shout"  # a tool of an extension without faults
+HEALTHY = "ext_text_shout"  # the tool of the extension without faults
 
 
 async def assert_others_are_served(client: Client) -> None:
@@ -171,6 +176,7 @@ async def test_a_tool_that_is_renamed_during_a_call_answers_the_call() -> None:
 
 
 def cancellation(id: Any) -> dict[str, Any]:
+    """Return the notification that cancels the request with this id."""
     params = {"requestId": id, "reason": "enough"}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 

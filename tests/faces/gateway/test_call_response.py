@@ -1,4 +1,8 @@
-"""The response to a tool call on HTTP, written to a fake connection."""
+"""Tests of `CallResponse`, the response to a tool call on HTTP.
+
+It is a JSON body if there is only the reply. If messages such as progress come before the reply, or
+the call takes long, it is an event stream, in which comments keep the connection open.
+"""
 
 import asyncio
 from typing import Any
@@ -55,7 +59,7 @@ async def test_closing_a_response_without_comments_stops_its_timer() -> None:
 async def test_closing_a_response_cancels_the_comment_that_is_being_sent() -> None:
     connection = FakeConnection()
     response = CallResponse(connection.send)
-    response._timer.cancel()  # the comment is started here, not after its time
+    response._timer.cancel()  # the test starts the comment, not the timer
     response._start_comment()
     response.close()
     task = response._comment_task

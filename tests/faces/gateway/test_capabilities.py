@@ -1,4 +1,8 @@
-"""The gateway relays the capabilities of its client to the servers, and theirs to the client."""
+"""The gateway relays the capabilities of clients to its MCP servers, and theirs to clients.
+
+In the handshake of MCP, each side declares what it can do: `"sampling": {}` is a client that
+answers requests for a text of its model.
+"""
 
 import json
 import subprocess

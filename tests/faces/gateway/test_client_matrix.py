@@ -1,7 +1,9 @@
-"""Every client gets the same lists, results and errors with and without the gateway.
+"""MCP clients of other projects get the same values with and without the gateway.
 
-The clients are programs of other projects. Missing ones are skipped (`make node`, `make fastmcp`
-and `make go-client` install them).
+The gateway is an MCP server in front of other MCP servers. Each client calls a server directly and
+then through the gateway. CLIENTS has a function for each client, which returns what the client got.
+A client that is not installed is skipped (`make node`, `make fastmcp` and `make go-client` install
+them).
 """
 
 import asyncio
@@ -36,10 +38,12 @@ NODE = PACKAGES / "node/bin/node"  # the Inspector needs a new version
 FASTMCP = TOOLS / "fastmcp/bin/python"
 GO_CLIENT = TOOLS / "go_clients/mcp_client"
 CHILD = [sys.executable, "-S", "-E", str(ROOT / "tests" / "extensions" / "mcp_child.py")]
+# The limit of a client that always ends. It only bounds a test that hangs.
 CLIENT_SECONDS = 100
 
-# A result, a structured result, and an error result.
+# Names of tools, and their arguments.
 Calls: TypeAlias = list[tuple[str, dict[str, Any]]]
+# They have a result, a structured result, and an error result.
 CALLS: Calls = [
     ("echo", {"a": [1, "ü"]}),
     ("typed", {"as": {"sum": 3}}),
@@ -155,7 +159,7 @@ async def test_a_client_gets_the_same_values_with_and_without_the_gateway(
     name: str, tmp_path: Path
 ) -> None:
     direct = await CLIENTS[name](CHILD)
-    with_gateway = await CLIENTS[name](gateway_command(CHILD, tmp_path))
+    with_gateway = await CLIENTS[name](gateway_command({"child": CHILD}, tmp_path))
     assert direct["tools"] and with_gateway["results"] == direct["results"]
     for member in ("tools", "prompts", "resources"):
         # The lists of the child have several pages, and these clients read only the first. The
@@ -165,15 +169,12 @@ async def test_a_client_gets_the_same_values_with_and_without_the_gateway(
         assert {name: actual.get(name) for name in expected} == expected
 
 
-def gateway_command(server: list[str], folder: Path) -> list[str]:
-    """Return the command of a gateway with this server. It is a script without arguments, because
-    the Inspector would read some of the arguments as its own options."""
-    return relay_command({"child": server}, folder)
+def gateway_command(servers: dict[str, list[str]], folder: Path) -> list[str]:
+    """Return the command of a gateway with these servers. Its host ends with the last client.
 
-
-def relay_command(servers: dict[str, list[str]], folder: Path) -> list[str]:
-    """Return the command of a gateway with several servers, whose host ends with its last
-    client."""
+    The command is a script without arguments, because the Inspector would read some of the
+    arguments as its own options.
+    """
     entries = {name: {"command": argv[0], "args": argv[1:]} for name, argv in servers.items()}
     config = write_config(folder, {"gateway": {"linger": "0s"}, "mcp_servers": entries})
     arguments = [sys.executable, "-m", "exthost", "gateway", "--plain-names"]
@@ -191,7 +192,7 @@ async def test_a_fastmcp_server_returns_the_same_values_with_and_without_the_gat
     require_fastmcp()
     server = [str(FASTMCP), str(Path(__file__).with_name("fastmcp_server.py"))]
     direct = await python_sdk(server, FASTMCP_CALLS)
-    with_gateway = await python_sdk(gateway_command(server, tmp_path), FASTMCP_CALLS)
+    with_gateway = await python_sdk(gateway_command({"child": server}, tmp_path), FASTMCP_CALLS)
     assert len(direct["tools"]) == 3 and direct["resources"] and direct["prompts"]
     assert with_gateway == direct
 
@@ -224,10 +225,10 @@ for line in sys.stdin:
 
 @pytest.mark.more
 async def test_clients_of_several_makes_share_three_servers(tmp_path: Path) -> None:
-    """Each client sees and calls what it does alone; one server is restarted under them."""
+    """Each client gets the same results as alone, although a server is restarted meanwhile."""
     small = [sys.executable, "-S", "-E", "-c", SMALL_SERVER]
     servers = {"child": CHILD, "second": [*small, "second"], "third": [*small, "third"]}
-    command = relay_command(servers, tmp_path)
+    command = gateway_command(servers, tmp_path)
     config = tmp_path / "exthost.toml"
     names = [name for name in CLIENTS if is_installed(name)]
     alone = {name: (await CLIENTS[name](CHILD))["results"] for name in names}

@@ -38,6 +38,21 @@ def expected_failures(revision: str) -> set[str]:
     return {arguments[1] for arguments in lines if arguments and arguments[0] == revision}
 
 
+def write_relay_config(folder: Path, inner: Path, era: str) -> Path:
+    """Write a config whose only server is a relay to the host of the config `inner`; return its
+    path."""
+    # The variables by which the test finds the host that the relay starts.
+    names = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "EXTHOST_HOME", "HOME")
+    relay = {
+        "command": sys.executable,
+        "args": ["-m", "exthost", "gateway", "--config", str(inner), "--plain-names"],
+        "env": {name: os.environ[name] for name in names if name in os.environ},
+        "options": {"era": era},
+    }
+    folder.mkdir()
+    return write_config(folder, {"mcp_servers": {"relay": relay}})
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("through", ["http", "relay"])
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -54,18 +69,7 @@ async def test_the_gateway_passes_the_official_conformance_suite(
     document = {"mcp_servers": {"everything": server, "tasks": task_server}}
     if through == "relay":
         inner = shared_config(tmp_path, document)
-        arguments = ["-m", "exthost", "gateway", "--config", str(inner), "--plain-names"]
-        # The variables by which the test finds the host that the relay starts.
-        names = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "EXTHOST_HOME", "HOME")
-        variables = {name: os.environ[name] for name in names if name in os.environ}
-        relay = {
-            "command": sys.executable,
-            "args": arguments,
-            "env": variables,
-            "options": {"era": era},
-        }
-        (tmp_path / "outer").mkdir()
-        config = write_config(tmp_path / "outer", {"mcp_servers": {"relay": relay}})
+        config = write_relay_config(tmp_path / "outer", inner, era)
     else:
         config = write_config(tmp_path, document)
     with http_gateway(config, "--plain-names", plain=True) as running:

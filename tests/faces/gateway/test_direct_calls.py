@@ -1,6 +1,8 @@
-"""Direct calls: tool calls that bypass the session layer of the `mcp` package.
+"""Tests of direct calls: tool calls that the gateway answers by a faster path.
 
-Clients must not notice a difference. The tests use raw messages on stdio and on HTTP.
+The gateway is an MCP server, written with the package `mcp`. For ordinary tool calls it uses a
+faster path (`Gateway.answer_call`). Clients must not notice a difference. The tests send raw
+messages on stdio and on HTTP; `direct` is a list of the ids of the calls that took the faster path.
 """
 
 import asyncio
@@ -34,7 +36,7 @@ ECHOED = '{"a": 1}'  # the result of the tool `echo` with a=1
 
 def handshake(**capabilities: Any) -> list[dict[str, Any]]:
     """Return the first messages of a client with these capabilities."""
-    about = {"name": "raw", "version": "1"}
+    client_info = {"name": "raw", "version": "1"}
     version = "2025-11-25"
     return [
         request(
@@ -42,7 +44,7 @@ def handshake(**capabilities: Any) -> list[dict[str, Any]]:
             "initialize",
             protocolVersion=version,
             capabilities=capabilities,
-            clientInfo=about,
+            clientInfo=client_info,
         ),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         request("open", "ping"),
@@ -61,6 +63,7 @@ def with_progress(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def cancellation(id: Any) -> dict[str, Any]:
+    """Return the notification that cancels the request with this id."""
     params = {"requestId": id}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
@@ -146,6 +149,8 @@ async def test_on_stdio_a_direct_call_is_cancelled_by_its_id_without_an_answer(
         child = gateway.host["server"]
         peer.send(encode_lines(tool_call(1, "ext_server_hang"), tool_call("2", "ext_server_hang")))
         await wait_until(lambda: child.stats.in_flight == 2)
+        # Some clients change the type of an id: "1" cancels 1, and 2 cancels "2". The id 3 is
+        # unknown.
         peer.send(encode_lines(cancellation("1"), cancellation(2), cancellation(3)))
         await wait_until(lambda: child.stats.cancelled == 2)
         # A call that is cancelled before it has begun.
@@ -333,6 +338,7 @@ async def test_on_http_a_server_can_ask_the_client_of_a_direct_call(
             error = {"code": -1, "message": "no"}
             outcome = {"error": error} if refuses else {"result": {"action": "decline"}}
             reply = {"jsonrpc": "2.0", "id": question["id"], **outcome}
+            # A reply to a request that was never sent is ignored.
             unknown = await gateway.post({**reply, "id": "exthost-77"}, **headers)
             accepted = await gateway.post(reply, **headers)
             assert (unknown.status_code, accepted.status_code) == (202, 202)

@@ -1,4 +1,10 @@
-"""The first replies of an earlier host are sent to a client, and compared with the real ones."""
+"""Tests of `FirstReplies`, which answers the first requests of a client before the host can.
+
+A gateway takes a second to import the package `mcp`. So it stores its replies to the first requests
+(`initialize`, `tools/list`) in a file, and sends them at once to the next client that sends the
+same requests. When the real reply comes (`settle`), it is compared with the stored one. If it
+differs, the client is notified that the list has changed.
+"""
 
 import json
 import logging
@@ -24,7 +30,8 @@ def reply(result: Any, id: Any = 1) -> bytes:
 
 
 class Client:
-    """A client of a host without extensions."""
+    """A client of a host without extensions. `needs` has an item for each time that the host, with
+    the package `mcp`, was asked for."""
 
     def __init__(self, store: ReplyStore, *, plain_names: bool = False, answers: bool = True):
         self.needs: list[None] = []
@@ -40,17 +47,18 @@ class Client:
 
 @pytest.fixture
 def store(tmp_path: Path) -> ReplyStore:
-    """The replies that an earlier client got."""
+    """The stored replies that an earlier client got."""
     store = ReplyStore(str(tmp_path / "offers" / "key.replies.json"))
     client = Client(store, answers=False)
     assert client.ask(1, "initialize", INITIALIZE) is None
     assert client.ask(2, "tools/list") is None
+    # A line to the client begins with its kind: `r` and the number of the request for a reply.
     assert client.first.settle(1, reply({"serverInfo": {}})) == b"r1\t" + reply({"serverInfo": {}})
     assert client.first.settle(2, reply({"tools": [1]})) == b"r2\t" + reply({"tools": [1]})
     assert client.first.is_over
-    again = ReplyStore(str(tmp_path / "offers" / "key.replies.json"))
-    again.read()
-    return again
+    reopened = ReplyStore(str(tmp_path / "offers" / "key.replies.json"))
+    reopened.read()
+    return reopened
 
 
 def test_the_next_client_gets_the_same_replies_once(store: ReplyStore) -> None:
@@ -114,7 +122,7 @@ def test_an_error_reply_is_not_stored(store: ReplyStore) -> None:
     assert Client(store).ask(1, "initialize", INITIALIZE) == {"serverInfo": {}}
 
 
-def test_a_host_that_offers_something_else_does_not_use_the_file(
+def test_the_file_of_another_version_of_exthost_is_not_used(
     store: ReplyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("exthost.faces.gateway.first_replies.__version__", "9.9.9")

@@ -1,4 +1,10 @@
-"""The gateway with the official MCP client: on stdio and on HTTP, in both eras of the protocol."""
+"""The gateway with the official MCP client for Python, on stdio and HTTP and in both eras of MCP.
+
+The gateway is an MCP server in front of extensions of all dialects (protocols): a client lists
+their tools and calls them, whatever protocol the extension speaks. ROWS has an extension and a call
+for each dialect. The eras are the older MCP with a handshake and the newer, stateless one. Each
+test runs the same checks (`check_everything`) with another transport or era.
+"""
 
 import asyncio
 import json
@@ -33,6 +39,7 @@ from tests.faces.gateway.gateway_process import (
 TEXT = str(ROOT / "examples" / "morphir" / "text.py")
 CIGEN = str(ROOT / "tests" / "extensions" / "cigen_child.py")
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 150.0
 
 
@@ -65,9 +72,19 @@ def structured(result: types.CallToolResult) -> Any:
 
 
 def no_entry(written: Path) -> None:
-    """The extension needs no entry of the config: it was written into the search path."""
+    """Return None: the extension was written into the search path, and needs no entry."""
 
 
+def read_roder_arguments(result: types.CallToolResult) -> Any:
+    """Return the arguments that the roder extension got. The text of its result must be its
+    data."""
+    assert result.structured_content is not None
+    data = result.structured_content["data"]
+    assert json.loads(result_text(result)) == data
+    return data["arguments"]
+
+
+# The gateway also has the test extension `climber`, whose calls report progress or never end.
 ROWS = [
     Row(
         "morphir",
@@ -90,11 +107,7 @@ ROWS = [
         lambda folder: roder_entry(folder, id="wire"),
         "ext_wire_echo",
         {"a": 1},
-        # The text of this extension is its data as JSON.
-        lambda result: (
-            (json.loads(result_text(result)) == result.structured_content["data"])
-            and result.structured_content["data"]["arguments"]
-        ),
+        read_roder_arguments,
         {"a": 1},
         table="process_extensions",
     ),

@@ -1,4 +1,8 @@
-"""Access to the gateway on HTTP: the token, the name of the host, and the origin of web pages."""
+"""Tests of the access to the gateway on HTTP (`exthost gateway --http PORT`).
+
+A request needs the token of the gateway. Its headers Host and Origin must not be those of a web
+page of somebody else, which could otherwise use the browser of the user to reach the gateway.
+"""
 
 import asyncio
 import os
@@ -182,9 +186,13 @@ async def test_clients_with_a_session_are_in_the_status_of_the_host(tmp_path: Pa
         info = types.Implementation(name="tester", version="7")
         async with http_client(running, "handshake", client_info=info):
             # The host may handle `notifications/initialized` after it has accepted it.
-            await asyncio.to_thread(wait_until, lambda: status(config)["clients"], "no client")
+            await asyncio.to_thread(
+                wait_until, lambda: status(config)["clients"], "the client is in the status"
+            )
             report = await asyncio.to_thread(status, config)
             assert report["clients"] == [{"name": "tester", "version": "7", "pid": None}]
             shown = await asyncio.to_thread(run, "status", cwd=tmp_path)
             assert "client: tester 7, on HTTP" in shown.stdout + shown.stderr
-        await asyncio.to_thread(wait_until, lambda: not status(config)["clients"], "it stays")
+        await asyncio.to_thread(
+            wait_until, lambda: not status(config)["clients"], "the client has left the status"
+        )

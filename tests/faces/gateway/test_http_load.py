@@ -1,4 +1,4 @@
-"""Many concurrent clients of the gateway on HTTP: every call gets its own result."""
+"""Many clients call the gateway on HTTP at the same time: every call gets its own result."""
 
 import asyncio
 import sys
@@ -14,6 +14,7 @@ from tests.faces.gateway.test_stdio import HANDSHAKE, tool_call
 
 CLIENTS = 100
 CALLS = 10
+# The limit of an answer. It only bounds a test that hangs.
 ANSWER_SECONDS = 180
 
 

@@ -1,5 +1,9 @@
-"""The gateway on HTTP in the test process: expiry and maximum of sessions, web pages of other
-origins, and tokens that change."""
+"""Tests of the gateway on HTTP in the test process: expiry and maximum number of sessions, requests
+of web pages, and tokens that change.
+
+The gateway is an MCP server in front of extensions. A client of the era with a handshake has a
+session, whose id it sends in the header Mcp-Session-Id.
+"""
 
 import argparse
 import asyncio
@@ -25,7 +29,7 @@ from tests.faces.cli.cli_process import run_inside as run
 from tests.faces.gateway.gateway_process import open_gateway
 from tests.faces.gateway.test_http import ACCEPT, INITIALIZE
 
-PAGE = "https://page.example"
+PAGE = "https://page.example"  # the origin of a web page
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 
 
@@ -176,7 +180,7 @@ async def test_a_token_can_be_replaced_while_the_gateway_runs(tmp_path: Path) ->
         assert (await gateway.client.get(metrics, headers=two)).status_code == 200
 
 
-# An argument of --allow-origin → the origin as a browser sends it.
+# By argument of --allow-origin: the origin as a browser sends it.
 ORIGINS = {
     "https://Example.org": "https://example.org",
     "https://example.org:443/": "https://example.org",

@@ -1,4 +1,9 @@
-"""The gateway in the test process, in both eras: errors, lists of tools, progress, cancellation."""
+"""Tests of the gateway in the test process: errors, lists of tools, progress, cancellation.
+
+The gateway is an MCP server in front of extensions. The client is that of the official Python SDK.
+It can use both eras of MCP: the older one with a handshake, and the stateless one. Other modules
+use the helpers `client_of`, `result_text` and `error_details`.
+"""
 
 import asyncio
 import json
@@ -23,6 +28,7 @@ from tests.toys import stepper
 
 TEXT_PROGRAM = str(ROOT / "examples" / "morphir" / "text.py")
 TEXT = extension("text", "morphir", "-S", "-E", TEXT_PROGRAM)
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 150.0
 
 in_both_eras = pytest.mark.parametrize("era", ERAS)
@@ -217,6 +223,7 @@ async def test_the_handshake_waits_less_than_the_first_list(
     era: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_list, "HANDSHAKE_SECONDS", 0.1)
+    # The extension starts when the file `go` exists.
     wait_for_file = (
         "import os, sys, time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.01)\n"
     )
@@ -225,9 +232,8 @@ async def test_the_handshake_waits_less_than_the_first_list(
     )
     document = {"gateway": {"first_list": "60s"}, "extensions": [slow]}
     async with open_gateway(document) as gateway, client_of(gateway, era) as client:
-        (
-            tmp_path / "go"
-        ).touch()  # the handshake of the client is done, and the extension is still starting
+        # The handshake of the client is done, and the extension is still starting.
+        (tmp_path / "go").touch()
         assert await tool_names(client) == {"ext_slow_late"}
 
 
@@ -246,6 +252,7 @@ async def test_clients_are_notified_once_when_an_extension_comes_or_goes(era: st
             async for change in changes:
                 notifications.put_nowait(change)
 
+    # In the era with a handshake, notifications come by themselves; a stateless client must listen.
     handler = on_message if era == "handshake" else None
     async with (
         open_gateway({"extensions": [nexo_agent()]}) as gateway,

@@ -1,4 +1,8 @@
-"""Log messages of MCP servers: their number is limited, and they do not break large results."""
+"""Tests of log messages that MCP servers send through the gateway to its clients.
+
+The gateway passes on a limited number per second, and a message that comes before a large result
+must not damage it.
+"""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 RESULT_BYTES = 3 * 2**20
 
-# An MCP server whose tool sends a log message and then returns a large result.
+# An MCP server whose tool sends a log message and then returns a result of as many bytes as its
+# argument says.
 SERVER = """
 import json, sys
 def send(**message):
@@ -41,8 +46,7 @@ async def test_messages_beyond_the_limit_are_left_out_and_counted() -> None:
     reports: asyncio.Queue[int] = asyncio.Queue()
     limit = _LogLimit(reports.put_nowait)
     allowed = sum(limit.allows_next() for _ in range(MAX_LOGS_PER_SECOND + 50))
-    async with asyncio.timeout(60):
-        assert allowed + await reports.get() == MAX_LOGS_PER_SECOND + 50
+    assert allowed + await reports.get() == MAX_LOGS_PER_SECOND + 50
     assert allowed == MAX_LOGS_PER_SECOND
     assert limit.allows_next()
 
@@ -58,7 +62,6 @@ async def test_a_log_message_does_not_break_a_large_result(tmp_path: Path) -> No
     config = write_config(tmp_path, {"extensions": [server]})
     with http_gateway(config) as running:
         async with http_client(running, "handshake", logging_callback=on_log) as client:
-            async with asyncio.timeout(120):
-                result = await client.call_tool("ext_big_big", {})
-                assert len(result_text(result)) == RESULT_BYTES
-                assert await log_messages.get() == "soon"
+            result = await client.call_tool("ext_big_big", {})
+            assert len(result_text(result)) == RESULT_BYTES
+            assert await log_messages.get() == "soon"

@@ -1,4 +1,8 @@
-"""MCP servers behind the gateway: results, progress, cancellation and changes in all eras."""
+"""Tests of MCP servers behind the gateway: results, progress, cancellation and changes of tools.
+
+The client of the gateway and the server behind it each use one of the two eras of MCP (with a
+handshake, or stateless). Each test runs with all four combinations.
+"""
 
 import asyncio
 import json
@@ -13,6 +17,7 @@ from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, open_gate
 from tests.faces.gateway.test_inside import client_of, error_details, result_text, tool_names
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 150.0
 
 pytestmark = pytest.mark.parametrize(
@@ -91,6 +96,7 @@ async def test_tools_that_a_server_adds_are_announced_to_clients(era: str, serve
             async for change in changes:
                 notifications.put_nowait(change)
 
+    # In the era with a handshake, notifications come by themselves; a stateless client must listen.
     handler = on_message if era == "handshake" else None
     async with (
         open_gateway(config_with_server(server_era)) as gateway,

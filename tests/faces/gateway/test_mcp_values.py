@@ -1,4 +1,10 @@
-"""Tools, results and errors of exthost as values of MCP: they are valid for every extension."""
+"""Tests of `mcp_values`, which turns tools, results and errors of exthost into values of MCP.
+
+The gateway is an MCP server in front of all extensions, also of those that do not speak MCP. Their
+schemas and results may be anything, but what an MCP client gets must be valid in the client's
+version of MCP. Values of an extension that is an MCP server itself are passed on unchanged if they
+are valid.
+"""
 
 import json
 import math
@@ -19,6 +25,7 @@ from tests.dialects.requirements import shows
 OLDEST, NEWEST = HANDSHAKE_PROTOCOL_VERSIONS[0], MODERN_PROTOCOL_VERSIONS[-1]
 VERSIONS = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
 
+# Half of a character in UTF-16: JSON can have it as an escape, but it cannot be encoded in UTF-8.
 LONE_SURROGATE = "\ud800"
 
 

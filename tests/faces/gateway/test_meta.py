@@ -1,4 +1,8 @@
-"""The gateway removes the server info from the `_meta` of results."""
+"""Tests of `without_server_info`, which removes the name of an MCP server from a result.
+
+A stateless server puts its name into the `_meta` of each result. To a client of the gateway, the
+gateway is the server, so the gateway removes that name.
+"""
 
 from typing import Any
 

@@ -1,4 +1,9 @@
-"""The host's end of the socket of a relay, with a socket in place of the relay."""
+"""Tests of `RelayConnection`, the host's end of the socket of a relay.
+
+A relay is the process that a client starts (`exthost gateway`). It sends each line of the client
+with a number: `7<TAB>LINE`, or `7!<TAB>START` if it has cut a line that is too long. The host sends
+`m<TAB>LINE` for a line to the client. The relay is here a socket in this process.
+"""
 
 import asyncio
 import os
@@ -14,7 +19,8 @@ from exthost.faces.gateway.relay_connection import (
 )
 from exthost.wire.framing import Skipped
 
-SECONDS = 60
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
+SECONDS = 150
 
 
 @asynccontextmanager

@@ -1,5 +1,8 @@
-"""Notifications that the gateway relays: log messages, updates of resources, changed roots, and
-progress of resources and prompts."""
+"""Tests of notifications that the gateway relays between its clients and the MCP servers behind it.
+
+These are log messages, updates of resources, changes of the client's folders (roots), and progress
+of requests for resources and prompts. Only the clients that asked for a notification get it.
+"""
 
 import asyncio
 import json
@@ -15,6 +18,7 @@ from tests.faces.gateway.gateway_process import ERAS, open_gateway
 from tests.faces.gateway.test_inside import client_of, result_text
 from tests.faces.gateway.test_relayed_requests import received_params, server
 
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 150.0
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -47,6 +51,7 @@ async def test_log_messages_and_updates_reach_only_their_subscribers() -> None:
         client_of(gateway, message_handler=on_other) as other,
         asyncio.timeout(LONG_SECONDS),
     ):
+        # `other` asks for nothing.
         await client.set_logging_level("warning")
         await client.subscribe_resource("a:b")
         log = {"level": "error", "data": {"text": "ü"}, "logger": "l"}
@@ -58,7 +63,7 @@ async def test_log_messages_and_updates_reach_only_their_subscribers() -> None:
         assert sorted(received) == [("log", ("error", {"text": "ü"})), ("updated", "a:b")]
         await client.unsubscribe_resource("a:b")
         await notify(client, "notifications/resources/updated", {"uri": "a:b"})
-        await other.send_ping()
+        await other.send_ping()  # earlier notifications come before the reply
         assert messages.empty() and not messages_of_other
 
 

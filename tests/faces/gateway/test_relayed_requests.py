@@ -1,5 +1,10 @@
-"""Requests other than tool calls that the gateway relays in all eras of client and server:
-resources, prompts, completion, log levels, and requests of a server to the client of a call."""
+"""Tests of the requests other than tool calls that the gateway relays.
+
+The gateway is an MCP server in front of other MCP servers. It relays requests for resources,
+prompts, completion and log levels to them, and their questions to the client of the call. Client
+and server may use different eras of MCP: with a handshake, or stateless. In the stateless era a
+server asks its client by the result of a call, otherwise by a request.
+"""
 
 import json
 from typing import Any
@@ -56,6 +61,7 @@ ELICITATION = {
 async def test_a_request_of_a_server_reaches_the_client_of_the_call(
     era: str, server_era: str
 ) -> None:
+    # These tools send the request in their arguments to the client, each in the way of its era.
     tool = "ext_server_input" if server_era == "stateless" else "ext_server_ask"
     async with (
         open_gateway({"extensions": [server(server_era)]}) as gateway,
@@ -129,13 +135,13 @@ async def test_the_meta_of_a_call_and_its_error_are_relayed_unchanged(
         calls = await received_params(client, "tools/call")
         (meta,) = [call["_meta"] for call in calls if call["name"] == "echo"]
         assert meta["traceparent"] == parent
-        envelope = {name for name in meta if name.startswith("io.modelcontextprotocol/")}
-        assert bool(envelope) is (server_era == "stateless")
+        # The members that the stateless era adds to each request.
+        stateless_members = {name for name in meta if name.startswith("io.modelcontextprotocol/")}
+        assert bool(stateless_members) is (server_era == "stateless")
         await gateway.host["server"].call_tool("change", {"add": ["gone"]})
         await wait_until(lambda: "ext_server_gone" in gateway.host.tools)
-        with pytest.raises(
-            MCPError
-        ) as caught:  # the tool is in the list, but the server does not have it
+        # The tool is in the list of the server, but the server does not have it.
+        with pytest.raises(MCPError) as caught:
             await client.call_tool("ext_server_gone", {})
         assert (caught.value.code, caught.value.message) == (-32602, "no such tool")
 
@@ -170,7 +176,8 @@ async def test_plain_names_are_used_for_names_of_only_one_extension() -> None:
 
 
 def named_server(id: str, reported_name: str, *names: str) -> dict[str, Any]:
-    """Return the entry of a server whose tools and prompts have these names and return its id."""
+    """Return the entry of a server whose tools and prompts have these names. Their result is its
+    id; `reported_name` is the name that the server gives itself."""
     return extension(id, "mcp", "-S", "-E", NAMED_SERVER, id, reported_name, *names)
 
 

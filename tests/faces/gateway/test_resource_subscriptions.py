@@ -1,4 +1,8 @@
-"""The subscriptions of clients to resources, with a fake catalog of servers."""
+"""Tests of `ResourceSubscriptions`, by which clients learn that a resource has changed.
+
+The gateway subscribes at the MCP server of a resource once, for all its clients, and again if the
+server was restarted. The servers, and the catalog in which the gateway looks them up, are fakes.
+"""
 
 from typing import Any, cast
 

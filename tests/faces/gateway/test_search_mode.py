@@ -1,6 +1,10 @@
-"""A gateway whose clients search for tools: its two tools, and the rules for the inner calls."""
+"""Tests of the gateway in search mode (`gateway.mode = "search"`), for configs with many tools.
 
-import asyncio
+The gateway, an MCP server in front of extensions, then lists only two tools: `search_tools` finds
+tools of extensions, and `call_tool` calls one of them, the inner tool. Rules, hooks, checks and the
+audit must see the call as one of the inner tool.
+"""
+
 import json
 from pathlib import Path
 from typing import Any
@@ -30,6 +34,7 @@ in_both_eras = pytest.mark.parametrize("era", ERAS)
 
 
 def agent(behaviour: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Return the entry of a nexo extension with tools such as `echo`, `env` and `die`."""
     return extension("agent", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour or {}), **more)
 
 
@@ -43,7 +48,8 @@ def text(result: types.CallToolResult) -> str:
     return block.text
 
 
-async def found(client: Client, query: str, **more: Any) -> list[str]:
+async def search(client: Client, query: str, **more: Any) -> list[str]:
+    """Call `search_tools`; return the names that it finds."""
     result = await client.call_tool("search_tools", {"query": query, **more})
     assert not result.is_error and result.structured_content is not None
     return [tool["name"] for tool in result.structured_content["tools"]]
@@ -63,7 +69,7 @@ async def test_a_real_client_finds_and_calls_a_tool_of_every_dialect(
         assert [tool.name for tool in listed] == ["search_tools", "call_tool"]
         for tool in TOOLS.values():
             name = f"ext_{tool.extension}_{tool.name}"
-            assert name in await found(client, f"{tool.extension} {tool.name}")
+            assert name in await search(client, f"{tool.extension} {tool.name}")
             arguments = {"name": name, "arguments": tool.arguments}
             result = await client.call_tool("call_tool", arguments)
             assert tool.shown in text(result) and not result.is_error
@@ -84,7 +90,7 @@ async def test_a_call_is_judged_as_the_inner_tool(era: str) -> None:
         client_of(gateway, era) as client,
     ):
         gateway.host.events.subscribe(RuleApplied, applied.append)
-        await found(client, "env")
+        await search(client, "env")
         denied = await client.call_tool("call_tool", {"name": "ext_agent_env"})
         assert denied.is_error and "not env" in text(denied)
         echoed = {"name": "ext_agent_echo", "arguments": {"a": 1}}
@@ -103,13 +109,13 @@ async def test_guards_audit_and_events_see_the_inner_tool(era: str, tmp_path: Pa
     stop = {"hooks": {"before_tool_call": {"action": "block", "reason": "guarded"}}}
     hooks = [{"hook": "before_tool_call", "tool": "ext_agent_env"}]
     write_plugin(tmp_path / "plugins" / "guard", stop, hooks=hooks)
-    more = {
+    sections = {
         "discovery": {"search_paths": [str(tmp_path / "plugins")]},
         "audit": {"path": str(tmp_path / "audit.jsonl")},
     }
     ended: list[CallEnded] = []
     async with (
-        open_gateway({"extensions": [agent()], **SEARCH, **more}) as gateway,
+        open_gateway({"extensions": [agent()], **SEARCH, **sections}) as gateway,
         client_of(gateway, era) as client,
     ):
         gateway.host.events.subscribe(CallEnded, ended.append)
@@ -141,15 +147,18 @@ async def test_schema_checks_and_pins_are_those_of_the_inner_tool(era: str) -> N
             assert refused.is_error and "X0387" in text(refused)
 
 
+# An MCP server with a tool that has annotations and a required argument.
 ANNOTATED = """
 import json, sys
 tool = {"name": "wipe", "description": "Wipe a disk", "annotations": {"destructiveHint": True}}
 tool["inputSchema"] = {"type": "object", "required": ["disk"]}
-about = {"name": "disks", "version": "1"}
-hello = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
+server_info = {"name": "disks", "version": "1"}
+initialize_result = {
+    "protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server_info,
+}
 for line in sys.stdin:
     request = json.loads(line)
-    answers = {"initialize": hello, "tools/list": {"tools": [tool]}}
+    answers = {"initialize": initialize_result, "tools/list": {"tools": [tool]}}
     reply = {"jsonrpc": "2.0", "id": request.get("id"), "result": answers.get(request["method"])}
     if reply["result"] is None:
         del reply["result"]
@@ -182,7 +191,7 @@ async def test_a_tool_called_call_tool_is_called_by_its_registered_name() -> Non
         open_gateway({"extensions": [agent(behaviour)], **SEARCH}, plain_names=True) as gateway,
         client_of(gateway) as client,
     ):
-        assert await found(client, "call tool")
+        assert await search(client, "call tool")
         for name in ("call_tool", "search_tools"):
             with pytest.raises(MCPError, match="does not call"):
                 await client.call_tool("call_tool", {"name": name, "arguments": {"name": "x"}})
@@ -245,10 +254,9 @@ async def test_a_client_is_notified_of_changes_of_the_inner_tools(era: str) -> N
         Client(gateway.server, mode=ERAS[era], cache=None, message_handler=handler) as client,
         tool_changes(client, era, handler) as next_change,
     ):
-        assert await found(client, "echo")
-        async with asyncio.timeout(60):
-            await gateway.host.unload("agent")
-            await next_change()
-        assert await found(client, "echo") == []
+        assert await search(client, "echo")
+        await gateway.host.unload("agent")
+        await next_change()
+        assert await search(client, "echo") == []
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["search_tools", "call_tool"]

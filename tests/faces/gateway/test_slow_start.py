@@ -1,4 +1,8 @@
-"""Requests for resources and prompts wait for a server that is still starting."""
+"""Requests to the gateway for resources and prompts wait for an MCP server that is still starting.
+
+The gateway does not know yet which resources such a server has. So a request for an unknown
+resource waits until all servers have started, and is then sent to the server that has it.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +18,9 @@ from tests.extensions.harness import wait_until
 from tests.faces.gateway.gateway_process import extension, open_gateway
 from tests.faces.gateway.test_inside import client_of
 
-LONG_SECONDS = 60.0
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
+LONG_SECONDS = 150.0
+# The first list of a client does not wait for servers that are starting.
 NO_WAIT: dict[str, Any] = {"gateway": {"first_list": "0s"}}
 
 # An MCP server with the resource NAME:a and the prompt NAME. It starts when the file exists.

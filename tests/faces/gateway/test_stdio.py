@@ -1,4 +1,9 @@
-"""The gateway on stdin and stdout: raw messages of a client, and the end of the session."""
+"""Tests of the gateway on stdin and stdout, as MCP clients start it: `exthost gateway`.
+
+The gateway is an MCP server in front of extensions. Here a client (`Peer`) sends it raw bytes:
+valid messages in pieces, lines that are not messages, the end of its stdin. Most tests run the
+gateway in this process, with pipes in place of stdin and stdout.
+"""
 
 import asyncio
 import json
@@ -27,6 +32,7 @@ from tests.faces.gateway.gateway_process import (
 )
 
 TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
+# The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 150.0
 
 
@@ -134,11 +140,12 @@ async def wait_for_end(serving: "asyncio.Task[None]") -> None:
 @pytest.mark.both_loops
 async def test_a_session_ends_at_the_end_of_stdin() -> None:
     async with served_peer(TEXT) as (peer, serving):
+        # A byte order mark and empty lines are ignored.
         peer.send(b"\xef\xbb\xbf" + encode_lines(*HANDSHAKE) + b"\r\n\n")
         reply = await peer.receive()
         assert (reply["id"], reply["result"]["protocolVersion"]) == ("hello", "2025-06-18")
-        for part in (b'{"jsonrpc":"2.0","id":7,"me', b'thod":"tools/list"}\r\n'):
-            peer.send(part)
+        for part_of_message in (b'{"jsonrpc":"2.0","id":7,"me', b'thod":"tools/list"}\r\n'):
+            peer.send(part_of_message)
         reply = await peer.receive()
         assert reply["id"] == 7 and len(reply["result"]["tools"]) == 3  # text.py has three tools
         peer.send(encode_lines(tool_call(8, "ext_text_shout", text="ü" * 10_000)))
@@ -222,7 +229,6 @@ async def test_a_line_that_cannot_be_read_is_answered_with_the_reason_under_its_
 
 @pytest.mark.parametrize("method", ["ping", "tools/call"])
 async def test_a_request_with_an_invalid_id_is_refused(method: str) -> None:
-    """Without an answer, the client would wait forever."""
     async with served_peer(TEXT) as (peer, _):
         peer.send(encode_lines(*HANDSHAKE))
         await peer.receive()
@@ -231,6 +237,7 @@ async def test_a_request_with_an_invalid_id_is_refused(method: str) -> None:
             peer.send(
                 encode_lines(request(id, method, name="ext_text_shout", arguments={"text": "a"}))
             )
+            # Without an answer, the client would wait forever.
             answer = await peer.receive()
             assert answer["error"]["code"] == types.INVALID_REQUEST
             assert "the id of a request" in answer["error"]["message"]
@@ -261,7 +268,7 @@ async def test_each_of_several_messages_in_one_line_is_answered() -> None:
         assert {answer["id"] for answer in answers if "result" in answer} == {1, "x"}
 
 
-async def test_closing_the_reader_of_stdout_ends_the_session() -> None:
+async def test_a_client_that_closes_the_stdout_of_the_gateway_ends_the_session() -> None:
     async with served_peer(TEXT) as (peer, serving):
         peer.send(encode_lines(*HANDSHAKE))
         await peer.receive()
@@ -274,6 +281,7 @@ async def test_closing_the_reader_of_stdout_ends_the_session() -> None:
 async def test_a_client_that_disconnects_during_a_call_ends_the_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # How often the gateway checks whether the client still reads, while it has nothing to write.
     monkeypatch.setattr(line_writer, "CHECK_SECONDS", 0.02)
     hung = extension("hung", "morphir", "-S", "-E", "-c", HANGING, limits={"call": "10m"})
     peer = Peer()
@@ -315,6 +323,7 @@ async def test_a_client_that_does_not_read_delays_only_itself() -> None:
                 asyncio.ensure_future(stdio.serve(gateway.server, peer.wire))
                 for peer in (slow, quick)
             ]
+            # More replies than a pipe has room for; `slow` reads them at the end.
             slow.send(
                 encode_lines(*HANDSHAKE, *(tool_call(n, "ext_large_large") for n in range(4)))
             )
@@ -362,7 +371,8 @@ def test_other_output_to_stdout_goes_to_stderr_while_the_gateway_serves() -> Non
 def test_signals_and_the_end_of_stdin_end_the_gateway(
     number: signal.Signals | None, code: int, tmp_path: Path
 ) -> None:
-    # At the end of stdin, calls in progress are answered first: this call by its time limit.
+    # At the end of stdin, calls in progress are answered first. The call of `wait` never ends by
+    # itself, so it is then answered by its time limit.
     limits = {"climber": {"limits": {"call": "3s"}}} if number is None else {}
     config = write_config(tmp_path, {"extensions": [TEXT], "overrides": limits})
     with subprocess.Popen(

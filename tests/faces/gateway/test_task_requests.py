@@ -1,4 +1,8 @@
-"""The checks of requests about tasks: their header, and what the client declares."""
+"""Tests of the checks of requests about tasks: their header, and what the client declares.
+
+A task is a tool call that continues after its reply. On HTTP, the header `Mcp-Name` must repeat the
+id of the task, and the client must declare in `_meta` that it supports tasks.
+"""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -13,6 +17,7 @@ from exthost.faces.gateway.tasks import check_name_header, require_tasks
 
 
 def request_with(headers: object) -> Any:
+    """Return the context of a request with these HTTP headers."""
     return SimpleNamespace(request=SimpleNamespace(headers=headers))
 
 
@@ -36,6 +41,7 @@ def test_a_request_with_another_task_in_the_header_is_refused(headers: Mapping[s
 
 
 def declared(capabilities: object) -> dict[str, Any]:
+    """Return the params of a request of a client with these capabilities."""
     return {"_meta": {types.CLIENT_CAPABILITIES_META_KEY: capabilities}}
 
 

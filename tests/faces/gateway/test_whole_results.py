@@ -1,4 +1,8 @@
-"""A gateway limits the text of results, and keeps the whole for ten minutes."""
+"""The limit of results (`limits.result = "1KB"`): a model reads a part of a long result.
+
+The gateway (an MCP server in front of the extensions) cuts the text, and names a URI under which
+the client can read the whole result as a resource, for ten minutes.
+"""
 
 import json
 from typing import Any
@@ -23,6 +27,7 @@ def texts(result: types.CallToolResult) -> list[str]:
 
 
 def find_uri(text: str) -> str:
+    """Return the URI of the whole result, which a text that was cut contains."""
     return PREFIX + text.partition(PREFIX)[2].split()[0]
 
 
@@ -49,7 +54,7 @@ async def test_the_whole_result_can_be_read_as_a_resource(era: str, dialect: str
             await client.read_resource(f"{PREFIX}other")
 
 
-async def test_search_mode_has_a_limit_of_its_own() -> None:
+async def test_only_search_mode_has_a_limit_by_default() -> None:
     entry = extension("e", "nexo", "-S", "-E", str(NEXO))
     arguments = {"text": "x" * 200_000}
     for mode, is_cut in (("list", False), ("search", True)):
@@ -68,20 +73,22 @@ def text_result(text: str) -> dict[str, Any]:
 def test_results_are_forgotten_after_ten_minutes_and_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seconds = [0.0]
-    kept = WholeResults(lambda: seconds[0])
-    first = find_uri(kept.limit(text_result("x" * 5000), 1000)["content"][0]["text"])
-    seconds[0] = 599.0
+    now = 0.0
+    kept = WholeResults(lambda: now)
+
+    def keep(text: str) -> str:
+        """Cut a result with this text to 1000 characters; return the URI of the whole."""
+        return find_uri(kept.limit(text_result(text), 1000)["content"][0]["text"])
+
+    first = keep("x" * 5000)
+    now = 599.0
     assert kept.read(first) == {
         "contents": [{"uri": first, "mimeType": "text/plain", "text": "x" * 5000}]
     }
-    seconds[0] = 600.5
+    now = 600.5
     assert kept.read(first) is None
     monkeypatch.setattr(whole_results, "_MAX_CHARS", 12_000)
-    uris = [
-        find_uri(kept.limit(text_result(letter * 5000), 1000)["content"][0]["text"])
-        for letter in "abc"
-    ]
+    uris = [keep(letter * 5000) for letter in "abc"]  # the oldest of them does not fit
     assert [kept.read(uri) is not None for uri in uris] == [False, True, True]
     large = kept.limit(text_result("y" * 20_000), 1000)
     assert PREFIX not in large["content"][0]["text"] and "too large" in large["content"][0]["text"]

@@ -1,4 +1,5 @@
-"""An HTTP proxy that adds a bearer token to each request, for clients that cannot send a token."""
+"""`token_proxy`, an HTTP proxy that adds a bearer token to each request. MCP's conformance suite,
+which cannot send a token, reaches the gateway through it."""
 
 import asyncio
 from collections.abc import AsyncIterator

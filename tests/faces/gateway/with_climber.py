@@ -1,7 +1,9 @@
-"""The command line, with the toy extension `climber` added to every config.
+"""A program like `exthost` that adds the test extension `climber` to every config.
 
-`climber` reports progress and receives cancellations. Its dialect is that of an installed package
-(tests/toys), which a config cannot name.
+    python -m tests.faces.gateway.with_climber FOLDER ARGUMENTS…
+
+`climber` reports progress and receives cancellations. It speaks a dialect (protocol) from a
+package, `tests/toys/stepper.py`, which is written into FOLDER.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The address at which an HTTP service listens."""
+"""Tests of `listen`, which opens the listening socket of an HTTP service, and of its errors."""
 
 import pytest
 

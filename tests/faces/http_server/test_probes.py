@@ -1,4 +1,7 @@
-"""`/healthz` and `/readyz`, as a monitoring program gets them."""
+"""Tests of the paths `/healthz` and `/readyz` of a host, by which a monitoring program checks it.
+
+`/healthz` is 200 while the host runs. `/readyz` is 200 only while all its extensions take calls.
+"""
 
 import json
 from dataclasses import dataclass
@@ -12,6 +15,8 @@ from exthost.faces.http_server.probes import Probes
 
 @dataclass
 class Phase:
+    """Whether a host has started, and whether it is ending."""
+
     opened: bool = True
     ending: bool = False
 

@@ -1,4 +1,8 @@
-"""The limits of an HTTP service: clients without a token cannot keep out those with a token."""
+"""Tests of an HTTP service: clients without a token cannot keep out those with a token.
+
+The service limits the number of connections and the time that a request may take to arrive. If
+there are too many connections, it closes those that have not sent the token, the oldest first.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +36,7 @@ async def _answer_ok(scope: Any, receive: Any, send: Any) -> None:
 async def test_incomplete_requests_are_closed_and_other_clients_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)  # the time for the head of a request
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
@@ -180,6 +184,7 @@ async def test_a_client_can_open_many_connections_before_its_first_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 200)
+    # How long a new connection has for its first request before others may replace it.
     monkeypatch.setattr(server, "ARRIVAL_SECONDS", 1000.0)
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"
     async with _serve() as address, asyncio.timeout(RUN_SECONDS):

@@ -1,4 +1,8 @@
-"""The token of an HTTP service: from a file, from a variable, or generated."""
+"""Tests of the token of an HTTP service, which each client must send.
+
+It comes from a file (`--token-file`), which can list several tokens and is created if it does not
+exist, from an environment variable, or is generated.
+"""
 
 import os
 from pathlib import Path

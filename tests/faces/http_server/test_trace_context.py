@@ -1,9 +1,14 @@
-"""The W3C Trace Context of a request: it is used only if its `traceparent` is valid."""
+"""Tests of `trace_context`, which returns the W3C Trace Context of an HTTP request.
+
+These are the headers `traceparent`, `tracestate` and `baggage`, by which a call can be traced
+across services. They are used only if `traceparent` is valid.
+"""
 
 import pytest
 
 from exthost.faces.http_server.trace_context import trace_context
 
+# Version, trace id, id of the parent span, and flags, in lower-case hexadecimal digits.
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 

@@ -1,4 +1,9 @@
-"""How tests run relays: real processes with real hosts behind them, which end with the test."""
+"""Helpers that run relays: `RelayClient` is an MCP client that starts `exthost gateway`.
+
+That process relays the client's messages to the host of its config, which it starts if none runs
+and which serves all clients of the config. Relays and hosts are real processes, and end with the
+test.
+"""
 
 import json
 import os
@@ -27,9 +32,9 @@ INITIALIZE = {
 }
 
 
-def server(name: str = "child", **told: Any) -> dict[str, Any]:
-    """Return `mcp_servers` with the child of the tests under this name."""
-    args = ["-S", "-E", str(CHILD), json.dumps(told)]
+def server(name: str = "child", **behaviour: Any) -> dict[str, Any]:
+    """Return the table `mcp_servers` with mcp_child.py, with this behaviour, under this name."""
+    args = ["-S", "-E", str(CHILD), json.dumps(behaviour)]
     return {name: {"command": sys.executable, "args": args}}
 
 
@@ -54,8 +59,7 @@ class RelayClient:
                 bufsize=0,
             )
         self._partial = b""
-        self.lines: list[bytes] = []  # everything that came
-        self.seen: list[Any] = []
+        self.seen: list[Any] = []  # all messages so far
         self._id = 0
 
     def close(self) -> None:
@@ -70,9 +74,9 @@ class RelayClient:
                 self.process.kill()
                 self.process.wait()
             self.process.stdout.close()
-        assert code in (0, -9), self.said()
+        assert code in (0, -9), self.read_stderr()
 
-    def said(self) -> str:
+    def read_stderr(self) -> str:
         """Return what the relay wrote to stderr."""
         return self.stderr.read_text("utf-8", "replace")
 
@@ -97,12 +101,11 @@ class RelayClient:
         deadline = time.monotonic() + SECONDS
         while b"\n" not in self._partial:
             ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no message arrived: {self.said()}"
+            assert ready, f"no message arrived: {self.read_stderr()}"
             data = os.read(fd, 65536)
-            assert data, f"the relay closed stdout: {self.said()}"
+            assert data, f"the relay closed stdout: {self.read_stderr()}"
             self._partial += data
         line, _, self._partial = self._partial.partition(b"\n")
-        self.lines.append(line)
         self.seen.append(json.loads(line))
         return self.seen[-1]
 
@@ -116,7 +119,7 @@ class RelayClient:
             if message.get("id") == id and "method" not in message:
                 return message
 
-    def until(self, method: str) -> Any:
+    def read_until(self, method: str) -> Any:
         """Return the next message of this method."""
         while True:
             message = self.read()
@@ -150,7 +153,7 @@ def _line(**message: Any) -> bytes:
 
 @contextmanager
 def joined(config: Path, *words: str, **more: Any) -> Iterator[RelayClient]:
-    """A client that has made its handshake, until the end of the block."""
+    """Yield a client that has made its handshake; close it at the end of the block."""
     client = RelayClient(config, *words, **more)
     try:
         client.initialize()
@@ -174,15 +177,15 @@ def server_pids(config: Path) -> list[int]:
 
 
 def wait_until(condition: Any, what: str) -> None:
-    """Wait until the function returns true."""
+    """Wait until the function returns true; `what` names it in the error."""
     deadline = time.monotonic() + SECONDS
     while not condition():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
         time.sleep(0.02)
 
 
 def wait_until_gone(*pids: int) -> None:
-    wait_until(lambda: not any(map(is_running, pids)), f"{pids} still run")
+    wait_until(lambda: not any(map(is_running, pids)), f"the processes {pids} have ended")
 
 
 def has_host(config: Path) -> bool:

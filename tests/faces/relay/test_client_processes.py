@@ -1,4 +1,11 @@
-"""Servers that cannot be shared have a process for each client, which ends with it."""
+"""Each client has its own process of an MCP server that cannot be shared.
+
+A client starts `exthost gateway`. All gateways of one config relay to one host process, so that a
+server runs once for all clients. That is wrong for a server that keeps state for its client, such
+as a browser, or that sends requests to its client (sampling: the server asks for a text of the
+client's model). Such a server is not shared: because of `share = false`, because it is known, or
+because it has sent such a request.
+"""
 
 import json
 import os
@@ -24,12 +31,14 @@ from tests.faces.relay.relay_process import (
     wait_until_gone,
 )
 
-SAMPLING = {"sampling": {}, "roots": {"listChanged": True}, "elicitation": {}}
-MESSAGES = {"messages": [], "maxTokens": 1}
-SAMPLE = {"method": "sampling/createMessage", "params": MESSAGES}
+# The capabilities of a client that can answer all requests of servers.
+CAPABILITIES = {"sampling": {}, "roots": {"listChanged": True}, "elicitation": {}}
+# The arguments of the tool `ask`, which sends this request to the client and returns the answer.
+SAMPLE = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
 
 
-def unshared(folder: Path, **settings: Any) -> Path:
+def config_with_server(folder: Path, **settings: Any) -> Path:
+    """Write a config with the server `child`, which has these settings."""
     servers = server()
     servers["child"] |= settings
     return shared_config(folder, {"mcp_servers": servers})
@@ -37,7 +46,7 @@ def unshared(folder: Path, **settings: Any) -> Path:
 
 @pytest.mark.more
 def test_each_client_has_a_process_of_a_server_that_is_not_shared(tmp_path: Path) -> None:
-    config = unshared(tmp_path, share=False)
+    config = config_with_server(tmp_path, share=False)
     with joined(config) as one:
         assert one.text("ext_child_echo", a=1) == '{"a": 1}'
         [first] = server_pids(config)
@@ -54,7 +63,7 @@ def test_each_client_has_a_process_of_a_server_that_is_not_shared(tmp_path: Path
 
 @pytest.mark.more
 def test_the_process_of_the_first_client_ends_with_it_too(tmp_path: Path) -> None:
-    config = unshared(tmp_path, share=False)
+    config = config_with_server(tmp_path, share=False)
     one = RelayClient(config)
     one.initialize()
     assert one.text("ext_child_echo", a=1) == '{"a": 1}'
@@ -68,20 +77,21 @@ def test_the_process_of_the_first_client_ends_with_it_too(tmp_path: Path) -> Non
 
 
 @contextmanager
-def able(config: Path) -> Iterator[RelayClient]:
-    """A client that can do what servers ask for."""
+def joined_with_sampling(config: Path) -> Iterator[RelayClient]:
+    """Yield a client, as `joined` does, that can answer requests of servers."""
     client = RelayClient(config)
     try:
-        client.initialize(capabilities=SAMPLING)
+        client.initialize(capabilities=CAPABILITIES)
         yield client
     finally:
         client.close()
 
 
-def sampled(client: RelayClient, word: str) -> Any:
-    """Call a tool that samples; answer its request with this word. Return what the tool got."""
+def call_sampling_tool(client: RelayClient, word: str) -> Any:
+    """Call a tool that asks for a text of the client's model. Answer with this word, and return the
+    result of the tool, which contains the answer."""
     call = client.start_call("ext_child_ask", **SAMPLE)
-    request = client.until("sampling/createMessage")
+    request = client.read_until("sampling/createMessage")
     answer = {"role": "assistant", "content": {"type": "text", "text": word}, "model": "m"}
     client.write(_reply(request["id"], answer))
     return client.reply(call)["result"]["content"][0]["text"]
@@ -94,37 +104,40 @@ def _reply(id: Any, result: Any) -> bytes:
 @pytest.mark.more
 def test_a_server_that_asks_its_client_has_a_process_for_each_from_then_on(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
-    with able(config) as one, able(config) as other:
+    with joined_with_sampling(config) as one, joined_with_sampling(config) as other:
         assert one.text("ext_child_echo", a=1) == other.text("ext_child_echo", a=1)
         assert len(server_pids(config)) == 1
-        assert "first" in sampled(one, "first")
+        assert "first" in call_sampling_tool(one, "first")
         # Both at once: each client gets the request of its own call.
         mine = one.start_call("ext_child_ask", **SAMPLE)
-        request = one.until("sampling/createMessage")
-        assert "second" in sampled(other, "second")
+        request = one.read_until("sampling/createMessage")
+        assert "second" in call_sampling_tool(other, "second")
         answer = {"role": "assistant", "content": {"type": "text", "text": "third"}, "model": "m"}
         one.write(_reply(request["id"], answer))
         assert "third" in one.reply(mine)["result"]["content"][0]["text"]
         assert len(server_pids(config)) == 2
         host = host_pid(config)
     wait_until_gone(host)
-    with able(config) as one, able(config) as other:  # it is remembered
+    with (
+        joined_with_sampling(config) as one,
+        joined_with_sampling(config) as other,
+    ):  # a new host knows it, too
         assert one.text("ext_child_echo", a=1) == other.text("ext_child_echo", a=1)
         assert len(server_pids(config)) == 2
 
 
 @pytest.mark.more
-def test_share_true_insists(tmp_path: Path) -> None:
-    config = unshared(tmp_path, share=True)
-    with able(config) as one, able(config) as other:
-        assert "first" in sampled(one, "first")
-        assert "second" in sampled(other, "second")
+def test_a_server_with_share_true_is_shared_although_it_asks_its_clients(tmp_path: Path) -> None:
+    config = config_with_server(tmp_path, share=True)
+    with joined_with_sampling(config) as one, joined_with_sampling(config) as other:
+        assert "first" in call_sampling_tool(one, "first")
+        assert "second" in call_sampling_tool(other, "second")
         assert len(server_pids(config)) == 1
 
 
 @pytest.mark.more
 def test_a_host_that_is_killed_leaves_no_private_process(tmp_path: Path) -> None:
-    config = unshared(tmp_path, share=False)
+    config = config_with_server(tmp_path, share=False)
     with joined(config) as one, joined(config) as other:
         one.text("ext_child_echo", a=1)
         other.text("ext_child_echo", a=1)

@@ -1,4 +1,5 @@
-"""Twenty servers and several clients: one process of each server, and little memory for each."""
+"""Twenty MCP servers and several clients of one shared host: one process of each server, and little
+memory for each further client."""
 
 import os
 import sys
@@ -49,7 +50,7 @@ def test_three_clients_of_twenty_fastmcp_servers_have_twenty_processes(tmp_path:
         assert len(pids) == len(SERVERS)
         pids.append(host_pid(config))
     wait_until_gone(*pids)
-    with joined(config) as client:  # the second time, the list comes from what is stored
+    with joined(config) as client:  # the list comes from the replies that were stored
         assert client.ask("tools/list")["result"]["tools"] == lists[0]
         assert server_pids(config) == []
 

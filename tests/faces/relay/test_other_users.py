@@ -1,4 +1,8 @@
-"""A client does not join a host of another user. It runs its own host, and says so."""
+"""A client does not join a host of another user. It runs its own host, and prints why.
+
+Clients (`exthost gateway`) join the host of their config by its socket. A socket that belongs to
+another user, or is in a folder of another user, could be a trap.
+"""
 
 import os
 import subprocess
@@ -19,8 +23,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
 ]
 
-# Listens on a socket as another user, and answers each client as a host would: a client that asked
-# it would join it.
+# Listens on a socket as another user, and answers each client as a host would. It prints "asked" if
+# a client has sent it a request.
 LISTENER = """
 import os, socket, sys
 path, uid = sys.argv[1], int(sys.argv[2])
@@ -40,6 +44,7 @@ while True:
 
 @contextmanager
 def listener_of(uid: int, path: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run LISTENER as this user until the end of the block."""
     command = [sys.executable, "-c", LISTENER, path, str(uid)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -67,7 +72,10 @@ def test_a_socket_of_another_user_is_not_joined(
     with listener_of(NOBODY, str(path)) as process:
         with joined(config) as client:
             assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-        assert f"the socket {path} is one of another user; it runs its own host" in client.said()
+        assert (
+            f"the socket {path} is one of another user; it runs its own host"
+            in client.read_stderr()
+        )
         assert process.stdout is not None
         process.kill()
         assert "asked" not in process.stdout.read(), "a foreign process got the request"
@@ -82,4 +90,4 @@ def test_a_socket_in_a_folder_of_another_user_is_not_joined(
         os.chown(path.parent, NOBODY, NOBODY)
         with joined(config) as client:
             assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-        assert f"the socket {path} is in a folder of another user" in client.said()
+        assert f"the socket {path} is in a folder of another user" in client.read_stderr()

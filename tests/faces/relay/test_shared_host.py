@@ -1,4 +1,9 @@
-"""Clients share the host of their config: they join it, start it, and outlive it."""
+"""MCP clients share one host of their config: they join it, start it, and outlive it.
+
+A client starts `exthost gateway`, which is only a relay between the client and the host. The first
+relay starts the host in the background; the host ends after its last client. `joined` (in
+`relay_process.py`) yields such a client. `--own` gives a client a separate host.
+"""
 
 import json
 import os
@@ -41,7 +46,7 @@ def test_clients_share_one_host_and_one_process_of_each_extension(tmp_path: Path
         assert f"client: tester 7, process {first.process.pid}" in shown.stdout + shown.stderr
         top = json.loads(run_inside("top", "--json", cwd=tmp_path).stdout)
         assert [client["name"] for client in top["clients"]] == ["tester", "tester"]
-    wait_until_gone(*pids)  # linger = "0s"
+    wait_until_gone(*pids)  # shared_config sets gateway.linger to "0s": how long the host stays
 
 
 @pytest.mark.more
@@ -80,7 +85,7 @@ def test_a_host_that_is_killed_fails_the_calls_and_the_next_one_is_joined(tmp_pa
         os.kill(first, signal.SIGKILL)
         error = client.reply(call)["error"]
         assert "the host ended" in error["message"] and "X1075" in error["message"]
-        assert client.until("notifications/tools/list_changed")
+        assert client.read_until("notifications/tools/list_changed")
         assert client.text("ext_child_echo", a=2) == '{"a": 2}'
         assert host_pid(config) != first
         assert status(config)["clients"][0]["name"] == "tester"
@@ -111,14 +116,14 @@ def test_a_client_without_a_host_joins_one_that_is_started_meanwhile(tmp_path: P
         os.kill(first, signal.SIGTERM)
         wait_until_gone(first)
         with host_process(tmp_path) as host:
-            client.until("notifications/tools/list_changed")
+            client.read_until("notifications/tools/list_changed")
             assert host_pid(config) == host.pid
             host.send_signal(signal.SIGTERM)
             host.communicate(timeout=SECONDS)
 
 
 @pytest.mark.more
-def test_the_level_and_the_subscriptions_are_those_of_the_next_host(tmp_path: Path) -> None:
+def test_the_log_level_and_the_subscriptions_are_sent_to_the_next_host(tmp_path: Path) -> None:
     received_file = tmp_path / "heard"
     config = shared_config(tmp_path, {"mcp_servers": server(heard=str(received_file))})
     with joined(config) as client:
@@ -126,7 +131,7 @@ def test_the_level_and_the_subscriptions_are_those_of_the_next_host(tmp_path: Pa
         uri = client.ask("resources/list")["result"]["resources"][0]["uri"]
         client.ask("resources/subscribe", {"uri": uri})
         os.kill(host_pid(config), signal.SIGKILL)
-        client.until("notifications/tools/list_changed")
+        client.read_until("notifications/tools/list_changed")
         client.ask("ping")
 
         def subscriptions() -> int:
@@ -143,7 +148,7 @@ def test_a_config_that_changed_is_read_again_by_a_host_of_its_clients(tmp_path: 
         assert client.text("ext_child_echo", a=1)
         shared_config(tmp_path, {"mcp_servers": server() | server("second")})
         with joined(config):
-            client.until("notifications/tools/list_changed")
+            client.read_until("notifications/tools/list_changed")
             assert client.text("ext_second_echo", a=2) == '{"a": 2}'
 
 
@@ -153,7 +158,7 @@ def test_a_config_that_changed_is_reported_for_a_host_of_run(tmp_path: Path) -> 
     with host_process(tmp_path) as host:
         shared_config(tmp_path, {"mcp_servers": server() | server("second")})
         with joined(config) as client:
-            stderr = client.said()
+            stderr = client.read_stderr()
         assert "exthost reload" in stderr and f"process {host.pid}" in stderr
         host.send_signal(signal.SIGTERM)
         host.communicate(timeout=SECONDS)
@@ -171,9 +176,9 @@ def test_a_client_with_other_variables_gets_a_host_of_its_own(tmp_path: Path) ->
     with joined(config, env=values) as first, joined(config, env=values) as same:
         with joined(config, env=values | {"MY_TOKEN": "two-secret"}) as other:
             assert other.text("ext_child_echo", a=1) == '{"a": 1}'
-            stderr = other.said()
+            stderr = other.read_stderr()
         assert "MY_TOKEN differs" in stderr and "its own host" in stderr and "MY_MODE" not in stderr
-        assert "secret" not in stderr + first.said() + same.said()
+        assert "secret" not in stderr + first.read_stderr() + same.read_stderr()
         assert len(status(config)["clients"]) == 2
 
 
@@ -187,7 +192,7 @@ def test_a_client_of_another_version_gets_a_host_of_its_own(tmp_path: Path) -> N
     with joined(config):
         path = os.pathsep.join([str(tmp_path / "older"), *sys.path])
         with joined(config, env={"PYTHONPATH": path}) as other:
-            stderr = other.said()
+            stderr = other.read_stderr()
         assert "exthost 0.0.1" in stderr and "its own host" in stderr
 
 
@@ -202,7 +207,7 @@ def test_a_stale_socket_is_named_and_replaced(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         wait_until_gone(pid)
         with joined(config) as other:
-            assert "left over from a host that has crashed" in other.said()
+            assert "left over from a host that has crashed" in other.read_stderr()
 
 
 @pytest.mark.more
@@ -212,7 +217,7 @@ def test_without_a_state_folder_a_client_gets_a_host_of_its_own(tmp_path: Path) 
     home.write_text("")
     with joined(config, env={"EXTHOST_HOME": str(home)}) as client:
         assert client.text("ext_child_echo", a=1) == '{"a": 1}'
-        stderr = client.said()
+        stderr = client.read_stderr()
     assert "the state folder cannot be written" in stderr and "its own host" in stderr
 
 
@@ -221,7 +226,7 @@ def test_a_host_that_belongs_to_a_single_client_is_not_joined(tmp_path: Path) ->
     config = shared_config(tmp_path)
     with joined(config, "--own"):
         with joined(config) as other:
-            stderr = other.said()
+            stderr = other.read_stderr()
         assert "X0376" in stderr and "its own host" in stderr
 
 
@@ -238,7 +243,7 @@ def test_a_config_with_a_mistake_is_reported_as_by_run(tmp_path: Path) -> None:
     assert result.returncode == 3 and b"X01" in result.stderr and result.stdout == b""
 
 
-# -- the lines -------------------------------------------------------------------------------
+# -- the messages -------------------------------------------------------------------------------
 
 
 @pytest.mark.more
@@ -281,6 +286,7 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(config)], capture_output=True, text=True, check=True
     )
     modules = set(result.stdout.split())
+    # Each client waits for these imports.
     slow = {"mcp", "asyncio", "argparse", "json", "re", "typing", "socket", "pathlib", "subprocess"}
     assert "exthost.faces.relay.command" in modules and not modules & slow
     host_modules = {name for name in modules if name.startswith("exthost.host.")}
@@ -290,7 +296,8 @@ def test_the_relay_imports_neither_mcp_nor_the_host(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-# -- a list at once --------------------------------------------------------------------------
+# -- the first list of tools
+# --------------------------------------------------------------------------
 
 
 @pytest.mark.more
@@ -337,7 +344,7 @@ def test_the_second_host_lists_the_tools_before_it_has_imported_mcp(tmp_path: Pa
         # the first client differ, and what a server offers is not remembered before it is ready.
         wait_until(
             lambda: all(row["state"] == "ready" for row in status(config)["extensions"]),
-            "a server is not ready",
+            "all servers are ready",
         )
         with joined(config) as second:
             first = second.ask("tools/list")["result"]
@@ -367,7 +374,7 @@ def test_the_second_host_lists_the_tools_before_it_has_imported_mcp(tmp_path: Pa
 
 
 @pytest.mark.more
-def test_a_client_of_its_own_kind_of_names_gets_them(tmp_path: Path) -> None:
+def test_clients_of_one_host_can_use_different_kinds_of_tool_names(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client, joined(config, "--plain-names") as plain:
         assert client.ask("tools/list")["result"]["tools"][0]["name"] == "ext_child_echo"

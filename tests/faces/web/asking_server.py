@@ -1,6 +1,9 @@
-"""An MCP server whose tools send requests to the client: `form` fills in a form, `sample` lets a
-model answer, and `roots` lists the folders of the client. Each tool returns the client's answer as
-JSON. It uses only the standard library."""
+"""An MCP server for tests whose tools send requests to the client.
+
+`form` asks for the fields of a form, `sample` for a text of the client's model, and `roots` for the
+folders of the client. Each tool returns the client's answer as JSON. The server uses only the
+standard library.
+"""
 
 import json
 import os
@@ -15,6 +18,7 @@ FORM = {
     },
     "required": ["city"],
 }
+# By tool: the method and the params of its request.
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "form": ("elicitation/create", {"message": "Where <b>to</b>?", "requestedSchema": FORM}),
     "sample": (

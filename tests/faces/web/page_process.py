@@ -19,7 +19,7 @@ from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, wait_for
 ROOT = Path(__file__).parents[3]
 SHOWCASE = Path(__file__).with_name("showcase.py")
 FRAGILE = ROOT / "examples" / "morphir" / "fragile.py"
-PLUGINS = ROOT / "examples" / "synaps" / "plugins"
+PLUGINS = ROOT / "examples" / "synaps" / "plugins"  # one of them is `notes`
 
 
 class Page(NamedTuple):

@@ -1,7 +1,8 @@
-"""An MCP server whose tools return everything that the web page can show.
+"""An MCP server for tests of a host's web page: its tools return everything that the page can show.
 
 It has tools that return a table, a picture, progress, an error, and text with markup and a script
-that a page must not run; another tool crashes. It uses only the standard library.
+that a page must not run; another tool crashes. The schema of `order` has everything for which the
+page has a form field. The server uses only the standard library.
 """
 
 import base64
@@ -13,6 +14,7 @@ import sys
 import zlib
 from typing import Any
 
+# Markup that would change the title of the page if it was not shown as text.
 ATTACK = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
 STEPS = {"type": "object", "properties": {"steps": {"type": "integer", "minimum": 1, "default": 4}}}
@@ -97,6 +99,7 @@ CAPABILITIES: dict[str, Any] = {
     "logging": {},
     "completions": {},
 }
+# The results of requests for lists.
 LISTS = {
     "resources/list": {"resources": [{"uri": "note://1", "name": "first note"}]},
     "resources/templates/list": {
@@ -120,10 +123,10 @@ def text_result(text: str) -> dict[str, Any]:
 
 
 def chart(width: int = 320, height: int = 120) -> str:
-    """Return a wave as a PNG."""
+    """Return the picture of a wave as a PNG in base64."""
     rows = bytearray()
     for y in range(height):
-        rows.append(0)
+        rows.append(0)  # each row begins with its filter; 0 is none
         for x in range(width):
             wave = height / 2 + math.sin(x / 22) * height / 3
             weight = max(0.0, 1 - abs(y - wave) / 3)

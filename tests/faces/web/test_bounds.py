@@ -1,4 +1,8 @@
-"""The data that a host keeps for a page, and the responses to the page, are bounded."""
+"""Tests of limits: the data that a host keeps for its web page, and its responses, are bounded.
+
+A `Recorder` keeps the last messages of an extension (`TraceRecord`) in a ring. A `History` keeps
+the last calls and changes of state.
+"""
 
 import asyncio
 import json
@@ -137,6 +141,7 @@ def test_any_value_becomes_json_and_long_text_is_truncated() -> None:
 async def test_a_client_that_disconnects_during_its_request_leaves_no_traceback_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    # The service of the page, as `exthost run --web` sets it up.
     host = Host()
     report, listener = StatusReport(host), listen("127.0.0.1", 0)
     requests = RequestPerformer(host, report, str(tmp_path / "exthost.toml"))
@@ -161,17 +166,17 @@ async def test_a_client_that_disconnects_during_its_request_leaves_no_traceback_
             answered.set()
 
     serving = asyncio.ensure_future(serve_app(app_with_event, listener, access))
+    # The head announces 1000 bytes; the client sends a few of them and disconnects.
     head = (
         b"POST /api/steer HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
         b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     )
     try:
-        async with asyncio.timeout(60):
-            _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
-            writer.write(head + b'{"verb"')
-            await writer.drain()
-            writer.close()
-            await answered.wait()
+        _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+        writer.write(head + b'{"verb"')
+        await writer.drain()
+        writer.close()
+        await answered.wait()
     finally:
         endpoints.close()
         serving.cancel()

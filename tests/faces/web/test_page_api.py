@@ -1,4 +1,8 @@
-"""The HTTP API of the web page, with a real host: access, responses and metrics."""
+"""Tests of the HTTP API of a host's web page (`exthost run --web PORT`).
+
+The tests send the requests that the JavaScript of the page sends, to a real host with the example
+extensions `showcase`, `fragile` and `notes`. Other modules use `client`, `events` and `call`.
+"""
 
 import asyncio
 import http.client
@@ -21,6 +25,7 @@ from tests.faces.web.showcase import ATTACK
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the config."""
     folder = tmp_path_factory.mktemp("page")
     showcase_config(folder, f'[discovery]\nsearch_paths = ["{PLUGINS / "notes"}"]\n')
     return folder
@@ -51,7 +56,7 @@ async def events(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
 
 
 async def call(running: Page, traceparent: str = "", **body: Any) -> list[dict[str, Any]]:
-    """Make a call and return its events."""
+    """Make a call by the API; return its events, the last of which has the result or the error."""
     async with (
         client(running, **({"traceparent": traceparent} if traceparent else {})) as http,
         http.stream("POST", "api/call", json=body) as answer,
@@ -161,13 +166,13 @@ async def test_an_invalid_number_is_an_error(running: Page, number: str) -> None
 
 async def test_the_api_returns_the_tools_and_permissions_of_an_extension(running: Page) -> None:
     async with client(running) as http:
-        about = (await http.get("api/extension", params={"name": "showcase"})).json()
-    tools = {tool["name"]: tool for tool in about["tools"]}
+        extension = (await http.get("api/extension", params={"name": "showcase"})).json()
+    tools = {tool["name"]: tool for tool in extension["tools"]}
     assert tools["forecast"]["schema"]["required"] == ["city"]
-    assert about["state"] == "ready"
-    assert about["permissions"]["granted"] is None
-    assert "network" in about["permissions"]["in_force"]
-    assert [move["state"] for move in about["moves"]][-3:] == ["ready", "starting", "admitted"]
+    assert extension["state"] == "ready"
+    assert extension["permissions"]["granted"] is None
+    assert "network" in extension["permissions"]["in_force"]
+    assert [move["state"] for move in extension["moves"]][-3:] == ["ready", "starting", "admitted"]
 
 
 async def test_a_call_returns_its_progress_and_its_result(running: Page) -> None:
@@ -205,8 +210,8 @@ async def test_the_messages_and_stderr_of_a_failed_call_can_be_requested(running
         parent = f"00-{'a' * 32}-{'b' * 16}-01"
         end = (await call(running, parent, extension="showcase", tool="fail", arguments={}))[-1]
         assert end["result"]["is_error"]
-        about = (await http.get("api/extension", params={"name": "showcase"})).json()
-        last_call = about["calls"][0]
+        extension = (await http.get("api/extension", params={"name": "showcase"})).json()
+        last_call = extension["calls"][0]
         window = {"from": last_call["ended"] - last_call["seconds"], "to": last_call["ended"]}
         answer = await http.get(
             "api/frames", params={"name": "showcase", "outcome": last_call["outcome"], **window}

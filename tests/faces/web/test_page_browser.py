@@ -1,4 +1,9 @@
-"""The web page in a real browser: what it shows, and how it is used."""
+"""Tests of the web page of a host (`exthost run --web`) in a real browser.
+
+The browser is Chromium, which the tests control by its debugging protocol: they click elements by
+CSS selectors, press keys, and wait until the page shows a text. The host has the example extensions
+`showcase`, `fragile` and `notes`. `test_page_work.py` tests longer tasks.
+"""
 
 import json
 import os
@@ -20,7 +25,7 @@ pytestmark = pytest.mark.more
 
 
 class Desktop(NamedTuple):
-    """A browser that shows the page of a host, and the folder of its config."""
+    """A browser that shows the page, the running host of the page, and the folder of its config."""
 
     browser: Browser
     running: Page
@@ -49,7 +54,7 @@ def desktop(tmp_path: Path) -> Iterator[Desktop]:
         assert other_urls == [], "the page loads nothing from other machines"
 
 
-def state_expression(name: str) -> str:
+def state_in_list(name: str) -> str:
     """Return the JavaScript expression of the state that the list shows for an extension."""
     return f"document.querySelector('.ext[data-id={name}] .chip').textContent"
 
@@ -63,7 +68,7 @@ def test_the_page_shows_a_crash_and_the_recovery(desktop: Desktop) -> None:
     (row,) = run_json(folder, "status", "fragile")["extensions"]
     os.kill(row["pids"][0], signal.SIGKILL)
     browser.wait_for_text("1 crash", ".facts")
-    browser.wait_for(f"{state_expression('fragile')} === 'ready'")
+    browser.wait_for(f"{state_in_list('fragile')} === 'ready'")
     browser.wait_for("document.querySelector('.moves')?.innerText.includes('backoff')")
 
 
@@ -119,6 +124,7 @@ def test_a_person_answers_the_question_of_a_rule(tmp_path: Path) -> None:
         browser.click(f"{tool} button.primary")
         browser.wait_for_text("<b>look</b>", f"{tool} .question")
         browser.wait_for_text("ext_showcase_chart", f"{tool} .question")
+        # The button that declines has the focus, so Enter cannot agree by mistake.
         browser.wait_for("document.activeElement.className === 'decline'")
         browser.press("Enter", 13, "\r")
         browser.wait_for_text("X1842", f"{tool} .error")

@@ -1,6 +1,9 @@
-"""Tasks of people on the page, in a real browser: find a failure, call with nested objects, see
-what was sent, repeat, select many, read logs; by keyboard alone, and with no violation for
-axe-core."""
+"""Tests of whole tasks on the web page of a host, in a real browser (Chromium).
+
+Examples are: find out why an extension failed, call a tool with nested objects by keyboard alone,
+repeat a call, restart several extensions, read logs. axe-core, a checker of accessibility, must
+find no violation. The tests control the browser by its debugging protocol, see `browser.py`.
+"""
 
 import json
 from collections.abc import Iterator
@@ -17,11 +20,11 @@ from tests.faces.web.page_process import PLUGINS, ROOT, Page, entry, page, showc
 pytestmark = pytest.mark.more
 
 AXE = ROOT / ".venv" / "node" / "node_modules" / "axe-core" / "axe.min.js"
-CONTROL = 2  # the modifier of a key event
+CONTROL = 2  # the bit of the key Ctrl in the modifiers of a key event
 
 
 class Desktop(NamedTuple):
-    """A browser that shows the page of a host, and the folder of its config."""
+    """A browser that shows the page, the running host of the page, and the folder of its config."""
 
     browser: Browser
     running: Page
@@ -57,10 +60,12 @@ def no_page_errors(desktop: Desktop) -> Iterator[None]:
 
 
 def go_to(browser: Browser, address: str) -> None:
+    """Go to a view of the page, such as "#/log"."""
     browser.evaluate(f"location.hash = {json.dumps(address)}; void 0")
 
 
 def type_text(browser: Browser, text: str) -> None:
+    """Type into the focused field."""
     browser.send("Input.insertText", text=text)
 
 
@@ -113,7 +118,7 @@ def test_a_call_with_nested_objects_by_keyboard_alone_shows_what_it_sent(desktop
     tab_to(browser, "document.activeElement.closest('[data-tool=order]')")
     browser.press("Enter", 13, "\r")
     browser.wait_for("document.activeElement.dataset.name === 'code'")
-    type_text(browser, "abc")
+    type_text(browser, "abc")  # it does not match the pattern of the field
     press_control_enter(browser)
     browser.wait_for_text("It does not match ^[A-Z]{3}-\\d+$.", "details[data-tool=order]")
     browser.wait_for("document.activeElement.dataset.name === 'code'")
@@ -134,12 +139,13 @@ def test_a_call_with_nested_objects_by_keyboard_alone_shows_what_it_sent(desktop
         "customer": {"name": "Ada"},
         "items": [{"sku": "pen", "count": 3}],
     }
+    # The filter of the list would hide rows from the next tests.
     browser.evaluate("document.querySelector('#filter').value = ''")
     browser.evaluate("document.querySelector('#filter').dispatchEvent(new Event('input'))")
 
 
 def is_visible(selector: str) -> str:
-    """Return the expression whether the beginning of an element is in the visible part."""
+    """Return a JavaScript expression: whether the beginning of an element is on the screen."""
     return (
         "(box => box && box.height > 0 && box.top >= 0 && box.top < innerHeight - 40)"
         f"(document.querySelector({json.dumps(selector)})?.getBoundingClientRect())"
@@ -319,7 +325,7 @@ def test_several_are_selected_and_restarted(desktop: Desktop) -> None:
     assert browser.evaluate("document.querySelector('#selection').hidden")
 
 
-def test_the_log_of_all_is_filtered_and_a_frame_opens_beside_the_list(desktop: Desktop) -> None:
+def test_the_log_of_all_is_filtered_and_a_message_opens_beside_the_list(desktop: Desktop) -> None:
     browser, _, folder = desktop
     go_to(browser, "#/log")
     browser.wait_for("document.querySelectorAll('.log-line').length > 3")
@@ -337,7 +343,7 @@ def test_the_log_of_all_is_filtered_and_a_frame_opens_beside_the_list(desktop: D
         browser.evaluate(f"document.querySelector('{selector}').getBoundingClientRect().left")
         for selector in (".traffic-rows", ".traffic-detail")
     )
-    assert right > left + 200, "the frame is beside the list"
+    assert right > left + 200, "the message is beside the list"
     browser.press("Escape", 27)
     browser.wait_for("document.querySelector('.traffic-detail').hidden")
 
@@ -379,7 +385,7 @@ def test_a_wrong_token_is_reported_and_an_unknown_extension_has_no_buttons(
     browser.wait_for("document.querySelectorAll('.ext').length === 4")
 
 
-def test_theme_and_keys(desktop: Desktop) -> None:
+def test_a_button_changes_the_theme_and_a_key_opens_the_help(desktop: Desktop) -> None:
     browser = desktop.browser
     colours = []
     for _ in range(3):
@@ -394,6 +400,7 @@ def test_theme_and_keys(desktop: Desktop) -> None:
     browser.wait_for("!document.querySelector('dialog').open")
 
 
+# By the address of each view: an element that shows that the view has been drawn.
 VIEWS = {
     "#/": ".overview",
     "#/traffic": ".traffic-rows",
@@ -411,7 +418,8 @@ VIEWS = {
 }
 
 
-# The other two combinations differ only in their colours.
+# `rules` None is all rules of axe-core. The second pair of rows differs from the first only in its
+# colours.
 @pytest.mark.parametrize(
     ("width", "scheme", "rules"),
     [
@@ -429,7 +437,7 @@ def test_axe_finds_no_violation_and_nothing_overflows(
     browser, _, folder = desktop
     browser.set_screen(width=width, height=800, scheme=scheme, phone=width == 400)
     browser.evaluate(AXE.read_text() + "; void 0")
-    found = {}
+    violations_by_view = {}
     for address, shown in VIEWS.items():
         go_to(browser, address)
         if address.endswith("traffic"):  # the page shows the messages since it was opened
@@ -445,6 +453,6 @@ def test_axe_finds_no_violation_and_nothing_overflows(
         )
         assert passed, "axe-core has checked something"
         if violations:
-            found[address] = violations
+            violations_by_view[address] = violations
         assert browser.evaluate("document.documentElement.scrollWidth") <= width, address
-    assert found == {}
+    assert violations_by_view == {}

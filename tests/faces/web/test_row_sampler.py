@@ -1,6 +1,6 @@
-"""The updates that a page gets about the extensions of a host."""
+"""Tests of `RowSampler`, from which a web page gets the rows of its list of extensions: all rows
+first, and then only those that have changed."""
 
-import asyncio
 import sys
 from contextlib import aclosing
 
@@ -17,7 +17,7 @@ async def test_the_first_update_has_all_rows_and_the_next_only_changed_ones() ->
     async with Host.from_config({"extensions": entries}) as host:
         history = History(host)
         sampler = RowSampler(host, StatusReport(host), history)
-        async with asyncio.timeout(60), aclosing(sampler.follow()) as updates:
+        async with aclosing(sampler.follow()) as updates:
             first = await anext(updates)
             assert [row["id"] for row in first["rows"]] == first["order"] == ["a", "b"]
             await host["b"].call("find")

@@ -1,5 +1,10 @@
-"""Requests of an MCP server to its client are shown beside the call of the page, and a person
-answers or refuses them."""
+"""Tests of the requests that an MCP server sends to its client, on the web page of a host.
+
+During a call, a server can ask for the fields of a form (elicitation), for a text of the client's
+model (sampling), or for the folders of the user (roots). The page shows such a request beside the
+call, and a person answers or refuses it. `asking_server.py` has a tool for each of them; its
+result is the answer that the server got.
+"""
 
 import asyncio
 import json
@@ -29,8 +34,9 @@ def write_config(folder: Path) -> None:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     folder = tmp_path_factory.mktemp("requests")
     write_config(folder)
-    with page(folder) as found:
-        yield found
+    """A host that serves the page, with the server."""
+    with page(folder) as running_page:
+        yield running_page
 
 
 @asynccontextmanager
@@ -110,10 +116,10 @@ async def test_a_request_without_an_open_page_is_refused_at_once() -> None:
 async def test_a_request_outside_of_a_page_call_is_shown_on_every_page() -> None:
     questions = PageQuestions()
     requests = ServerRequests(questions)
-    following = questions.follow()
+    following = questions.follow()  # as an open page does
     assert await anext(following) == {"questions": []}
     answer = asyncio.create_task(requests.answer("asking", ELICITATION, {"message": "x\u202ey"}))
-    (shown,) = (await asyncio.wait_for(anext(following), 10))["questions"]
+    (shown,) = (await anext(following))["questions"]
     assert shown["kind"] == "request" and shown["message"] == "x\\u202ey"
     questions.answer(shown["question"], True, {"a": 1})
     assert await answer == {"action": "accept", "content": {"a": 1}}

@@ -1,4 +1,6 @@
-// A plugin of nexo's second contract, with nothing but Node. Replies may come in any order.
+// An extension for tests that speaks the second version of nexo's protocol, with nothing but Node. It
+// counts exclamation marks. The tool ext_marks_slow answers after the next call, so replies come in
+// another order than requests.
 import { createInterface } from "node:readline";
 
 const schema = { type: "object" };
@@ -6,7 +8,7 @@ const tools = [
   { name: "marks_count", description: "Counts marks", input_schema: schema },
   { name: "ext_marks_slow", description: "Answers after the next call", input_schema: schema },
 ];
-let held = null;
+let slowCallId = null;
 
 function reply(id, result) {
   process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\n");
@@ -22,13 +24,13 @@ function invoke(id, { tool_name, args }) {
     return;
   }
   if (tool_name === "ext_marks_slow") {
-    held = id;
+    slowCallId = id;
     return;
   }
   if (args.crash) process.exit(3);
   reply(id, [...String(args.text ?? "")].filter((letter) => letter === "!").length);
-  if (held !== null) reply(held, { content: [{ type: "text", text: "late" }], is_error: false });
-  held = null;
+  if (slowCallId !== null) reply(slowCallId, { content: [{ type: "text", text: "late" }], is_error: false });
+  slowCallId = null;
 }
 
 createInterface({ input: process.stdin }).on("line", (line) => {

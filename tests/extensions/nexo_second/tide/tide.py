@@ -1,4 +1,8 @@
-"""A plugin of nexo's second contract, written with only the standard library."""
+"""An extension for tests that speaks the second version of nexo's protocol (JSON-RPC on lines).
+
+It asserts that the requests of the host have the form which that version requires. It uses only the
+standard library.
+"""
 
 import json
 import os
@@ -26,6 +30,7 @@ def text(value: str) -> Any:
 
 
 def recall(params: Any) -> Any:
+    """Send a request to the host, and return its answer."""
     write({"id": 900, "method": "memory.recall", "params": params})
     for line in sys.stdin:
         answer = json.loads(line)

@@ -1,8 +1,10 @@
-// A plugin for protocol 2, with nothing but Node. Its requests have text ids, and its lengths a plus.
+// A plugin of the dialect synaps in its protocol 2, for tests, with nothing but Node. It counts tokens.
+// Before it answers initialize, it sends a request to the host. It uses unusual but valid forms: ids
+// that are text, and a plus before the Content-Length.
 let buffer = Buffer.alloc(0);
 let tokens = 0;
-let greeting = null;
-let waiting = null;
+let greeting = null; // the answer of the host to the request
+let initializeId = null;
 
 function send(message) {
   const body = Buffer.from(JSON.stringify({ jsonrpc: "2.0", ...message }));
@@ -19,10 +21,10 @@ function handle({ id, method, params, result, error }) {
   if (method === undefined) {
     greeting = { id, result: result ?? null, error: error ?? null };
     const tools = [{ name: "total", description: "Tokens so far", input_schema: { type: "object" } }];
-    send({ id: waiting, result: { protocol_version: 2, capabilities: { tools } } });
+    send({ id: initializeId, result: { protocol_version: 2, capabilities: { tools } } });
   } else if (method === "initialize") {
     if (params.extension_protocol_version !== 2) process.exit(9);
-    waiting = id;
+    initializeId = id;
     send({ id: "q1", method: "config.get", params: { key: "greeting" } });
   } else if (method === "hook.handle") {
     send({ id, result: hook(params) });

@@ -1,4 +1,8 @@
-"""A plugin of the current synaps, written with only the standard library."""
+"""A plugin of synaps in its protocol 1, for tests: it hides a password in tool outputs.
+
+Its hook `after_tool_call` replaces the output of other extensions' tools. It uses only the standard
+library.
+"""
 
 import json
 import sys

@@ -14,6 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// How long to wait until the server lists all tools that are called: a gateway lists the tools of its
+// servers as they become ready.
 const listSeconds = 60
 
 func check(err error) {
@@ -25,6 +27,7 @@ func check(err error) {
 // A call is a pair of the name of a tool and its arguments.
 type call [2]any
 
+// missesTool returns whether a tool that is called is not in the list.
 func missesTool(tools []*mcp.Tool, calls []call) bool {
 	names := map[any]bool{}
 	for _, tool := range tools {
