@@ -1,11 +1,15 @@
 """Detects changes of manifests: which are new, changed, removed or invalid.
 
+A manifest is the file that describes an extension, such as `extension.toml`. A host with
+`[discovery] watch.enabled` reports its changes, and may reload the extension.
+
 Manifests are compared by the SHA-256 of their content. So `touch`, a checkout of the same text or
 an editor that saves twice is not a change. The manifests are found by the same walk and filters as
 in a search; the file notifications of the operating system only decide when to compare.
 
-`look` compares all manifests and blocks. The constructor calls it, and blocks as well. `changes`
-waits for notifications with watchfiles, an optional dependency that the constructor imports.
+`Watch.look` reads and compares all manifests, and blocks while it does. The constructor calls it,
+and blocks as well. `Watch.changes` waits for notifications with watchfiles, an optional dependency
+that the constructor imports.
 """
 
 import asyncio
@@ -75,7 +79,8 @@ class Watch:
         self._watched_formats = [format for format in formats if not format.executable]
         self._base = base
         self._awatch = _import_awatch()
-        # Path of a manifest → its digest, or the message of the error that reading it raised.
+        # Path of a manifest → its digest, or the message of the error that reading it raised: a
+        # manifest that becomes readable has changed.
         self._digests: dict[str, str] = {}
         self._folders: set[str] = set()  # every folder above a manifest
         self._ids: dict[str, str] = {}  # path of a manifest → id of its extension
@@ -133,7 +138,7 @@ class Watch:
             stop_event=stop,
             ignore_permission_denied=True,
         )
-        waiting = asyncio.ensure_future(anext(notifications, None))
+        next_notification = asyncio.ensure_future(anext(notifications, None))
         try:
             # In this event-loop iteration `anext` begins to watch. A later change causes a
             # notification; the first comparison below finds earlier changes.
@@ -141,12 +146,12 @@ class Watch:
             while True:
                 if changes := await asyncio.to_thread(self.look):
                     yield changes
-                if await waiting is None:
+                if await next_notification is None:  # `stop` was set
                     return
-                waiting = asyncio.ensure_future(anext(notifications, None))
+                next_notification = asyncio.ensure_future(anext(notifications, None))
         finally:
             stop.set()
-            await asyncio.wait([waiting])
+            await asyncio.wait([next_notification])
             await notifications.aclose()
 
     def _roots(self) -> list[str]:
