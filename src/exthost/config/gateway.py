@@ -1,4 +1,7 @@
-"""Reads the section `[gateway]`: how the gateway serves its clients."""
+"""Reads the section `[gateway]`: how the gateway serves its clients.
+
+The gateway (`exthost gateway`) is an MCP server that offers the tools of all extensions of a host.
+"""
 
 import math
 from collections.abc import Mapping

@@ -94,6 +94,7 @@ class _Wait(NamedTuple):
     seconds: float
 
 
+# The steps of a connection: a generator that yields what it waits for, and gets the result.
 _Steps: TypeAlias = Generator[_Wait, Any, None]
 
 
@@ -106,7 +107,7 @@ class _Refusal(Exception):
 
 
 class _Failure(Exception):
-    """An allowed connection that could not be made."""
+    """An allowed connection that could not be made. `status` is the HTTP status for the client."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -162,11 +163,11 @@ class ReadinessLoop:
         )
 
     def run_once(self, seconds: float | None) -> None:
-        """Wait for a descriptor, and call the functions of those that are ready. A function may
-        close a descriptor that is also in the list, and open a socket that gets the same number.
-        The event is not one of that socket, so it is ignored."""
+        """Wait for a descriptor, and call the functions of those that are ready."""
         self._added.clear()
         for fd, events in self._epoll.poll(seconds):
+            # A function that was just called may have closed this descriptor, and opened a socket
+            # that got the same number. The event is not one of that socket.
             if fd in self._added:
                 continue
             if events & ~select.EPOLLOUT and (reader := self._readers.get(fd)) is not None:
@@ -229,8 +230,14 @@ class Resolver:
 
 
 class Direction:
-    """Moves the bytes of one direction of a connection. `remaining` is how many bytes the target
-    gets at most; None for all. Later bytes are read and dropped."""
+    """Moves the bytes of one direction of a connection.
+
+    pending    bytes of the source that were read already
+    remaining  how many bytes the target gets at most; None for all. Later bytes are read and
+               dropped
+    on_end     is called when the direction has ended: with True after the end of the source, with
+               False after an error
+    """
 
     __slots__ = (
         "_copied",
@@ -354,7 +361,12 @@ class Direction:
 
 
 class ProxyConnection:
-    """One connection of the client."""
+    """One connection of the client.
+
+    First, the generator `_serve` reads the request and connects to the target. Whenever it yields,
+    `resume` lets the server do other work until what it waits for is there. Then two `Direction`s
+    relay the bytes.
+    """
 
     def __init__(self, server: "ProxyServer", client: socket.socket) -> None:
         self._server = server
@@ -461,6 +473,7 @@ class ProxyConnection:
             for name, value in self._server.headers.get((str(host), port), ()):
                 request = request.with_header(name, value)
         proxy = self._server.upstream_proxy(host, port, is_plain)
+        # `rest` are bytes that the client sent after its request: they are relayed to the target.
         if proxy is not None:
             addresses = yield from self._resolve(proxy.host, proxy.port)
             self._upstream = yield from self._connect(addresses, proxy.port, "the HTTP proxy")
@@ -486,6 +499,7 @@ class ProxyConnection:
         self._body = rest, remaining
 
     def _relay(self, rest: bytes, remaining: int | None) -> None:
+        """Relay bytes between the client and the target, which are connected now."""
         assert self._upstream is not None
         client, upstream, splicer = self._client, self._upstream, self._server.splicer
         self._directions = (
@@ -497,8 +511,8 @@ class ProxyConnection:
                 direction.start()
 
     def _on_end(self, ended_well: bool) -> None:
-        # Normally both directions end, one after the other. (The target of a plain HTTP request
-        # ends its direction after the reply.)
+        """Close the connection after an error, or when both directions have ended."""
+        # The target of a plain HTTP request ends its direction after the reply, as it is asked to.
         if not ended_well or not any(direction.is_open for direction in self._directions):
             self.close()
 
@@ -727,9 +741,11 @@ class ProxyServer:
         self._refused[key] = self._refused.get(key, 0) + 1
 
     def stop_waiting(self, connection: ProxyConnection) -> None:
+        """Handle that a connection is relayed from now on, without a deadline."""
         self._waiting.pop(connection, None)
 
     def forget(self, connection: ProxyConnection) -> None:
+        """Remove a closed connection, and accept others: there is room now."""
         self._connections.discard(connection)
         self._waiting.pop(connection, None)
         if self._listener is not None:
@@ -765,6 +781,7 @@ class ProxyServer:
             self._listener.close()
 
     def _read_stdin(self) -> None:
+        """End the process at the end of stdin: the host has closed it, or has ended."""
         try:
             if os.read(0, 4096):
                 return
@@ -809,6 +826,7 @@ class ProxyServer:
         connection.resume()
 
     def _expire(self, now: float) -> None:
+        """Resume the connections that have waited too long; what they wait for then fails."""
         for connection in [item for item in self._waiting if now >= item.deadline]:
             connection.resume(False)
 

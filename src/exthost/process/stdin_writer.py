@@ -46,14 +46,14 @@ class StdinWriter:
         "_close_pipe",
         "_drain_waiters",
         "_gathered",
+        "_is_watching",
         "_is_wide",
         "_lock",
         "_loop",
+        "_loop_thread",
         "_on_broken",
         "_on_stall",
         "_pipe",
-        "_is_watching",
-        "_loop_thread",
         "_stall_timer",
         "_unread_at_end",
         "stall_seconds",
@@ -240,7 +240,7 @@ class StdinWriter:
             self.unwritten_bytes -= written
             if not self._backlog:
                 self._unwatch()
-            elif self._stall_timer is not None:  # the child has read something: restart the stall timer
+            elif self._stall_timer is not None:  # the child has read something: start it again
                 self._stall_timer.cancel()
                 self._stall_timer = self._loop.call_later(self.stall_seconds, self._stalled)
 

@@ -68,8 +68,8 @@ class StdoutReader:
     __slots__ = (
         "_framing",
         "_is_finishing",
-        "_is_returning",
         "_is_head_believed",
+        "_is_returning",
         "_is_wide",
         "_keeps_first_output",
         "_large_frames",
@@ -292,7 +292,9 @@ class StdoutReader:
         """Return whether the large frame that has begun serves no call."""
         if self._is_finishing:
             return False
-        return not (self._is_head_believed and self._may_serve_call(self._framing.incomplete_head()))
+        return not (
+            self._is_head_believed and self._may_serve_call(self._framing.incomplete_head())
+        )
 
     def _end(self) -> None:
         self.pause()

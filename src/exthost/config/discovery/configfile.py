@@ -33,6 +33,8 @@ _MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
 
 def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
+    """Return the config in this JSON. The config of an editor may refer to environment variables
+    of the host, and to files with further variables (`envFile`)."""
     from exthost.config import config_from_json
 
     return config_from_json(
@@ -41,8 +43,8 @@ def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
 
 
 def env_file_reader(folder: Path) -> Callable[[str], str]:
-    """Return a function that returns the text of a file, whose path starts from this folder. It
-    raises OSError or ValueError."""
+    """Return a function that takes a path relative to this folder, and returns the text of the
+    file. It raises OSError or ValueError."""
     return lambda path: read_config_bytes(folder / path).decode("utf-8-sig")
 
 
@@ -224,8 +226,8 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
 
 
 def _with_neighbours(specs: list[Spec]) -> tuple[Spec, ...]:
-    """Return these extensions. If one of them may write files, each knows the others, whose code
-    the writer must not be able to change."""
+    """Return these extensions. If one of them may write files, each gets all of them as
+    `Spec.neighbours`: the one that writes must not be able to change the code of another."""
     if not any(
         spec.permissions is not None
         and any(path.endswith(":rw") for path in spec.permissions.filesystem)
@@ -237,7 +239,8 @@ def _with_neighbours(specs: list[Spec]) -> tuple[Spec, ...]:
 
 
 def _rejected_entry(spec: Spec, diagnostic: Diagnostic) -> RejectedManifest:
-    """Return the rejected manifest of a config entry, with what can be read of its hooks."""
+    """Return the rejected manifest of a config entry, with what can be read of its hooks, because
+    calls that these hooks would judge are refused."""
     assert spec.manifest_path is not None
     path = str(Path(spec.manifest_path).absolute())
     folder = str(Path(path).parent)
@@ -310,12 +313,12 @@ def read_named_manifest(spec: Spec) -> Spec:
 
 
 def with_environ(spec: Spec) -> Spec:
-    """Return the extension with the settings that environment variables of its system make, for
-    those that its config does not set."""
+    """Return the extension with settings from the environment variables of its dialect, such as
+    NEXO_PLUGIN_TOOL_TIMEOUT_MS. A setting in the config takes precedence."""
     from exthost.dialects import find
 
     variables = find.find_package(spec.dialect).host_variables
-    if not any(name in os.environ for name in variables):  # without importing the dialect
+    if not any(name in os.environ for name in variables):  # the dialect is not imported for this
         return spec
     dialect = find.find_dialect_of(spec)
     return dialect.with_environ(spec, os.environ)
