@@ -46,9 +46,9 @@ def filter_candidates(
     """Run all five steps. `disabled` and `allowlist` have ids; an empty allowlist allows all.
 
     `homes` has for each root the search path, such as `$SYNAPS`, of which it is one of several
-    folders; "" if it is the only one. In the system of such a dialect, an extension in one of these
-    folders takes the place of one in another on purpose. So there is no warning, unless a hook that
-    may block calls is no longer used.
+    folders; "" if it is the only one. In the original host of such a dialect, users replace an
+    extension in one of these folders by one in another on purpose. So there is no warning, unless a
+    hook that may block calls is no longer used.
     """
     unique, shadowed = dedupe(prune(candidates))
     enabled = filter_disabled(unique, disabled)
@@ -178,9 +178,9 @@ def _is_intended(loser: Candidate, winner: Candidate, homes: Sequence[str]) -> b
     is_one_path = bool(homes[loser.root_index]) and (
         homes[loser.root_index] == homes[winner.root_index]
     )
-    # A hook that could block calls must not disappear without a word.
-    guards = set(loser.spec.declared_hooks) - set(loser.spec.advisory_hooks)
-    return is_one_path and not guards
+    # A hook that could block calls must not disappear without a warning.
+    blocking_hooks = set(loser.spec.declared_hooks) - set(loser.spec.advisory_hooks)
+    return is_one_path and not blocking_hooks
 
 
 def _shadowed_diagnostic(loser: Candidate, winner: Candidate) -> Diagnostic:
