@@ -1,4 +1,4 @@
-"""Proposes the smallest `permissions` for a program, from what was observed of it (`exthost learn`).
+"""Proposes the smallest `permissions` for a program, from what `exthost learn` observed of it.
 
 The module is pure: `PathFacts` answers what it must know about the file system. Each path that the
 program used is in a tier:

@@ -271,7 +271,7 @@ def _find_for_uv(private: tuple[str, ...], arguments: Sequence[str]) -> Iterator
     what the arguments name. The URLs in a receipt may contain passwords; then it is left out."""
     if not (package := _package_of_uv(arguments)):
         return
-    folder = Path(private[1], package)
+    folder = Path(private[1], package)  # the folder of tools: the second place of the row of uv
     yield str(folder)
     receipt = _read(folder / "uv-receipt.toml", _SELECTION_BYTES)
     if receipt and not re.search(r"://[^/\s\"]*@", receipt):
@@ -286,11 +286,18 @@ def _package_of_uv(arguments: Sequence[str]) -> str:
     options, name = _split_options(arguments, _UV_VALUES)
     named = next((value for option, value in options if option == "--from"), name)
     match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", named)
-    is_name = match is not None and re.fullmatch(r"[\[@=<>!~; ].*", named[match.end() :] + " ")
-    return re.sub(r"[-_.]+", "-", match[0]).lower() if match is not None and is_name else ""
+    if match is None:
+        return ""
+    # A version, extras or a condition can follow: server@1.2, server[cli]>=1. Anything else is not
+    # the name of a package, but a path or a URL.
+    rest = named[match.end() :]
+    if rest and not re.fullmatch(r"[\[@=<>!~; ].*", rest):
+        return ""
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
 
 
 def _install_with_uv(arguments: Sequence[str]) -> str:
+    """Implements `PackageRunner.install`, as the two functions below for npm and pnpm."""
     package = _package_of_uv(arguments)
     return f"uv tool install {package}" if package else ""
 
@@ -300,6 +307,7 @@ def _find_for_npm(private: tuple[str, ...], arguments: Sequence[str]) -> Iterato
     package npx may want to write a newer version there."""
     packages = _packages_of_npm(arguments)
     if packages and all(_EXACT_VERSION.fullmatch(package) for package in packages):
+        # npx names the folder after this digest.
         digest = hashlib.sha512("\n".join(sorted(packages)).encode()).hexdigest()
         folder = Path(private[0], "_npx", digest[:16])
         yield from (str(folder / "node_modules"), str(folder / "package.json"))

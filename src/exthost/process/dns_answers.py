@@ -15,8 +15,8 @@ _ADDRESS_BYTES = {1: 4, 28: 16}
 _MAX_NAME_PARTS = 128
 
 # A name is a list of parts (`www`, `example`, `org`), each after a byte with its length, up to a
-# length of 0. If the two highest bits of a length are set, this byte and the next are a pointer: the
-# offset in the message at which the rest of the name is.
+# length of 0. If the two highest bits of a length are set, this byte and the next are a pointer:
+# the offset in the message at which the rest of the name is.
 _POINTER = 0xC0
 
 
