@@ -155,8 +155,8 @@ def _add_sandbox(
         max_memory=max_memory,
     )
     wrapper = replace(wrapper, paths=paths)
-    files = next(limit.hard for limit in wrapper.limits if limit.resource == FILES)
-    counts = {"nproc": complete.nproc, "nofile": files, "sockets": total.sockets}
+    max_files = next(limit.hard for limit in wrapper.limits if limit.resource == FILES)
+    counts = {"nproc": complete.nproc, "nofile": max_files, "sockets": total.sockets}
     enforced = {
         **strict.describe(
             support,
@@ -285,13 +285,18 @@ def _plan_cgroup(total: Ceiling) -> Cgroup | None:
 def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Mapping[str, str]:
     """Return how each configured limit is enforced, as data for users. `limits` apply to each
     process, `total` to all processes together."""
-    files = dict(group.settings) if group is not None else {}
+    cgroup_files = dict(group.settings) if group is not None else {}
     enforced = {"memory": "open"}
     if total.memory is not None:
-        enforced["memory"] = "cgroup" if "memory.max" in files else "watchdog"
+        enforced["memory"] = "cgroup" if "memory.max" in cgroup_files else "watchdog"
     if total.processes is not None:
-        by_kernel = "cgroup" if "pids.max" in files else "rlimit" if limits.nproc else ""
-        enforced["processes"] = f"watchdog+{by_kernel}" if by_kernel else "watchdog"
+        # The kernel has a higher limit than the watchdog, which counts exactly.
+        if "pids.max" in cgroup_files:
+            enforced["processes"] = "watchdog+cgroup"
+        elif limits.nproc:
+            enforced["processes"] = "watchdog+rlimit"
+        else:
+            enforced["processes"] = "watchdog"
     elif limits.nproc is not None:
         enforced["processes"] = "rlimit"
     if total.cpu is not None:
@@ -303,6 +308,7 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
 
 
 def _describe(policy: Permissions) -> str:
+    """Return permissions that are not enforced, as words for users."""
     paths = ", ".join(policy.filesystem) or "nothing"
     from exthost.launch.network_grant import describe_network
 

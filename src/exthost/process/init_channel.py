@@ -28,6 +28,7 @@ from exthost.process.memory_file import memory_file
 from exthost.process.procfs import max_pid
 from exthost.process.resource_limits import CPU, FILE_SIZE
 
+# The value of a descriptor that is closed.
 _CLOSED = -1
 
 # The argument with which our init only resets the handling of signals and then executes the command
