@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+# NAME=value, and a value in quotes.
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*", re.ASCII)
 _QUOTED = re.compile(r"""(["'])(.*?)\1\s*(?:#.*)?""")
 

@@ -163,12 +163,14 @@ def strict_is_known(support: SandboxSupport, uid: int | None = None) -> bool:
 
 
 def _get_cached(key: object) -> ProbeResult | None:
+    """Return the cached result; None if there is none, or if it has expired."""
     with _lock:
         result, expires = _results.get(key, (None, 0.0))
     return result if result is not None and time.monotonic() < expires else None
 
 
 def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
+    """Return the cached result of a trial, or run the trial and cache its result."""
     result = _get_cached(key)
     if result is None:
         result = _run_trial(plan)

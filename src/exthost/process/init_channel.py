@@ -116,18 +116,19 @@ class InitChannel:
         cgroup: int = 0,
         *,
         proxy: int = 0,
-        holds: bool = False,
+        keeps_namespace: bool = False,
         template: TemplateEnds | None = None,
     ) -> None:
         """Create the pipes, and the command line of the wrapper.
 
-        stdin, stdout  the child's ends of the pipes to the program
-        env            the environment variables of the program; `self.env` are those of the wrapper
-        cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none
-        proxy          a Unix socket to the proxy of the network; 0 for none
-        holds          whether the namespace stays when the program has ended, until it is killed
-        template       the template that the program is forked from; None if our init executes the
-                       program
+        stdin, stdout    the child's ends of the pipes to the program
+        env              the environment variables of the program; `self.env` are those of the
+                         wrapper
+        cgroup           a file descriptor of the cgroup.procs that the program enters; 0 for none
+        proxy            a Unix socket to the proxy of the network; 0 for none
+        keeps_namespace  whether the namespace stays when the program has ended, until it is killed
+        template         the template that the program is forked from; None if our init executes the
+                         program
 
         `self.program_pid` is the pid that the program had in its namespace, 0 before its exit.
         `self.lost_template` is whether it was not started because no process of the template has
@@ -182,8 +183,8 @@ class InitChannel:
         if sandbox is not None:
             outer = os.dup(sandbox.outer)
             self._inherited += (outer,)
-        # Our init reads the numbers in this order.
-        template_numbers = (int(holds), under, join, outer, view)
+        # Our init reads the numbers in this order, which the beginning of init.c describes.
+        template_numbers = (int(keeps_namespace), under, join, outer, view)
         numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
