@@ -1,8 +1,8 @@
 """Finds out whether this machine can enforce the sandbox that an extension is configured for.
 
 The only way to find out is a trial: to run a process in the sandbox (`sandbox_probe`), which blocks
-until the process has ended. So code on an event loop first calls `is_machine_probed`. If that returns
-False, the code runs `probe_machine` in a thread before the start.
+until the process has ended. So code on an event loop first calls `is_machine_probed`. If that
+returns False, the code runs `probe_machine` in a thread before the start.
 
 A restriction that this machine cannot enforce is never dropped silently. Either the extension is
 refused, or `describe_weaknesses` names the restriction and the reason.

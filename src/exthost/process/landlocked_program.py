@@ -4,8 +4,9 @@
 
 `launch.sandbox.landlock` builds the command line; RULES is JSON. Landlock is a feature of Linux by
 which a process confines itself, and the program that it executes, to certain files. This file is
-executed as a script and imports only the standard library. It gives up its user and its capabilities, applies the rules
-to itself, and executes the program. If one step fails, the program is not executed.
+executed as a script and imports only the standard library. It gives up its user and its
+capabilities, applies the rules to itself, and executes the program. If one step fails, the program
+is not executed.
 
 The variables of the dynamic loader are in RULES and not in the environment of this script, which
 is not confined yet: they could name a library of the extension.
