@@ -139,10 +139,14 @@ class InitChannel:
         self._closed_at = 0.0
         self._limits = wrapper.limits
         self._is_forked = template is not None
-        self._inherited: tuple[int, ...] = ()
+        self._inherited: tuple[int, ...] = () if template is None else (template.join,)
         self._argv_prefix: tuple[str, ...] = ()
         self._control = self._status = _CLOSED
+        under = outer = 0
         try:
+            if template is not None:
+                under = os.dup(template.under)
+                self._inherited += (under,)
             control, self._control = os.pipe()
             self._inherited += (control,)
             self._status, status = os.pipe()
@@ -156,6 +160,8 @@ class InitChannel:
                 self.env = EMPTY_MAPPING
                 view = memory_file("exthost-view", sandbox.view)
                 self._inherited += (view,)
+                outer = os.dup(sandbox.outer)
+                self._inherited += (outer,)
             options = wrapper.options if sandbox is None else ()
             if options:
                 self.env, loader_variables = split_loader_variables(env)
@@ -176,13 +182,7 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        under = join = outer = 0
-        if template is not None:
-            under, join = os.dup(template.under), template.join
-            self._inherited += (join, under)
-        if sandbox is not None:
-            outer = os.dup(sandbox.outer)
-            self._inherited += (outer,)
+        join = 0 if template is None else template.join
         # Our init reads the numbers in this order, which the beginning of init.c describes.
         template_numbers = (int(keeps_namespace), under, join, outer, view)
         numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
