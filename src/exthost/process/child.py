@@ -34,7 +34,7 @@ from exthost.model.launch_plan import NO_CEILING
 from exthost.process.after_fork import disown_after_fork, replace_by_null
 from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitWatch
-from exthost.process.init_channel import InitChannel
+from exthost.process.init_channel import InitChannel, InitSettings
 from exthost.process.memory_file import memory_file
 from exthost.process.pipe_ends import FdReadEnd, FdWriteEnd
 from exthost.process.procfs import children_of, kill_children, wrapper_processes
@@ -173,10 +173,7 @@ class Child:
         except BaseException as error:
             if start is not None:
                 start.close()
-            self._close_group()
-            self._close_proxy()
-            for fd in our_ends:
-                os.close(fd)
+            self._release(our_ends)
             if isinstance(error, OSError | ValueError):
                 raise spawn_error(error, plan, extension) from None
             raise
@@ -195,15 +192,19 @@ class Child:
                 channel.close()
             process.kill()
             process.wait()
-            self._close_group()
-            self._close_proxy()
-            for fd in our_ends:
-                os.close(fd)
+            self._release(our_ends)
             raise spawn_error(error, plan, extension) from None
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
         disown_after_fork(self)
         self.spawn_seconds = time.perf_counter() - spawn_began
+
+    def _release(self, our_ends: Sequence[int]) -> None:
+        """Release what was made for a process that could not be started."""
+        self._close_group()
+        self._close_proxy()
+        for fd in our_ends:
+            os.close(fd)
 
     # The members of `ChildProcess` that are about other nodes: this process is on none.
     node = ""
@@ -483,10 +484,8 @@ def _spawn_in_cgroup(
     assert plan.group is not None
     init = memory_file("exthost-init", plan.group.init)
     try:
-        # The settings of our init, in the order of those that InitChannel makes: no control pipe,
-        # no status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no
-        # paths, choose no pid, no proxy. The others are 0.
-        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0,0", *argv)
+        settings = InitSettings(cgroup=group.entry)  # without pipes: it only executes the program
+        init_argv = (f"/proc/self/fd/{init}", settings.as_argument(), *argv)
         return _popen(plan, init_argv, ends, (init, group.entry))
     finally:
         os.close(init)
