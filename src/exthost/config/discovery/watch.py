@@ -1,7 +1,8 @@
 """Detects changes of manifests: which are new, changed, removed or invalid.
 
-A manifest is the file that describes an extension, such as `extension.toml`. A host with
-`[discovery] watch.enabled` reports its changes, and may reload the extension.
+A manifest is the file that describes an extension, such as `roder-extension.toml`. With
+`watch = { enabled = true }` in `[discovery]`, a running host reports changes of manifests, and may
+reload their extensions.
 
 Manifests are compared by the SHA-256 of their content. So `touch`, a checkout of the same text or
 an editor that saves twice is not a change. The manifests are found by the same walk and filters as
