@@ -72,7 +72,7 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
         for path in paths:
             if path.startswith(("/proc/", "/dev/", "/sys/")) or is_private(path):
                 continue
-            if os.path.lexists(path) and not _can_see(wrapper, path):
+            if os.path.lexists(path) and not _can_see(wrapper, path):  # the sandbox hides it
                 if not is_wide(path):
                     return _suggest_reading(path)
                 last_resort = last_resort or (
@@ -80,16 +80,17 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
                     "the folder in it that it needs in permissions.filesystem"
                 )
                 continue
-            if is_read_only and (
-                protected := next((p for p in wrapper.protected if is_below(path, p)), "")
-            ):
+            # The sandbox shows the path, but the program could not write it.
+            protected = next((p for p in wrapper.protected if is_below(path, p)), "")
+            if is_read_only and protected:
                 return f"{protected} is read-only for it, because it is code: see exthost inspect"
             is_denied = is_read_only or (_DENIED.search(line) and _is_public_file(path))
             if is_denied and (advice := _suggest_writing(path)):
                 return advice
+        # Without an absolute path in the message, a file in the working folder is probably meant.
         folder = strict.working_folder(wrapper)
         if is_read_only and not paths and folder and _can_see(wrapper, folder):
-            last_resort = last_resort or _suggest_writing(folder)  # it named a relative path
+            last_resort = last_resort or _suggest_writing(folder)
     return last_resort
 
 

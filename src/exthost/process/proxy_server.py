@@ -181,14 +181,22 @@ def look_up(name: str, port: int) -> Any:
     return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
 
 
+class _LookUp(NamedTuple):
+    """A name to resolve. `callback` gets the result of `look_up`, or the error."""
+
+    name: str
+    port: int
+    callback: Callable[[Any], None]
+
+
 class Resolver:
-    """Resolves names in other threads."""
+    """Resolves names in other threads, because `getaddrinfo` blocks. The callbacks are called in
+    the thread of the loop."""
 
     def __init__(self, loop: ReadinessLoop) -> None:
-        self._wanted: queue.SimpleQueue[tuple[str, int, Callable[[Any], None]] | None]
-        self._wanted = queue.SimpleQueue()
-        self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wanted = queue.SimpleQueue[_LookUp | None]()  # None ends a thread
+        self._done = deque[tuple[_LookUp, Any]]()  # each with its result
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # written after each result
         self._threads = 0
         self._idle = 0  # the threads without work, less the names that no thread has taken yet
         loop.set_reader(self._wake, self._deliver)
@@ -205,28 +213,29 @@ class Resolver:
             self._idle += 1
             threading.Thread(target=self._work, daemon=True).start()
         self._idle -= 1
-        self._wanted.put((name, port, callback))
+        self._wanted.put(_LookUp(name, port, callback))
 
     def _work(self) -> None:
+        """Resolve names. Runs in each of the other threads."""
         while (wanted := self._wanted.get()) is not None:
-            name, port, callback = wanted
             result: Any
             try:
-                result = look_up(name, port)
+                result = look_up(wanted.name, wanted.port)
             except (OSError, UnicodeError) as error:
                 result = error
-            self._done.append((callback, result))
+            self._done.append((wanted, result))
             os.eventfd_write(self._wake, 1)
 
     def _deliver(self) -> None:
+        """Call the callbacks of the names that are resolved."""
         try:
             os.eventfd_read(self._wake)
         except BlockingIOError:
             return
         while self._done:
-            callback, result = self._done.popleft()
+            resolved, result = self._done.popleft()
             self._idle += 1
-            callback(result)
+            resolved.callback(result)
 
 
 class Direction:
@@ -685,15 +694,17 @@ def _split_authority(request: HttpRequest) -> tuple[Host, int]:
         raise BadRequest(f"the host of the request: {error}") from None
 
 
+def _read_upstream_proxy(policy: dict[str, Any], name: str) -> UpstreamProxy | None:
+    return UpstreamProxy(*policy[name]) if policy.get(name) else None
+
+
 class ProxyServer:
     """Accepts connections, and reports them."""
 
     def __init__(self, policy: dict[str, Any], channel: int, splicer: int = -1) -> None:
         self.rules = NetworkRules(policy["entries"])
-        self._proxies = {
-            is_plain: UpstreamProxy(*policy[name]) if policy.get(name) else None
-            for is_plain, name in ((False, "https_proxy"), (True, "http_proxy"))
-        }
+        self._https_proxy = _read_upstream_proxy(policy, "https_proxy")
+        self._http_proxy = _read_upstream_proxy(policy, "http_proxy")
         self._no_proxy = policy.get("no_proxy", "")
         # The headers that plain requests get, by host and port.
         self.headers: dict[tuple[str, int], list[tuple[str, str]]] = {}
@@ -721,13 +732,14 @@ class ProxyServer:
         self._reported_at = self._expired_at = 0.0
 
     def upstream_proxy(self, host: Host, port: int, is_plain: bool) -> UpstreamProxy | None:
-        """Return the upstream proxy for a host; None to connect directly."""
+        """Return the upstream proxy for a host; None to connect directly. `is_plain` is whether the
+        client sent a plain HTTP request, which needs no tunnel."""
         is_local = host == network_rules.LOCALHOST or (
             not isinstance(host, str) and not network_rules.is_public(host)
         )
         if is_local or network_rules.is_excluded(host, port, self._no_proxy):
             return None
-        return self._proxies[is_plain]
+        return self._http_proxy if is_plain else self._https_proxy
 
     def report_reached(self, target: str) -> None:
         has_room = target in self._reached or len(self._reached) < _MAX_TARGETS

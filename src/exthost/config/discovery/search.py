@@ -1,8 +1,8 @@
 """Searches for extensions: `discover`, the entry point of discovery.
 
 The extensions are found by their manifests: files such as `roder-extension.toml`, which describe
-them. `discover` returns a `SearchReport`, from which `configfile` and `exthost list` get the
-extensions of a config.
+them. `configfile` calls `discover` for a config with a section `[discovery]`, and gets a
+`SearchReport` with the extensions and the problems.
 
 Search paths are expanded to roots (real folders). `walk` returns a `Hit` for each file below a root
 that could be a manifest; the file is read into a `ManifestFile`; the manifest format of a dialect
