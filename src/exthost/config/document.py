@@ -166,6 +166,7 @@ def _read_dialect_file(
 
 
 def _parse_json(source: bytes, origin: str) -> Any:
+    """Return the value of a JSON text, in which comments are allowed. Raises ConfigError."""
     from exthost.model.documents import jsonc
 
     try:
@@ -400,6 +401,8 @@ _NO_OVERRIDES = _Overrides(EMPTY_MAPPING, EMPTY_MAPPING)
 
 
 def _read_overrides(value: Any, place: Place, context: _FileContext) -> _Overrides:
+    """Read the section `overrides`, a table for each extension. In such a table, `config` is a key
+    as in an entry, and the other keys are settings."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table by extension, not {describe_type(value)}")
         return _NO_OVERRIDES
@@ -475,6 +478,7 @@ _SECTIONS: Mapping[str, _SectionReader] = {
 
 
 def _decode(source: str | bytes, origin: str) -> str:
+    """Return the text of a config. Raises ConfigError if it is not UTF-8."""
     if isinstance(source, str):
         text = source
     else:
@@ -516,6 +520,7 @@ def _foreign_format_help(text: str) -> str:
 
 
 def _unreadable_error(origin: str, line: int, reason: str, help: str = "") -> ConfigError:
+    """Return the error for a config that is not valid TOML. `line` is 0 if it is not known."""
     where = f"{origin}:{line}" if line else origin
     if help:
         fix = help

@@ -206,6 +206,7 @@ def _read_protocol(value: Any, place: Place) -> str:
 
 
 def _read_source(value: Any, place: Place) -> _Source:
+    """Read the key `source`: a program, a WebAssembly module or a remote server."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return _NO_SOURCE

@@ -103,6 +103,7 @@ def read_rules(value: Any, place: Place) -> Rules:
 
 
 def _read_rule(value: Any, place: Place, number: int) -> CallRule | None:
+    """Return a rule; None if a required key is missing or wrong, which is then reported."""
     read = read_table(value, place, RULE_KEYS)
     # `read_table` reports wrong values and unknown keys, but not missing ones.
     for name, key in RULE_KEYS.items():

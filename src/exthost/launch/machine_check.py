@@ -159,6 +159,7 @@ def _users(support: SandboxSupport) -> set[int | None]:
 
 
 def _raise_if_temporary(spec: Spec, result: ProbeResult) -> None:
+    """Raise SpawnFailed if a trial has failed for a temporary reason, such as a lack of memory."""
     if result.is_temporary:
         raise SpawnFailed(
             "X0405",

@@ -250,6 +250,7 @@ def _wait_readable(fd: int, seconds: float) -> bool:
 
 
 def _read_last_line(fd: int) -> str:
+    """Return the last line that is in a pipe now; "" if there is none."""
     os.set_blocking(fd, False)
     try:
         lines = os.read(fd, 4096).decode("utf-8", "replace").split("\n")
@@ -272,6 +273,7 @@ def _names_error(text: str, numbers: tuple[int, ...]) -> bool:
 
 
 def _suggest_fix(stderr_line: str) -> str:
+    """Return what the operator can do about a failed trial, given its last line on stderr."""
     if any(phrase in stderr_line for phrase in ("ermission", "not permitted", "namespace")):
         return (
             "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "

@@ -38,6 +38,7 @@ class ExitStatus(NamedTuple):
         return f"{self._describe()}: {self.limit}" if self.limit else self._describe()
 
     def _describe(self) -> str:
+        """Return how the process ended, with what a usual exit code means."""
         if self.signal is not None:
             return f"killed by {_signal_name(self.signal)}"
         if self.code is None:
@@ -97,6 +98,7 @@ class ExitWatch:
         return self._reaped
 
     def _wait(self, flags: int) -> ExitStatus | None:
+        """Return how the process ended; None if it is running. `flags` are those of waitid(2)."""
         try:
             info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | flags)
         except ChildProcessError:

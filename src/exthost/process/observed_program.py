@@ -68,6 +68,7 @@ def main(path: str, argv: list[str]) -> None:
 
 
 def _receive(connection: socket.socket, length: int) -> bytes:
+    """Return this many bytes. Exit if the observer has closed the connection."""
     data = b""
     while len(data) < length:
         part = connection.recv(length - len(data))

@@ -338,6 +338,7 @@ class Direction:
         return bool(self._number)
 
     def _on_spliced(self, outcome: SpliceOutcome) -> None:
+        """Handle the answer of the splicer."""
         self._number = 0
         if outcome == SpliceOutcome.ENDED:
             self._finish()

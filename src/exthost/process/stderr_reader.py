@@ -39,6 +39,7 @@ class StderrReader:
         pipe.watch(loop, self._on_readable)
 
     def _on_readable(self) -> None:
+        """Read once. During a flood, wait for a turn instead."""
         if self._is_flooded and self._pipe is not None:
             self._pipe.unwatch(self._loop)
             self._queue.add(self)

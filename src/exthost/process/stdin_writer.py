@@ -210,11 +210,13 @@ class StdinWriter:
                 self._loop.call_soon_threadsafe(self._watch)
 
     def _watch(self) -> None:
+        """Write the backlog when the pipe has room, and start the stall timer."""
         if self._pipe is not None and self._backlog:
             self._pipe.watch(self._loop, self._on_writable)
             self._stall_timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _unwatch(self) -> None:
+        """Stop watching the pipe, and wake those that wait until everything is written."""
         if self._drain_waiters:
             waiters, self._drain_waiters = self._drain_waiters, None
             self._loop.call_soon_threadsafe(_resolve, waiters)
@@ -226,6 +228,7 @@ class StdinWriter:
             self._stall_timer = None
 
     def _on_writable(self) -> None:
+        """Write as much of the backlog as the pipe has room for."""
         with self._lock:
             if self._pipe is None or not self._backlog:
                 self._unwatch()

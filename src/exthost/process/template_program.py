@@ -207,6 +207,7 @@ class _Preload:
             pass  # a module has made an event of this name itself
 
     def _handle(self, event, arguments):
+        """Record what an audit event shows about the module that is being imported."""
         if event == "open":
             path, _, flags = arguments
             if flags & os.O_CREAT:
@@ -436,6 +437,7 @@ class _Start:
 
 
 def _read_file(fd):
+    """Return the content of an open file, from its beginning."""
     data, position = b"", 0
     while True:
         part = os.pread(fd, 1 << 20, position)

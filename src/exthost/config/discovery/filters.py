@@ -184,6 +184,7 @@ def _is_intended(loser: Candidate, winner: Candidate, homes: Sequence[str]) -> b
 
 
 def _shadowed_diagnostic(loser: Candidate, winner: Candidate) -> Diagnostic:
+    """Return the warning for an extension whose id an earlier one has."""
     return Diagnostic(
         level="warning",
         path=loser.path,

@@ -142,6 +142,7 @@ def _refuse(spec: Spec, refusal: Refusal) -> Spec:
 
 
 def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
+    """Return the refusal of every extension, because the lock cannot be used."""
     from exthost.config.lock_file import LOCK_NAME
 
     where = f"{LOCK_NAME}, line {problem.line}," if problem.line else LOCK_NAME
@@ -156,6 +157,7 @@ def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
 def _unusable_diagnostic(
     config: Config, problem: LockProblem, refusal: Refusal, is_enforced: bool
 ) -> Diagnostic:
+    """Return the problem that the lock cannot be used."""
     from exthost.config.lock_file import LOCK_NAME
 
     return Diagnostic(
@@ -169,6 +171,7 @@ def _unusable_diagnostic(
 
 
 def _missing_refusal(spec: Spec, lock: Lock | None) -> Refusal:
+    """Return the refusal of an extension without a record. `lock` is None if there is no lock."""
     import shlex
 
     from exthost.config.lock_file import LOCK_NAME

@@ -169,6 +169,7 @@ class Watch:
         return [root for root in real_paths if os.path.isdir(root)]  # noqa: PTH112
 
     def _read_digests(self) -> dict[str, str]:
+        """Return the digest of each manifest, or the message of the error, by its path."""
         digests: dict[str, str] = {}
         for root in self._roots():
             walked = walk(
@@ -212,6 +213,8 @@ def _make_change(
     candidates: dict[str, Candidate],
     errors: dict[str, Diagnostic],
 ) -> Change:
+    """Return the change of a manifest that is there. `candidates` and `errors` are the results of a
+    search, by the paths of manifests."""
     if path in errors:
         error = errors[path]
         where = f"line {error.line}: " if error.line else ""

@@ -74,6 +74,7 @@ def plan_command(
 
 
 def _allowed_paths(view: View) -> Iterator[tuple[str, str]]:
+    """Yield each path that the program may use, and "read" or "write"."""
     for path, access, _ in view.visible_paths:
         yield path, access
     if view.state:
