@@ -75,6 +75,7 @@ def contain(
     data for users. `admission` has the files that the extension sees (`admission.decide`), and
     `environ` the host's variables. Raises Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
+    # With a sandbox: Landlock, or the strict one, perhaps with a proxy for its network.
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         from exthost.launch.admission import check_unchanged, visible_files
 
@@ -94,6 +95,7 @@ def contain(
             plan = replace(plan, env=variables, network=network)
         plan, enforced = _add_sandbox(plan, limits, policy, view, visible_files(admission))
         return _without_core_files(spec, plan), enforced
+    # Without a sandbox: only limits. The sandbox of a WebAssembly module is its engine.
     is_module = spec.source == "wasm"
     if is_module:
         from exthost.launch import wasm

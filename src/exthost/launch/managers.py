@@ -28,6 +28,7 @@ from typing import Any
 
 from exthost.process.small_files import read_start
 
+# Such as ("$UV_CACHE_DIR", "$XDG_CACHE_HOME/uv", "~/.cache/uv").
 Place = tuple[str, ...]
 
 # The parts of an installation, or of a virtual environment, that programs read. Missing on purpose:
@@ -113,7 +114,7 @@ class PackageRunner:
 # -- pyenv, rbenv, nodenv ------------------------------------------------------------------------
 
 
-def _env_family(name: str, variable: str, file: str) -> ShimManager:
+def _pyenv_like(name: str, variable: str, file: str) -> ShimManager:
     """Return the row of pyenv, or of a manager that works in the same way."""
 
     def find(root: Path, program: str, selection: Selection) -> Iterator[str]:
@@ -201,9 +202,9 @@ def _find_in_volta(root: Path, program: str, selection: Selection) -> Iterator[s
 
 
 SHIM_MANAGERS = (
-    _env_family("pyenv", "PYENV_VERSION", ".python-version"),
-    _env_family("rbenv", "RBENV_VERSION", ".ruby-version"),
-    _env_family("nodenv", "NODENV_VERSION", ".node-version"),
+    _pyenv_like("pyenv", "PYENV_VERSION", ".python-version"),
+    _pyenv_like("rbenv", "RBENV_VERSION", ".ruby-version"),
+    _pyenv_like("nodenv", "NODENV_VERSION", ".node-version"),
     ShimManager(
         name="asdf, mise",
         shims="shims",

@@ -145,9 +145,10 @@ def find_writable_code(
 def protect_view(
     spec: Spec, view: View | None, neighbours: Neighbours, environ: Mapping[str, str]
 ) -> View | None:
-    """Return the view, in which the code of the host and of every extension is protected. Raises
-    Refused if that is not possible for the host, for this extension itself, or for one that comes
-    before it."""
+    """Return the view, in which the code of the host and of every extension is protected. `view` is
+    None for a WebAssembly module, in whose folders nothing can be protected, and for an extension
+    without a sandbox. Raises Refused if that is not possible for the host, for this extension
+    itself, or for one that comes before it."""
     writable = view.writable if view is not None else _module_grants(spec)
     if not writable:
         return view

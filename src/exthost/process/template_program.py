@@ -150,8 +150,8 @@ class _Preload:
         originals = [(loader, loader.__dict__.get("exec_module")) for loader in loaders]
         variables = type(os.environ)
         for loader in loaders:
-            loader.exec_module = self._wrap(loader.exec_module)
-        os.environ.__class__ = self._recording(variables)
+            loader.exec_module = self._wrap_exec_module(loader.exec_module)
+        os.environ.__class__ = self._make_recording_class(variables)
         os.stat = _WatchedStat(_stat, self._look_at)
         sys.addaudithook(self._observe)
         try:
@@ -173,7 +173,7 @@ class _Preload:
         except BaseException as error:
             self.missing[name] = str(error)[:200] or type(error).__name__
 
-    def _wrap(self, execute):
+    def _wrap_exec_module(self, execute):
         """Return an `exec_module` that checks a module before it is executed, and its effects
         afterwards."""
 
@@ -263,22 +263,23 @@ class _Preload:
             return
         self._resources_at_fault = (threads, descriptors)
 
-    def _recording(self, variables):
+    def _make_recording_class(self, variables):
         """Return a subclass of this class of variables that records which ones are read."""
         preload = self
 
         class _RecordingVariables(variables):
             def __getitem__(self, name):
-                preload._read(name)
+                preload._note_variable(name)
                 return super().__getitem__(name)
 
             def __iter__(self):
-                preload._read("*")
+                preload._note_variable("*")
                 return super().__iter__()
 
         return _RecordingVariables
 
-    def _read(self, name):
+    def _note_variable(self, name):
+        """Record that the module that is being imported reads a variable; "*" for all of them."""
         if self._stack and isinstance(name, str):
             self.reads.setdefault(name, self._stack[-1])
 
@@ -498,7 +499,7 @@ def _join(descriptors):
             start.gains_rights = _enter(_await_init(start.join)) and os.geteuid() != 0
         if os.fork():
             os._exit(0)
-        _adjust(start)
+        _take_over_settings(start)
         _choose_pid(start)
         program = os.fork()
         if program:
@@ -573,7 +574,7 @@ def _enter(init):
     return bool(flags & _NAMESPACES[0][1])
 
 
-def _adjust(start):
+def _take_over_settings(start):
     """Copy what the first process of the namespace got from the host, as a program that it
     executes would."""
     os.chdir(start.values.get(b"cwd", b"/proc/1/cwd"))
@@ -652,7 +653,7 @@ def _write_last_pid(pid):
         pass  # the kernel chooses the pid
 
 
-def _become(start):
+def _turn_into_program(start):
     """Give this process what the program has: descriptors, limits, variables, rights."""
     if os.read(start.join, 1) != b"\1":
         os._exit(1)  # the program was executed without the template meanwhile
@@ -662,7 +663,7 @@ def _become(start):
         os.sched_yield()
     os.setsid()
     if start.learned >= 0:
-        _learn(start.learned)
+        _record_imports(start.learned)
     for fd, number in ((start.stdin, 0), (start.stdout, 1), (start.stderr, 2)):
         os.dup2(fd, number)
     if start.pages >= 0:
@@ -757,7 +758,7 @@ def _reseed():
         threading.main_thread()._native_id = threading.get_native_id()
 
 
-def _learn(fd):
+def _record_imports(fd):
     """Record the names of all modules that the program imports, in memory that the host reads."""
     import mmap
 
@@ -840,7 +841,7 @@ def _main():
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that join are not waited for
     start = _serve(sock)
     sock.detach()
-    _become(start)
+    _turn_into_program(start)
     _reseed()
     return start
 

@@ -177,6 +177,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         from exthost.dialects import find
 
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
+    # The entries of the config come first, and then the discovered extensions.
     from exthost.config.discovery.locked_specs import lock_specs
     from exthost.config.discovery.writable_files import find_writable_files
 
@@ -199,6 +200,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
                 diagnostics.append(_shadowed_diagnostic(spec, specs[spec.id]))
             else:
                 specs[spec.id] = with_environ(config.apply_overrides(spec))
+    # Mistakes in the config: overrides and required guards without an extension.
     disabled = {spec.id for candidate in report.disabled_candidates for spec in candidate.all_specs}
     unused = sorted(config.overrides.keys() - specs.keys() - disabled)
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
@@ -210,15 +212,16 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         for id in config.required_guards
         if id not in present
     ]
-    judged = [
+    # Extensions that must not start are kept, each with a refusal.
+    checked = [
         replace(spec, config_file=config.origin, audit_file=config.audit_path or "")
         for spec in refuse_untrusted(config, report, specs)
     ]
-    judged, lock_diagnostics = lock_specs(config, judged)
+    checked, lock_diagnostics = lock_specs(config, checked)
     diagnostics += lock_diagnostics
     return ConfiguredExtensions(
         config=config,
-        specs=_with_neighbours(judged),
+        specs=_with_neighbours(checked),
         diagnostics=tuple(diagnostics),
         rejected=tuple(rejected),
         report=report,

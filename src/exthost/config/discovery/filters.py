@@ -79,14 +79,18 @@ def filter_rejected(
     roots: dict[str, float] = {}  # id → the first search path that has an extension of this id
     for candidate in all_candidates:
         roots[candidate.id] = min(candidate.root_index, roots.get(candidate.id, math.inf))
-    return tuple(
-        manifest
-        for manifest in rejected
-        if manifest.ids.isdisjoint(disabled)
-        and not (allowlist and manifest.has_id and manifest.ids.isdisjoint(allowlist))
-        and not any(folder in homes for folder in _parent_folders(manifest.home))
-        and roots.get(manifest.diagnostic.extension, math.inf) >= manifest.root_index
-    )
+
+    def would_be_used(manifest: RejectedManifest) -> bool:
+        if any(folder in homes for folder in _parent_folders(manifest.home)):
+            return False  # it is nested in another extension
+        if roots.get(manifest.diagnostic.extension, math.inf) < manifest.root_index:
+            return False  # an earlier search path has an extension of its id
+        if not manifest.ids.isdisjoint(disabled):
+            return False
+        may_be_allowed = not manifest.has_id or not manifest.ids.isdisjoint(allowlist)
+        return not allowlist or may_be_allowed
+
+    return tuple(filter(would_be_used, rejected))
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:

@@ -27,17 +27,9 @@ _PROC = "/proc"
 # still change the attributes of a file that it was allowed to open.
 _ATTRIBUTE_CALLS = frozenset(
     (
-        *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes"),
-        *(
-            "futimesat",
-            "utimensat",
-            "setxattr",
-            "lsetxattr",
-            "setxattrat",
-            "removexattr",
-            "lremovexattr",
-        ),
-        "removexattrat",
+        *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat"),
+        *("utime", "utimes", "futimesat", "utimensat"),
+        *("setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat"),
     )
 )
 
