@@ -1,5 +1,7 @@
 """The key `envFile` of a server in an editor's config: a file with further environment variables.
 
+    {"mcpServers": {"weather": {"command": "weather-server", "envFile": "weather.env"}}}
+
 A line is `NAME=value`; `export` before it, quotes around the value, blank lines and lines that
 begin with `#` are allowed. Variables in `env` take precedence.
 """

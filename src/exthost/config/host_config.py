@@ -1,4 +1,8 @@
-"""`Config`: the values of a whole config, as `document` reads them."""
+"""`Config`: the values of a whole config, as `document` reads them from `exthost.toml`.
+
+Each entry of `[[extensions]]` is a `Spec` (the configuration of one extension). The extensions that
+are discovered on disk are not in a `Config`: `discovery.configfile` adds them.
+"""
 
 from __future__ import annotations
 

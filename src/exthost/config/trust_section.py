@@ -1,5 +1,9 @@
 """Reads the section `[trust]`: which extensions are started without asking the user.
 
+    [trust]
+    lock = "enforce"
+    new = "ask"
+
 The lock (`exthost.lock`) records the approved properties of each extension. The settings are
 applied by `discovery.locked_specs`.
 """

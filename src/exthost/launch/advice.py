@@ -1,5 +1,7 @@
 """Finds out from the stderr of a program, or the error of a tool, what it lacks, and suggests how
-to provide it: an environment variable, a permission, a file, a module, the network.
+to provide it: an environment variable, a permission, a file, a module, the network. The suggestion
+becomes a part of the error of a failed start or call. After `KeyError: 'API_TOKEN'`, for example,
+the error says how to set that variable.
 
 The patterns below match the usual error messages of interpreters, shells and libraries.
 """
