@@ -3,8 +3,8 @@ sandbox, observes which files and hosts it uses, and proposes permissions.
 
 `observer_for_machine` returns the observer for that run. `find_situation` returns what a sandbox
 without any grant would show to the extension, and `learned_policy` makes the proposal from both.
-`proposed_permissions` and `with_permissions` return the extension with the proposal, for a second
-run in a sandbox.
+`proposed_permissions` returns the proposal as permissions, and `with_permissions` the extension
+with them, for a second run in a sandbox.
 """
 
 import os

@@ -247,7 +247,7 @@ class Child:
     @property
     def init_pid(self) -> int | None:
         """The pid of our init; None if the process has no namespace, or has ended."""
-        return next(iter(wrapper_processes(self.pid, self._wrappers)[0]), None)
+        return next(iter(wrapper_processes(self.pid, self._wrappers).inits), None)
 
     @property
     def program_pids(self) -> list[int]:

@@ -239,7 +239,7 @@ def plan_template(wrapper: Wrapper, machine: str) -> Wrapper:
 
 def change_user(wrapper: Wrapper) -> tuple[str, ...]:
     """Return the command that changes the user before bubblewrap is executed; () for none."""
-    # Its last word is before bubblewrap, whose first option is --unshare-all.
+    # The options are that command, the path of bubblewrap, --unshare-all, and others.
     return wrapper.options[: wrapper.options.index("--unshare-all") - 1]
 
 
