@@ -4,8 +4,10 @@ A CPython that was built with glibc before 2.27 has no `os.memfd_create`, and ol
 `os.pidfd_open`. Each test runs a new Python that deletes these functions before it imports exthost.
 """
 
+import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from exthost.process.init_channel import split_loader_variables
+from exthost.model.launch_plan import Wrapper
+from exthost.process.init_channel import InitChannel, TemplateEnds, split_loader_variables
 from exthost.process.memory_file import memory_file
 
 # An extension that runs the Python code of its calls.
@@ -118,3 +121,22 @@ def test_only_variables_of_the_loader_are_on_the_command_line_of_a_wrapper() -> 
     others, loader_variables = split_loader_variables(env)
     assert loader_variables == {"LD_PRELOAD": "evil.so", "MALLOC_TRACE": "f"}
     assert dict(others) == {"LD_SDK_KEY": "s3cret", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize("failing", ["dup", "pipe"])
+def test_a_channel_that_cannot_be_made_closes_its_descriptors_and_that_of_the_template(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, inits = socket.socketpair()
+    with ours:
+        before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        template = TemplateEnds(under=ours.fileno(), join=inits.detach())
+
+        def fail(*arguments: object) -> None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many open files"):
+            patch.setattr(os, failing, fail)
+            InitChannel(Wrapper(options=(), init=b""), 0, 1, {}, template=template)
+        assert len(os.listdir("/proc/self/fd")) == before - 1  # noqa: PTH208
+        assert ours.recv(1) == b""  # the other end of the socket is closed

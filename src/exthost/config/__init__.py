@@ -19,7 +19,7 @@ In reading order:
     cluster             reads `[cluster]`: how processes on other machines are reached
     gateway             reads `[gateway]`: how the gateway serves its clients
     rules               reads `[[rules]]`: which tool calls are made
-    trust_section       reads `[trust]`: which extensions are started unasked
+    trust_section       reads `[trust]`: which extensions are started without asking the user
     lock_file           the text of `exthost.lock`, which records what was approved
     yaml_config         reads `extensions.yaml`, the config file of nexo's own host
     placeholders        replaces `${NAME}` in the configs of other programs

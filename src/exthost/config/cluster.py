@@ -1,4 +1,9 @@
-"""Reads the section `[cluster]`: how the host and processes on other machines (nodes) connect."""
+"""Reads the section `[cluster]`: how the host and processes on other machines (nodes) connect.
+
+On each node runs an agent, a process of exthost that starts the processes of extensions there. The
+agents connect to the host. With `pool.engine = "ray"`, Ray chooses the nodes and starts the agents;
+the engine "local" simulates nodes on this machine.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -153,8 +158,8 @@ def _read_runtime_env(settings: dict[str, Any], place: Place, folder: str | None
 
 
 def is_any(host: str) -> bool:
-    """Return whether this stands for all addresses of the machine, so that none can connect to
-    it."""
+    """Return whether this stands for all addresses of the machine. A host can listen there, but
+    nothing can connect to such an address."""
     return host in ("0.0.0.0", "::", "*")
 
 

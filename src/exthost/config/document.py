@@ -1,8 +1,15 @@
 """Reads a whole config into a `Config`: its sections, and how they are combined.
 
-Each section has a reader. `_SECTIONS` has the readers of sections that belong to no dialect. Those
-of dialects are loaded only for a config that has a section which is not in `_SECTIONS`. No reader
-depends on another section. At the end, overrides and defaults are applied to the entries.
+Each section has a reader. `_SECTIONS` has the readers of sections that belong to no dialect (the
+protocol that an extension speaks). Those of dialects are loaded only for a config that has a
+section which is not in `_SECTIONS`. No reader depends on another section. At the end, overrides and
+defaults are applied to the entries.
+
+The configs of some other programs are read as well, such as the `mcpServers` of an editor. Unknown
+keys in them are not problems, since they are for the other program.
+
+A reader gets the value of its section and the `Place` of the section. It adds problems to the
+place, and does not raise, so that one error can list all problems of a file.
 
 Modules that not every config needs are imported lazily.
 """
@@ -72,6 +79,7 @@ class _FileContext:
     dialects: Collection[str]
 
 
+# Gets the value of a section, its place, and the file. Returns what the section means.
 _SectionReader: TypeAlias = Callable[[Any, Place, _FileContext], Any]
 
 
@@ -119,7 +127,7 @@ def config_from_json(
     shared with other programs. `environ` has the variables for placeholders (see `placeholders`).
     """
     document = _parse_json(source, origin)
-    known_sections: list[str] = []
+    known_sections: list[str] = []  # for the error: the first name of each dialect's section
     for package in find.iter_packages():
         known_sections += package.json_sections[:1]
         for section in package.json_sections:
@@ -158,6 +166,7 @@ def _read_dialect_file(
 
 
 def _parse_json(source: bytes, origin: str) -> Any:
+    """Return the value of a JSON text, in which comments are allowed. Raises ConfigError."""
     from exthost.model.documents import jsonc
 
     try:
@@ -210,17 +219,19 @@ def spec_from_mapping(
 
 
 def _read_config(document: Any, problems: Problems, context: _FileContext) -> Config:
-    sections = _section_readers(document)
+    """Return the config in a parsed document. Raises ConfigError if there are problems."""
+    section_readers = _section_readers(document)
     readers = {
-        # The default of `section` gives each function its own section of the loop.
-        name: lambda value, place, section=section: section(value, place, context)
-        for name, section in sections.items()
+        # The default of `read_section` gives each function its own reader of the loop.
+        name: lambda value, place, read_section=read_section: read_section(value, place, context)
+        for name, read_section in section_readers.items()
     }
     place = Place(problems)
-    is_foreign = _is_foreign(document, sections, context.origin)
+    is_foreign = _is_foreign(document, section_readers, context.origin)
     if is_foreign:
-        document = drop_foreign_keys(document, place, sections)
+        document = drop_foreign_keys(document, place, section_readers)
     read = read_table(document, place, readers)
+    # A section of a dialect is a list of entries, as `extensions` is.
     dialect_sections = [read[name] for name in read if name not in _SECTIONS]
     entries: tuple[Entry, ...] = (
         *(read.get("extensions") or ()),
@@ -273,17 +284,20 @@ def _section_readers(document: Any) -> Mapping[str, _SectionReader]:
     return {**sections, **_SECTIONS}
 
 
-def _is_foreign(document: Any, sections: Mapping[str, _SectionReader], origin: str) -> bool:
+def _is_foreign(document: Any, section_readers: Mapping[str, _SectionReader], origin: str) -> bool:
     """Return whether this is the config of another program, which may have sections that are
     unknown here. That is so if the file is not called `exthost.toml`, and all of its known sections
     belong to dialects."""
     if not isinstance(document, Mapping) or PurePath(origin).name in ("", DEFAULT_CONFIG):
         return False
-    known = document.keys() & sections.keys()
+    known = document.keys() & section_readers.keys()
     return bool(known) and known.isdisjoint(_SECTIONS)
 
 
 def _dialect_section_reader(package: DialectPackage, reader: Reference) -> _SectionReader:
+    """Return the reader of a section of a dialect. `reader` is a reference to a function, which is
+    imported when the section is read."""
+
     def read(value: Any, place: Place, context: _FileContext) -> tuple[Entry, ...]:
         entries: tuple[Entry, ...] = find.load_reference(package, reader)(
             value, place, context.origin, context.folder
@@ -294,6 +308,7 @@ def _dialect_section_reader(package: DialectPackage, reader: Reference) -> _Sect
 
 
 def _check_settings(entries: Iterable[Entry]) -> None:
+    """Add a problem for each option and limit that the dialect of an entry does not allow."""
     for entry in entries:
         check_options(
             entry.own_settings.options, entry.place.at("options"), entry.base_spec.dialect
@@ -302,33 +317,33 @@ def _check_settings(entries: Iterable[Entry]) -> None:
 
 
 def _check_placeholders(env: Mapping[str, str], place: Place, spec: Spec | None = None) -> None:
-    """Add a problem for each variable, header or URL that has `${NAME}`, which nothing replaces."""
-    values = {("env", name): value for name, value in env.items()}
-    if spec is not None and spec.source == "http":
+    """Add a problem for each variable, header or URL that has `${NAME}`. Only the configs of other
+    programs have placeholders, so nothing would replace it here."""
+    is_remote = spec is not None and spec.source == "http"
+    values: list[tuple[str, str, str]] = []  # the key of the entry, the name below it, the value
+    for name, value in env.items():
         # The headers of a remote server are variables of its bridge process (`remote_server`).
-        values = {
-            ("headers", name) if name.startswith("EXTHOST_BRIDGE_") else (key, name): value
-            for (key, name), value in values.items()
-        }
-        values["url", "url"] = spec.argv[0] if spec.argv else ""
+        is_header = is_remote and name.startswith("EXTHOST_BRIDGE_")
+        values.append(("headers" if is_header else "env", name, value))
+    if spec is not None and is_remote:
+        values.append(("url", "url", spec.argv[0] if spec.argv else ""))
     from exthost.config.placeholders import find_placeholder
 
-    for (key, name), value in values.items():
+    for key, name, value in values:
         found = None if isinstance(value, ValueReference) else find_placeholder(value)
-        if found is not None:
-            key_place = place.at(key).at(name) if key == "env" else place.at(key)
-            form = f'{{ from = "{found}" }}'
-            key_place.add_problem(
-                WRONG_VALUE,
-                f"${{{found}}} is not replaced here",
-                f"write {name if key == 'env' else key} = {form}: the whole value comes from a "
-                "variable of the host"
-                if key != "headers"
-                else f"write NAME = {form}, or token = {form} for a bearer token",
-            )
+        if found is None:
+            continue
+        reference = f'{{ from = "{found}" }}'
+        if key == "headers":
+            help = f"write NAME = {reference}, or token = {reference} for a bearer token"
+        else:
+            help = f"write {name} = {reference}: the whole value comes from a variable of the host"
+        key_place = place.at(key).at(name) if key == "env" else place.at(key)
+        key_place.add_problem(WRONG_VALUE, f"${{{found}}} is not replaced here", help)
 
 
 def _check_names(entries: tuple[Entry, ...]) -> None:
+    """Add a problem for each entry whose name an earlier one has."""
     first_places: dict[str, Place] = {}
     for entry in entries:
         name, place = entry.base_spec.id, entry.place.at(entry.name_key)
@@ -339,12 +354,9 @@ def _check_names(entries: tuple[Entry, ...]) -> None:
             continue
         from exthost.model.documents.toml_positions import find_line
 
-        line = find_line(place.problems.lines(), first_places[name].path)
-        where = (
-            f"{format_path(first_places[name].path)}, line {line}"
-            if line
-            else format_path(first_places[name].path)
-        )
+        first_path = first_places[name].path
+        line = find_line(place.problems.lines(), first_path)
+        where = format_path(first_path) + (f", line {line}" if line else "")
         place.add_problem(DUPLICATE_NAME, f"{name!r} is already the name at {where}", "rename one")
 
 
@@ -389,6 +401,8 @@ _NO_OVERRIDES = _Overrides(EMPTY_MAPPING, EMPTY_MAPPING)
 
 
 def _read_overrides(value: Any, place: Place, context: _FileContext) -> _Overrides:
+    """Read the section `overrides`, a table for each extension. In such a table, `config` is a key
+    as in an entry, and the other keys are settings."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table by extension, not {describe_type(value)}")
         return _NO_OVERRIDES
@@ -464,6 +478,7 @@ _SECTIONS: Mapping[str, _SectionReader] = {
 
 
 def _decode(source: str | bytes, origin: str) -> str:
+    """Return the text of a config. Raises ConfigError if it is not UTF-8."""
     if isinstance(source, str):
         text = source
     else:
@@ -505,6 +520,7 @@ def _foreign_format_help(text: str) -> str:
 
 
 def _unreadable_error(origin: str, line: int, reason: str, help: str = "") -> ConfigError:
+    """Return the error for a config that is not valid TOML. `line` is 0 if it is not known."""
     where = f"{origin}:{line}" if line else origin
     if help:
         fix = help

@@ -1,5 +1,11 @@
 """Reads one entry of `[[extensions]]`, which has the keys of morphir's own config (the requirement
-morphir-config-01) and those of `documents.setting_keys`.
+morphir-config-01) and those of `documents.setting_keys`:
+
+    [[extensions]]
+    name = "weather"
+    dialect = "mcp"
+    source = { type = "process", command = "python3", args = ["weather.py"] }
+    limits = { call = "10s" }
 
 An `Entry` has only the settings of the entry itself. `Entry.spec` merges them with `[overrides]`
 and `[defaults]` after the whole config has been read. The program is kept as written: `launch`
@@ -99,7 +105,7 @@ def read_entry(
         return None
     raw_name = value.get("name")
     if isinstance(raw_name, str):
-        place = place.for_extension(raw_name)
+        place = place.for_extension(raw_name)  # problems name the extension
     has_command = "command" in value
     if has_command:
         help = f"use {_SOURCE_EXAMPLE}"
@@ -163,6 +169,8 @@ def _as_frozenset(dialects: Collection[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=16)  # all entries of a config have the same readers
 def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reader]:
+    """Return the reader of each key of an entry. `folder` and `dialects` are as in `read_entry`."""
+
     def read_dialect(value: Any, place: Place) -> str | None:
         name = read_text(value, place)
         if name is not None and name not in dialects:
@@ -198,6 +206,7 @@ def _read_protocol(value: Any, place: Place) -> str:
 
 
 def _read_source(value: Any, place: Place) -> _Source:
+    """Read the key `source`: a program, a WebAssembly module or a remote server."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return _NO_SOURCE
@@ -209,7 +218,8 @@ def _read_source(value: Any, place: Place) -> _Source:
         argv = (read.get("path") or "", *(read.get("args") or ()))
         return _Source(argv, read.get("env") or {}, has_args="args" in value, type="wasm")
     if type_ == "http":
-        # `read_entry` reads the other keys, if the dialect is MCP.
+        # The dialect is not known here. If it is MCP, `read_entry` reads the other keys, and drops
+        # this reason.
         return _Source((), {}, has_args=False, type="http", unrunnable_reason=_NEEDS_MCP)
     if isinstance(type_, str) and type_ != "process":
         # The other keys are not checked, because they belong to that type of source.

@@ -82,6 +82,7 @@ def remove_entry_in_toml(text: str, id: str) -> str | None:
                 if not entries:  # tomlkit would write an empty array
                     del document[section]
                 return document.as_string()
+    # A config of Codex (`.codex/config.toml`) has a table of MCP servers, by id.
     servers = document.get("mcp_servers", {})
     if id in servers:
         del servers[id]

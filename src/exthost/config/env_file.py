@@ -1,5 +1,7 @@
 """The key `envFile` of a server in an editor's config: a file with further environment variables.
 
+    {"mcpServers": {"weather": {"command": "weather-server", "envFile": "weather.env"}}}
+
 A line is `NAME=value`; `export` before it, quotes around the value, blank lines and lines that
 begin with `#` are allowed. Variables in `env` take precedence.
 """
@@ -8,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+# NAME=value, and a value in quotes.
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*", re.ASCII)
 _QUOTED = re.compile(r"""(["'])(.*?)\1\s*(?:#.*)?""")
 

@@ -1,4 +1,11 @@
-"""Reads the section `[gateway]`: how the gateway serves its clients."""
+"""Reads the section `[gateway]`: how the gateway serves its clients.
+
+The gateway (`exthost gateway`) is an MCP server that offers the tools of all extensions of a host.
+
+    [gateway]
+    mode = "search"
+    linger = "10m"
+"""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""`Config`: the values of a whole config, as `document` reads them."""
+"""`Config`: the values of a whole config, as `document` reads them from `exthost.toml`.
+
+Each entry of `[[extensions]]` is a `Spec` (the configuration of one extension). The extensions that
+are discovered on disk are not in a `Config`: `discovery.configfile` adds them.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +24,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The values of a whole config. `discovery` is None if there is no such section.
+    """The values of a whole config.
 
-    `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
-    defaults are already applied to them; `apply_overrides` does the same for a discovered
-    extension. `audit_path` is None for no audit. `rules` decide which tool calls are made. `hooks`
-    maps a kind of hook ("*" for all others) to "closed" or "open" (see `hook_policy`), for
-    extensions that do not set it. `required_guards` are the ids of the extensions without whose
-    hooks no tool is called. `configs` are the values of `config` in `[overrides]`, by id, for
-    discovered extensions. `origin` is the path of the file, `folder` its folder. `notes` are texts
-    about keys without effect here.
+    specs            the extensions of the file, in its order and including disabled ones; overrides
+                     and defaults are already applied to them
+    defaults         the settings of `[defaults]`, for all extensions
+    overrides        the settings of `[overrides]`, by id of an extension
+    discovery        where extensions are searched for; None if there is no such section
+    audit_path       the file to which each call is recorded; None for no audit
+    cluster          how processes on other machines are reached
+    gateway          how `exthost gateway` serves its clients
+    trust            which extensions are started
+    hooks            what the failure of a hook means, for extensions that do not set it: maps a
+                     kind of hook ("*" for all others) to "closed" or "open" (see `hook_policy`)
+    required_guards  the ids of the extensions without whose hooks no tool is called
+    rules            which tool calls are made
+    configs          the values of `config` in `[overrides]`, by id, for discovered extensions
+    origin           the path of the file; "" if the config is not from a file
+    folder           the folder of the file
+    notes            texts about keys that have no effect here
     """
 
     specs: tuple[Spec, ...] = ()
@@ -53,13 +66,16 @@ class Config:
         return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
 
     def apply_overrides(self, spec: Spec) -> Spec:
-        """Return a discovered extension with overrides and defaults. The restrictions of the main
-        extension of a package also apply to the further ones of that package."""
+        """Return a discovered extension with overrides and defaults.
+
+        A package (a manifest and the files beside it) may declare further extensions besides its
+        main one, the owner. The restrictions of the owner also apply to them.
+        """
         settings = self.overrides.get(spec.id, NO_SETTINGS)
         if spec.package is not None and spec.package.owner in self.overrides:
             settings = settings.restricted_like(self.overrides[spec.package.owner], self.defaults)
-        own = {"config": self.configs[spec.id]} if spec.id in self.configs else {}
-        return settings.over(self.defaults).apply_to(spec, **own)
+        own_config = {"config": self.configs[spec.id]} if spec.id in self.configs else {}
+        return settings.over(self.defaults).apply_to(spec, **own_config)
 
 
 NO_CONFIG = Config()

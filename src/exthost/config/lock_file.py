@@ -108,6 +108,7 @@ def parse_lock(text: str) -> dict[str, LockRecord]:
 
 
 def _read_record(id: str, table: Any) -> LockRecord:
+    """Return the record of an extension from its table. Raises LockProblem."""
     if not isinstance(table, dict):
         raise LockProblem(f"extensions.{id} is not a table")
     values: dict[str, Any] = {}
@@ -141,6 +142,7 @@ def _read_texts_by_name(value: Any, where: str) -> dict[str, str]:
 
 
 def _read_tools(value: Any, where: str) -> dict[str, LockedTool]:
+    """Return the tools of a record, by their names. Raises LockProblem."""
     if not isinstance(value, dict):
         raise LockProblem(f"{where} is not a table")
     tools = {}
@@ -171,6 +173,7 @@ def format_lock(records: Mapping[str, LockRecord]) -> str:
 
 
 def _record_lines(id: str, record: LockRecord) -> Iterator[str]:
+    """Yield the tables of a record as TOML text."""
     table = f"extensions.{_key(id)}"
     yield f"\n[{table}]\n"
     for name in _KEYS:

@@ -41,8 +41,10 @@ def set_permissions_in_toml(text: str, id: str, values: Mapping[str, Any]) -> st
 
 
 def _find_entry(document: Any, id: str) -> Any:
+    """Return the table of the extension `id`; None if there is none."""
     for section, name_key in _ENTRY_LISTS:
         for entry in document.get(section, ()):
             if entry.get(name_key) == id:
                 return entry
+    # A config of Codex (`.codex/config.toml`) has a table of MCP servers, by id.
     return document.get("mcp_servers", {}).get(id)

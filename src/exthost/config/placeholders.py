@@ -64,6 +64,8 @@ def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None
 def _fill_variables(
     variables: dict[Any, Any], environ: Mapping[str, str], folder: str | None
 ) -> dict[Any, Any]:
+    """Return a table of variables or headers with placeholders replaced, except for values that are
+    one `${NAME}`."""
     return {
         name: value
         if isinstance(value, str) and _ONE_VARIABLE.fullmatch(value)
@@ -73,6 +75,8 @@ def _fill_variables(
 
 
 def _fill_text(text: str, environ: Mapping[str, str], folder: str | None) -> str:
+    """Return a text with its placeholders replaced."""
+
     def replace(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
         if match[3]:

@@ -1,4 +1,14 @@
-"""Reads the section `[[rules]]`: which tool calls are allowed, denied, or need a person."""
+"""Reads the section `[[rules]]`: which tool calls are allowed, denied, or need a person.
+
+    [[rules]]
+    tools = "ext_fs_*"
+    when = { destructive = true }
+    do = "ask"
+    reason = "it changes files"
+
+`RULE_KEYS` and `WHEN_KEYS` declare the keys, and `read_rules` returns the section as `Rules`. The
+host applies them before each call (`host.ruled_calls`).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +27,7 @@ from exthost.model.documents.readers import describe_type, read_table, read_text
 from exthost.model.documents.setting_keys import check_pattern
 from exthost.model.rules import CallRule, Rules
 
-# More rules than a person can read are a mistake of a program that writes them.
+# No person writes more rules than this: they are a mistake of a program.
 _MAX_RULES = 10_000
 
 
@@ -93,7 +103,9 @@ def read_rules(value: Any, place: Place) -> Rules:
 
 
 def _read_rule(value: Any, place: Place, number: int) -> CallRule | None:
+    """Return a rule; None if a required key is missing or wrong, which is then reported."""
     read = read_table(value, place, RULE_KEYS)
+    # `read_table` reports wrong values and unknown keys, but not missing ones.
     for name, key in RULE_KEYS.items():
         if key.required and isinstance(value, Mapping) and name not in value:
             place.add_problem(

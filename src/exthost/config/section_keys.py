@@ -1,6 +1,8 @@
-"""The sections of a config that belong to no dialect, and their keys, as data for documentation.
+"""The sections of a config that belong to no dialect (the protocol that an extension speaks), and
+their keys, as data for documentation.
 
-`config.document` reads these sections; the JSON Schema and the reference page are made from here.
+`config.document` reads these sections. The JSON Schema (`json_schema`) and the reference page of
+the config are made from this table.
 """
 
 from collections.abc import Mapping

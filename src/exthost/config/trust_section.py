@@ -1,4 +1,12 @@
-"""Reads the section `[trust]`: which extensions are started unasked."""
+"""Reads the section `[trust]`: which extensions are started without asking the user.
+
+    [trust]
+    lock = "enforce"
+    new = "ask"
+
+The lock (`exthost.lock`) records the approved properties of each extension. The settings are
+applied by `discovery.locked_specs`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -126,6 +126,7 @@ class _FileReader:
         return replace(read_discovery(table, place, None), prefers_working_folder=True)
 
     def _read_transports(self, value: Any, place: Place) -> None:
+        """Read `transport_defaults`, of which only `stdio` has an effect here."""
         if not isinstance(value, Mapping):
             place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
             return
@@ -136,6 +137,7 @@ class _FileReader:
                 place.at(str(name)).note_ignored()
 
     def _read_stdio(self, value: Any, place: Place) -> None:
+        """Read the limits in `transport_defaults.stdio`."""
         if not isinstance(value, Mapping):
             place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
             return

@@ -1,4 +1,5 @@
-"""The result of an admission: the files that an extension sees, as `admission` decided.
+"""The result of an admission: the files that an extension sees in its sandbox. `admission` decides
+about them before the first start, and the later starts use the same result.
 
 A module of its own, because most extensions have no sandbox: their starts need this value, and not
 the modules that compute it.

@@ -1,5 +1,7 @@
 """Finds out from the stderr of a program, or the error of a tool, what it lacks, and suggests how
-to provide it: an environment variable, a permission, a file, a module, the network.
+to provide it: an environment variable, a permission, a file, a module, the network. The suggestion
+becomes a part of the error of a failed start or call. After `KeyError: 'API_TOKEN'`, for example,
+the error says how to set that variable.
 
 The patterns below match the usual error messages of interpreters, shells and libraries.
 """
@@ -43,11 +45,12 @@ _UNREACHABLE_NETWORK = re.compile(
     r"|network was disabled|[Nn]etwork connectivity is disabled|ENOTCACHED"
 )
 
-# The name in such a message, and the ports that the name is looked for in a list of hosts.
+# The name of the host in such a message.
 _UNRESOLVED_HOST = re.compile(
     r"(?:ENOTFOUND|EAI_AGAIN|resolve host:?|resolve|lookup|host=|host:)\s*['\"]?"
     r"([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)"
 )
+# The message does not contain the port, so it is assumed to be one of these.
 _USUAL_PORTS = (443, 80)
 
 # Messages about a server whose certificate is signed by an unknown authority, of OpenSSL, Node, Go
@@ -139,11 +142,13 @@ def _held_back_for_network(environment: Environment, text: str) -> list[str]:
 
 
 def _has_no_network(enforced: Mapping[str, Any]) -> bool:
+    """Return whether the sandbox has a network namespace of its own, without the host's network."""
     return "netns" in str(enforced.get("network", ""))
 
 
-def _describe_lack(enforced: Mapping[str, Any], text: str) -> str:
-    """Return why a host could not be reached from a sandbox, and the line to add."""
+def _explain_unreachable(enforced: Mapping[str, Any], text: str) -> str:
+    """Return why a host could not be reached from a sandbox, and the line of the config to add.
+    `text` is the message of the program."""
     if not (entries := enforced.get("hosts")):
         return "its sandbox has no network: permissions.network = true, if it may have one"
     match = _UNRESOLVED_HOST.search(text)
@@ -184,13 +189,13 @@ def suggest_grant_to_tool(wrapper: Wrapper, enforced: Mapping[str, Any], text: s
     text = text[:_READ_CHARACTERS]
     is_refused = _UNREACHABLE_NETWORK.search(text) or _REFUSED_SOCKET.search(text)
     if is_refused and _has_no_network(enforced):
-        return _describe_lack(enforced, text)
+        return _explain_unreachable(enforced, text)
     return suggest_grant(wrapper, text.splitlines())
 
 
 def suggest_memory(max_memory: int | None, stderr: Iterable[str]) -> str:
-    """Return that the limit of memory is the likely cause, if the program reports that it got no
-    memory and has a limit; otherwise ""."""
+    """Return advice to raise the limit of memory, if there is a limit and the program reports that
+    it got no memory; otherwise ""."""
     if max_memory is None or not _NO_MEMORY.search("\n".join(stderr)):
         return ""
     return (
@@ -267,10 +272,10 @@ def suggest_network(
     ended: bool,
     argv: Sequence[str] = (),
 ) -> str:
-    """Return `help`, preceded by a note about the network if the sandbox has none and its lack may
-    be why the program wrote no message.
+    """Return `help`, preceded by a note about the network if the lack of a network may be why the
+    program wrote no message.
 
-    argv       the command, if the help should name how to install what it fetches
+    argv       the command, if the note should say how to install what the command downloads
     is_silent  whether the program wrote nothing to stdout
     ended      whether it has exited; if it has, and reported another error on stderr, it was not
                waiting for the network, and the note is left out"""
@@ -279,7 +284,7 @@ def suggest_network(
     if not is_silent or (ended and text and not is_unreachable):
         return help
     if enforced.get("hosts"):
-        return f"{_describe_lack(enforced, text)}; or else: {help}"
+        return f"{_explain_unreachable(enforced, text)}; or else: {help}"
     runner = find_runner(argv[0]) if argv else None
     command = runner.install(argv[1:]) if runner is not None else ""
     if not _has_no_network(enforced):

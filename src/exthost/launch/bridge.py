@@ -51,8 +51,8 @@ def token_folder(url: str, environ: Mapping[str, str]) -> str:
 
 def server_host(spec: Spec) -> str:
     """Return the host and port of a remote server, as an entry of `permissions.network`; "" if the
-    config does not name it, or if the extension is another one."""
-    if not is_remote(spec) or spec.argv[0].startswith("-"):
+    config does not contain its URL, or if the extension is not a remote server."""
+    if not is_remote(spec) or spec.argv[0].startswith("-"):  # an option in place of the URL
         return ""
     try:
         parts = urlsplit(spec.argv[0])

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from importlib import _bootstrap_external as bootstrap
 from typing import Any, BinaryIO
 
-# Not the standard library, or parts of it that no extension needs.
+# Folders in that of the standard library which are not a part of it, or which no extension needs.
 _LEFT_OUT = frozenset(
     (
         "site-packages",
@@ -51,6 +51,7 @@ def find_compiled(
 
 def main(package: str, output: BinaryIO) -> None:
     """Compile the modules of a folder, and write the result."""
+    # The function of Python that makes the content of a .pyc file. It is not public.
     make_file: Any = vars(bootstrap)["_code_to_hash_pyc"]
     for folder, names, _ in find_compiled(package):
         for name in names:

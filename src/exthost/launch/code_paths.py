@@ -6,10 +6,10 @@ PATH; variables such as NODE_PATH name further folders; `npx` and `uv` read sett
 folder and above it. A user who can write one of these paths decides what the next start runs.
 
 `CodeReader` lists them as `CodePath`s. It follows symlinks and first lines (`#!`) as the kernel
-does, and knows by name what interpreters and package managers read. It does not know what a
-program opens by itself. A path that does not exist is listed, too, if it would be code as soon as
-somebody creates it. `protected_paths` compares the result with the folders that an extension may
-write.
+does, and knows by name what interpreters and package managers read (`known_tools`). It does not
+know what a program opens by itself. A path that does not exist is listed, too, if it would be code
+as soon as somebody creates it. `protected_paths` compares the result with the folders that an
+extension may write.
 
 The module reads the file system and changes nothing. Whatever it cannot read is left out: the
 start then fails, or does not read it either.
@@ -39,7 +39,8 @@ class Scope(Enum):
     ALL      a file, or everything in a folder
     NAMES    what is looked up in a folder by its name, such as programs in a folder of PATH and
              modules beside a script; an extension may be granted a folder inside it
-    FENCE    a folder whose parts are separate code paths, and in which nothing must be added
+    FENCE    a folder in which nothing must be added, such as a virtual environment; its parts
+             (`bin`, `lib`) are code paths of their own
     UPWARD   this folder and every folder above it, in which a tool looks for its settings
     LINK     a symlink on the way to code
     MISSING  a path that does not exist, and would be code if it did
@@ -107,6 +108,8 @@ class CodeReader:
     and PATHs that it has seen: use it for one moment, and then drop it."""
 
     def __init__(self) -> None:
+        # The results of `_read_link`, `search_path`, `variable_paths` and `installation_paths`, by
+        # what they depend on: many extensions have the same ones.
         self._targets: dict[str, str | OSError | None] = {}
         self._search_paths: dict[tuple[str, str], tuple[CodePath, ...]] = {}
         self._variables: dict[tuple[str, ...], tuple[CodePath, ...]] = {}
@@ -145,8 +148,9 @@ class CodeReader:
         variables, `programs` the programs that make sandboxes, `config` its config file or "",
         `audit` its audit file or ""."""
         command = _Command(self, _working_folder(), variables)
-        # The host appends to its audit: with a link in its place, it would write any file. It
-        # opens the file before it starts extensions.
+        # The audit is not code, but the host appends to it: a symlink in its place would make the
+        # host write to any file. It need not be listed as missing, since the host creates it before
+        # it starts extensions.
         if audit and os.path.lexists(audit):
             command.add(audit, "audit")
         if config:
@@ -200,7 +204,8 @@ class CodeReader:
                 folder = current
                 continue
             if isinstance(target, OSError):
-                # If a file is where a folder should be, the file could be replaced by a folder.
+                # Below a file there is nothing, but the file could be replaced by a folder. So the
+                # file is the path that is missing.
                 return "", links, folder if isinstance(target, NotADirectoryError) else current
             if len(links) == _MAX_LINKS:
                 return "", links, ""
@@ -280,7 +285,8 @@ class CodeReader:
 
 
 class _Command:
-    """Collects the code of one command line."""
+    """Collects the code of one command line. The methods `add…` add paths to the result, and the
+    methods `read…` find out what a program, a script or a settings file runs."""
 
     def __init__(self, reader: CodeReader, cwd: str, variables: Mapping[str, str]) -> None:
         self._reader = reader
@@ -327,7 +333,8 @@ class _Command:
             self._found[key] = code
 
     def add_search_path(self, *, is_program: bool) -> None:
-        """Add the folders of PATH. `is_program`: the program itself is looked up there."""
+        """Add the folders of PATH. `is_program` is whether the program itself is looked up there:
+        then a folder of PATH decides which program is executed."""
         for code in self._reader.search_path(self._variables.get("PATH", os.defpath), self.cwd):
             self._keep(code._replace(is_program=is_program))
 
@@ -354,7 +361,7 @@ class _Command:
             self._read_project_tool(tools, arguments, cwd, depth)
         if names & known_tools.SCRIPT_RUNNERS:
             self._read_script_runner(arguments, cwd)
-        if inner := unwrap_once(argv, cwd, self._variables):
+        if inner := unwrap_once(argv, cwd, self._variables):  # env, timeout, nice and the like
             self._read_inner(inner.argv, inner.cwd or cwd, inner.env, depth + 1)
             return
         if real and (first_line := first_words(real)):
@@ -399,6 +406,8 @@ class _Command:
         return ""
 
     def _names(self, program: str, real: str) -> set[str]:
+        """Return the file names of a program: its own, and those of the symlinks and the file that
+        it leads to."""
         _, links, _ = self._reader.walk(program)
         return {os.path.basename(path) for path in (program, *links, real)}  # noqa: PTH119
 
@@ -527,9 +536,9 @@ class _Command:
             self.add(script, "script", is_program=True)
         if target:
             self.add(target, "script", is_program=True)
-        isolated = kind in known_tools.PYTHONS and self._variables.get("PYTHONSAFEPATH")
-        # What Java imports from is its class path.
-        if not isolated and not target and (script or kind != "java"):
+        is_isolated = kind in known_tools.PYTHONS and self._variables.get("PYTHONSAFEPATH")
+        # Java imports from its class path, not from the folder of a script.
+        if not is_isolated and not target and (script or kind != "java"):
             for folder in code_folders(argv, cwd):
                 self._add_import_folder(kind, arguments, folder, script, cwd)
         has_class_path = "CLASSPATH" in self._variables or any(
@@ -539,6 +548,7 @@ class _Command:
             fix = 'set another working folder: cwd = "/"'
             self.add(cwd, "working folder, from which it imports", scope=Scope.NAMES, fix=fix)
         if kind in known_tools.NODES:
+            # Without a script, Node looks for packages as a script in the working folder would.
             self._add_node_packages(script or target or f"{cwd}/-", bool(script or target))
 
     def _add_import_folder(
@@ -569,8 +579,8 @@ class _Command:
         return f"{path}.js" if is_module else ""
 
     def _options(self, arguments: list[str], script: str, cwd: str) -> list[str]:
-        """Return the arguments of an interpreter that are not for the program that it runs: those
-        before the script, the module or the main class."""
+        """Return the arguments that are for the interpreter and not for the program that it runs:
+        those before the script, the module or the main class."""
         options: list[str] = []
         previous = ""
         for word in arguments:
@@ -612,7 +622,7 @@ class _Command:
             words = text.split()
         command: list[str] = []
         for word in (*words, ";"):
-            # A word of operators ends a command.
+            # A word that consists of operators, such as && or |, ends a command.
             if not set(word) <= set(";&|()<>\n"):
                 command.append(_expand(word, variables))
                 continue
@@ -634,6 +644,7 @@ class _Command:
         programs run another program."""
         words = list[str]()
         for previous, word in zip(("", *arguments), arguments, strict=False):
+            # The value of the option -S of env is a whole command line.
             words += _split(word) if previous in ("-S", "--split-string") else [word]
         variables = dict(self._variables)
         for position, word in enumerate(words):
@@ -690,23 +701,25 @@ class _Command:
 
     def _add_node_packages(self, script: str, has_script: bool) -> None:
         """Add each node_modules folder in which Node looks for the packages of a script, and the
-        package.json that describes the script. Everything beside that is code of the script."""
+        package.json that describes the script: the first one above it, up to a node_modules folder.
+        Everything beside a package.json is code of the script."""
         real = self._reader.walk(script)[0] or script
-        is_described = False
+        is_description_found = False
         for above in Path(real).parents:
             folder = str(above)
             if above.name != "node_modules" and self.add(f"{folder}/node_modules", "node packages"):
                 self._add_pnpm_store(Path(folder, "node_modules", ".modules.yaml"))
             package = f"{folder}/package.json"
-            if is_described or above.name == "node_modules":
-                is_described = True
+            if is_description_found or above.name == "node_modules":
+                is_description_found = True
             elif os.path.lexists(package):
-                is_described = True
+                is_description_found = True
                 self.add(package, "package.json")
                 if has_script:
                     fix = "give it a folder and a package.json of its own"
                     self.add(folder, "package of its script", scope=Scope.NAMES, fix=fix)
             else:
+                # Node would read a package.json here before one in a folder above.
                 fix = f"create it: echo '{{}}' > {shlex.quote(package)}"
                 self._keep(CodePath(package, Scope.MISSING, "package.json", fix))
 
@@ -791,6 +804,7 @@ def _expand(word: str, variables: Mapping[str, str]) -> str:
 
 
 def _split(text: str) -> list[str]:
+    """Return the words of a text as a shell splits it, or at spaces if a quote has no end."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -805,6 +819,8 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _site_packages(prefix: str) -> list[Path]:
+    """Return the folders of packages of an installation of Python. Debian calls them
+    dist-packages."""
     return sorted(Path(prefix).glob("lib*/python3*/*-packages"))
 
 

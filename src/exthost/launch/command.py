@@ -1,5 +1,9 @@
 """The command of an extension, before a sandbox is added: program, arguments and environment
-variables."""
+variables.
+
+The program of an extension is one of its config. But a WebAssembly module is run by the host's own
+runner (`wasm`), and a remote server is reached by a program of the host, the bridge (`bridge`).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program with its arguments and environment variables, before a sandbox is added."""
+    """A program with its arguments and environment variables, before a sandbox is added.
+
+    plan             the program, arguments, variables and working folder
+    environment      the same variables, with their origin
+    state_folder     the folder in which the extension can keep files between its starts
+    state_variables  the variables by which the program knows that folder
+    """
 
     plan: LaunchPlan
     environment: Environment
@@ -43,20 +53,21 @@ class Command:
 def make_command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Command:
     """Return the command of an extension. `environ` are the host's environment variables. Raises
     Refused if the config refers to a variable that the host does not have."""
-    # `traits.env_vars` maps each variable that the dialect defines to a key of `facts`.
+    # `traits.env_vars` maps each variable that the dialect defines to a key of `facts`: the
+    # variable AGENT_STATE_DIR of nexo, for example, to "state_folder".
     traits = dialect.traits
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
-    host_set = {name: facts[fact] for name, fact in traits.env_vars.items()}
+    set_by_host = {name: facts[fact] for name, fact in traits.env_vars.items()}
     if has_code_pin(spec):  # otherwise Python would write .pyc files into the pinned folder
-        host_set["PYTHONDONTWRITEBYTECODE"] = "1"
+        set_by_host["PYTHONDONTWRITEBYTECODE"] = "1"
     configured = _resolve_references(spec, environ)
     state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
     if bridge.is_remote(spec):
         folder = bridge.token_folder(configured.get("EXTHOST_BRIDGE_URL", spec.argv[0]), environ)
-        host_set |= bridge.bridge_variables(folder, environ)
+        set_by_host |= bridge.bridge_variables(folder, environ)
         state_names = [bridge.FOLDER_VARIABLE]
-    environment = build_environment(spec, dialect, environ, {**host_set, **configured})
+    environment = build_environment(spec, dialect, environ, {**set_by_host, **configured})
     if spec.source == "wasm":
         from exthost.launch import wasm
 

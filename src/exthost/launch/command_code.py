@@ -1,4 +1,5 @@
-"""Finds the code that a command runs: a file, a folder, a module or a package of a registry.
+"""Finds the code that a command runs: a file, a folder, a module or a package of a registry. For
+`timeout 60 python3 run.py` this is `run.py`. Pins, locks and templates need to know it.
 
 `find_code` looks through wrappers (`timeout 60 …`) and reads the options of interpreters
 (`python3 -m …`) and runners (`npx …`), by the tables in `known_programs`. Nothing is executed. The
@@ -314,9 +315,9 @@ def _interpreter_path(command: InnerCommand) -> str:
 def _refuse_unknown_wrapper(program: str, command: InnerCommand) -> None:
     """Raise _UnknownCode if the arguments of a program are a command themselves: an interpreter,
     and code that exists. The program is then probably a wrapper that is in no table."""
-    for position, word in enumerate(command.argv[1:], 1):
+    for index, word in enumerate(command.argv[1:], 1):
         if program_name(word) in known_programs().interpreters:
-            code = find_code(command.argv[position:], command.cwd, command.env)
+            code = find_code(command.argv[index:], command.cwd, command.env)
             if code.path and os.path.exists(code.path):  # noqa: PTH110
                 raise _UnknownCode(f"{program} may run {code.path}: whether it does is not known")
 
@@ -356,10 +357,10 @@ def _with_first_line(code: ProgramCode, command: InnerCommand) -> ProgramCode:
 def _code_of_interpreter(interpreter: Interpreter, name: str, command: InnerCommand) -> ProgramCode:
     """Return the code that an interpreter runs. Raises UnknownOption or _UnknownCode."""
     options, rest = split_options(command.argv[1:], interpreter.options, name)
-    if rest and rest[0] in interpreter.commands:
+    if rest and rest[0] in interpreter.commands:  # such as `deno run`
         more_options, rest_after = split_options(rest[1:], interpreter.options, name)
         options, rest = [*options, (rest[0], ""), *more_options], rest_after
-    for variable in interpreter.variables:
+    for variable in interpreter.variables:  # such as NODE_OPTIONS
         words = command.env.get(variable, "").split()
         options = [*split_options(words, interpreter.options, variable)[0], *options]
     for option, value in options:

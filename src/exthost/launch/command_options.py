@@ -1,4 +1,8 @@
-"""Splits the arguments of a known program into its options and the rest. Does no I/O."""
+"""Splits the arguments of a known program into its options and the rest. Does no I/O.
+
+For Python, `-Bm server --port 80` becomes the options `-B` and `-m` (with the value `server`) and
+the rest `--port 80`. The syntax of each program is data (`known_programs`).
+"""
 
 from collections.abc import Sequence
 
@@ -31,7 +35,8 @@ def split_options(
 
 def _is_option(word: str, syntax: OptionSyntax) -> bool:
     # "-" alone stands for stdin, except for env. Shells have options that begin with "+".
-    return word in syntax.flags | syntax.values or (word.startswith("-") and word != "-")
+    is_known = word in syntax.flags | syntax.values
+    return is_known or (word.startswith("-") and word != "-")
 
 
 def _read_word(word: str, rest: list[str], syntax: OptionSyntax, program: str) -> tuple[str, str]:
@@ -53,12 +58,13 @@ def _read_word(word: str, rest: list[str], syntax: OptionSyntax, program: str) -
 def _read_letters(
     word: str, rest: list[str], syntax: OptionSyntax, program: str
 ) -> list[tuple[str, str]]:
-    """Return the options in one argument: letters without a value, and a last one with a value."""
+    """Return the options in one argument such as `-Bm`: letters without a value, and maybe a last
+    one with a value, which is the rest of the word or the next argument."""
     options: list[tuple[str, str]] = []
-    for position, letter in enumerate(word[1:], 2):
+    for index, letter in enumerate(word[1:], 1):
         name = f"-{letter}"
         if name in syntax.values | syntax.last:
-            return [*options, (name, word[position:] or _take_value(rest, name, program))]
+            return [*options, (name, word[index + 1 :] or _take_value(rest, name, program))]
         if name not in syntax.flags:
             raise _unknown_option(word, program)
         options.append((name, ""))

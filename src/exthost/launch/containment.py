@@ -75,6 +75,7 @@ def contain(
     data for users. `admission` has the files that the extension sees (`admission.decide`), and
     `environ` the host's variables. Raises Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
+    # With a sandbox: Landlock, or the strict one, perhaps with a proxy for its network.
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         from exthost.launch.admission import check_unchanged, visible_files
 
@@ -94,6 +95,7 @@ def contain(
             plan = replace(plan, env=variables, network=network)
         plan, enforced = _add_sandbox(plan, limits, policy, view, visible_files(admission))
         return _without_core_files(spec, plan), enforced
+    # Without a sandbox: only limits. The sandbox of a WebAssembly module is its engine.
     is_module = spec.source == "wasm"
     if is_module:
         from exthost.launch import wasm
@@ -155,8 +157,8 @@ def _add_sandbox(
         max_memory=max_memory,
     )
     wrapper = replace(wrapper, paths=paths)
-    files = next(limit.hard for limit in wrapper.limits if limit.resource == FILES)
-    counts = {"nproc": complete.nproc, "nofile": files, "sockets": total.sockets}
+    max_files = next(limit.hard for limit in wrapper.limits if limit.resource == FILES)
+    counts = {"nproc": complete.nproc, "nofile": max_files, "sockets": total.sockets}
     enforced = {
         **strict.describe(
             support,
@@ -285,13 +287,18 @@ def _plan_cgroup(total: Ceiling) -> Cgroup | None:
 def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Mapping[str, str]:
     """Return how each configured limit is enforced, as data for users. `limits` apply to each
     process, `total` to all processes together."""
-    files = dict(group.settings) if group is not None else {}
+    cgroup_files = dict(group.settings) if group is not None else {}
     enforced = {"memory": "open"}
     if total.memory is not None:
-        enforced["memory"] = "cgroup" if "memory.max" in files else "watchdog"
+        enforced["memory"] = "cgroup" if "memory.max" in cgroup_files else "watchdog"
     if total.processes is not None:
-        by_kernel = "cgroup" if "pids.max" in files else "rlimit" if limits.nproc else ""
-        enforced["processes"] = f"watchdog+{by_kernel}" if by_kernel else "watchdog"
+        # The kernel has a higher limit than the watchdog, which counts exactly.
+        if "pids.max" in cgroup_files:
+            enforced["processes"] = "watchdog+cgroup"
+        elif limits.nproc:
+            enforced["processes"] = "watchdog+rlimit"
+        else:
+            enforced["processes"] = "watchdog"
     elif limits.nproc is not None:
         enforced["processes"] = "rlimit"
     if total.cpu is not None:
@@ -303,6 +310,7 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
 
 
 def _describe(policy: Permissions) -> str:
+    """Return permissions that are not enforced, as words for users."""
     paths = ", ".join(policy.filesystem) or "nothing"
     from exthost.launch.network_grant import describe_network
 

@@ -48,7 +48,7 @@ _SYSTEM_FILES = (
     "/etc/group",
     "/etc/nsswitch.conf",
 )
-# The settings of runtimes, to which links in /usr lead. A Java without its own cannot make a random
+# The settings of runtimes, to which symlinks in /usr lead. Without them, Java cannot make a random
 # number, and the module XML::SAX of Perl finds no parser.
 _RUNTIME_SETTINGS = (
     "/etc/java-*-openjdk",

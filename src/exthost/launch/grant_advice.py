@@ -63,7 +63,7 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
     if wrapper is None or not wrapper.is_strict:
         return ""
     lines = [*stderr]
-    last_resort = ""
+    last_resort = ""  # the advice if no line gives a better one
     # Each line is paired with the one before it, since a message may span two lines. A warning is
     # seldom why the program failed, so warnings come last.
     for line, previous in sorted(zip(lines, ["", *lines], strict=False), key=_is_warning):
@@ -72,7 +72,7 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
         for path in paths:
             if path.startswith(("/proc/", "/dev/", "/sys/")) or is_private(path):
                 continue
-            if os.path.lexists(path) and not _can_see(wrapper, path):
+            if os.path.lexists(path) and not _can_see(wrapper, path):  # the sandbox hides it
                 if not is_wide(path):
                     return _suggest_reading(path)
                 last_resort = last_resort or (
@@ -80,16 +80,17 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
                     "the folder in it that it needs in permissions.filesystem"
                 )
                 continue
-            if is_read_only and (
-                protected := next((p for p in wrapper.protected if is_below(path, p)), "")
-            ):
+            # The sandbox shows the path, but the program could not write it.
+            protected = next((p for p in wrapper.protected if is_below(path, p)), "")
+            if is_read_only and protected:
                 return f"{protected} is read-only for it, because it is code: see exthost inspect"
             is_denied = is_read_only or (_DENIED.search(line) and _is_public_file(path))
             if is_denied and (advice := _suggest_writing(path)):
                 return advice
+        # Without an absolute path in the message, a file in the working folder is probably meant.
         folder = strict.working_folder(wrapper)
         if is_read_only and not paths and folder and _can_see(wrapper, folder):
-            last_resort = last_resort or _suggest_writing(folder)  # it named a relative path
+            last_resort = last_resort or _suggest_writing(folder)
     return last_resort
 
 
@@ -153,8 +154,8 @@ def _suggest_writing(path: str) -> str:
 
 
 def find_write_risk(folder: str) -> str:
-    """Return why it must not be suggested to let a program write a folder: it is hidden, or has
-    code that others run. Return "" if nothing speaks against it."""
+    """Return why write access to a folder must not be suggested: it is hidden, belongs to the
+    system, or has code that others run. Return "" if it may be suggested."""
     if any(name.startswith(".") for name in Path(folder).parts):
         return "a hidden folder"
     if any(is_below(os.path.realpath(folder), system) for system in SYSTEM_FOLDERS):
@@ -179,9 +180,9 @@ def is_wide(path: str) -> bool:
     if not os.path.isdir(path):  # noqa: PTH112
         return False
     parts = Path(os.path.realpath(path)).parts
-    is_shared = len(parts) == 3 and parts[1] in ("var", "etc")
-    is_users = parts[-1] in (".cache", ".config", ".local") or parts[-2:] == (".local", "share")
-    return is_shared or is_users or os.path.ismount(path)
+    is_of_system = len(parts) == 3 and parts[1] in ("var", "etc")
+    is_of_user = parts[-1] in (".cache", ".config", ".local") or parts[-2:] == (".local", "share")
+    return is_of_system or is_of_user or os.path.ismount(path)
 
 
 def is_private(path: str) -> bool:
@@ -207,9 +208,9 @@ def hidden_folder(path: str) -> str:
     """Return the outermost hidden folder or file in a path that is not known to be harmless; "" if
     there is none."""
     parts = Path(path).parts
-    for at, name in enumerate(parts):
+    for index, name in enumerate(parts):
         if name.startswith("."):
-            return "" if _is_harmless(parts[at:]) else str(Path(*parts[: at + 1]))
+            return "" if _is_harmless(parts[index:]) else str(Path(*parts[: index + 1]))
     return ""
 
 

@@ -1,4 +1,13 @@
-"""Gives secrets to the proxy of an extension instead of the extension itself (the key `inject`)."""
+"""Gives secrets to the proxy of an extension instead of the extension itself (the key `inject`).
+
+    permissions = { network = ["api.example.org:80"] }
+    env = { TOKEN = { from = "TOKEN" } }
+    inject = { host = "api.example.org", header = "Authorization: Bearer {TOKEN}" }
+
+The proxy is a process of the host, through which a sandboxed extension reaches the hosts of its
+`permissions.network`. With `inject`, it adds the header to plain HTTP requests to that host. The
+extension does not get the variable.
+"""
 
 from collections.abc import Mapping
 
@@ -53,8 +62,8 @@ def make_headers(spec: Spec, environ: Mapping[str, str]) -> tuple[InjectedHeader
 def read_injected(
     spec: Spec, secret_values: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the values of the variables that only the proxy gets. `secret_values` are those that
-    were read from files, commands or the keyring."""
+    """Return the values of the variables that only the proxy gets. `secret_values` are the values
+    that were read from files, commands or the keyring, by variable."""
     names = {name for injection in spec.inject or () for name in injection.variables}
     return {
         name: secret_values.get(name) or resolve_reference(spec.env.get(name, ""), environ)

@@ -1,4 +1,12 @@
-"""Permissions for commonly used servers, as data (`known_policies.toml`).
+"""Permissions for commonly used MCP servers, as data (`known_policies.toml`):
+
+    [[servers]]
+    registry = "npm"
+    package = "@modelcontextprotocol/server-filesystem"
+    versions = ">=2026.0.0, <2027.0.0"
+    program = "mcp-server-filesystem"
+    network = false
+    filesystem = ["{paths}:rw"]
 
 `find_policy` returns the permissions of the server that a command runs, if its package and version
 are in the table. They are proposals: a person puts them into a config. A command is recognized by
@@ -47,8 +55,7 @@ class KnownServer:
     filesystem  the paths that it needs
     arguments   arguments with which a test starts it
     env         the variables that it needs: names of secrets, mostly
-    tried       what the test of the policy does: it starts the server and lists its tools, or also
-                makes the calls of `calls`
+    calls       the tools that a test of the policy calls, each with its arguments as JSON
     note        a remark for users
     """
 
@@ -65,6 +72,8 @@ class KnownServer:
 
     @property
     def tried(self) -> Literal["list", "calls"]:
+        """What the test of the policy does: it starts the server and lists its tools, or also makes
+        the calls of `calls`."""
         return "calls" if self.calls else "list"
 
 
@@ -167,7 +176,7 @@ def _split_spec(registry: Registry, spec: str) -> tuple[str, str]:
 
 
 def _fits(server: KnownServer, version: str) -> bool:
-    """Return whether the policy is meant for a version. One that is not named is the newest."""
+    """Return whether the policy is meant for this version; "" is the newest one."""
     if not version:
         return True
     try:

@@ -31,7 +31,7 @@ SCRIPT_RUNNERS = frozenset(("fastmcp", "mcp"))
 # Words after which such a tool expects the package or the script.
 SUBCOMMANDS = frozenset(("run", "exec", "x", "dlx", "tool", "task", "start", "shell", "develop"))
 
-# Their options without a value: the next word may be the package or the script.
+# Options of such tools that have no value: the next word may be the package or the script.
 FLAGS = frozenset(
     (
         *("-y", "--yes", "-q", "--quiet", "-v", "--verbose", "-s", "--silent", "-A", "--allow-all"),
@@ -59,6 +59,7 @@ STORES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "mvn": (("MAVEN_USER_HOME", ".m2"),),
     "gradle": (("GRADLE_USER_HOME", ".gradle"),),
 }
+# Programs that use the store of another tool.
 STORE_NAMES = {"uvx": "uv", "npx": "npm", "pnpx": "pnpm", "bunx": "bun", "mamba": "conda"}
 
 # Variables that name a folder or file of code, or a list of them.

@@ -1,4 +1,4 @@
-"""Proposes the smallest `permissions` for a program, from what was observed of it.
+"""Proposes the smallest `permissions` for a program, from what `exthost learn` observed of it.
 
 The module is pure: `PathFacts` answers what it must know about the file system. Each path that the
 program used is in a tier:
@@ -142,8 +142,8 @@ class Proposal:
     network_reason  why
     grants          the paths to grant
     optional        further paths, which it only looked at, or can probably do without
-    seen            how many paths of each tier it used that are visible without a grant, with
-                    examples
+    seen            by tier, how many paths it used that are visible without a grant, and some
+                    examples of them
     withheld        what it used and is not granted
     warnings        other remarks for a person
     """
@@ -240,7 +240,8 @@ def propose(observations: Observations, situation: Situation, facts: PathFacts) 
 
 
 class _Sorter:
-    """Sorts the used paths into tiers."""
+    """Sorts the used paths into tiers, and collects what follows for the proposal: `grants()`,
+    `optional`, `withheld` and `seen` (see `Proposal`)."""
 
     def __init__(self, observations: Observations, situation: Situation, facts: PathFacts) -> None:
         self._created = observations.created
@@ -277,7 +278,7 @@ class _Sorter:
             self._sort_read(real_path, uses)
         elif "list" in uses:
             self._sort_listed(real_path)
-        elif not self._problem(real_path):
+        elif not self._find_problem(real_path):
             self.optional.append(Grant(real_path, may_write=False, reason="it looked at it"))
 
     def _private(self) -> tuple[str, ...]:
@@ -312,19 +313,19 @@ class _Sorter:
     def _sort_read(self, path: str, uses: frozenset[FileUse]) -> None:
         """Sort a path that was read or executed, and that is not visible without a grant."""
         reason = "it executed it" if "execute" in uses else "it read it"
-        if problem := self._problem(path):
+        if problem := self._find_problem(path):
             self._withhold(path, f"{problem}; {reason}")
             return
         if named := self._named_folder(path):
-            used = _below(path, named)
+            used = _relative_name(path, named)
             self._grants.append(
                 Grant(named, may_write=False, reason=f"a person named it; it used {used}")
             )
             return
         prefix = self._facts.installation(path) if "execute" in uses else ""
-        if prefix and not self._problem(prefix):
+        if prefix and not self._find_problem(prefix):
             self._grants.append(
-                Grant(prefix, may_write=False, reason=f"it executed {_below(path, prefix)}")
+                Grant(prefix, may_write=False, reason=f"it executed {_relative_name(path, prefix)}")
             )
         elif _is_below(path, _SYSTEM_SETTINGS) and path not in self._named:
             self.optional.append(
@@ -335,16 +336,16 @@ class _Sorter:
 
     def _sort_listed(self, path: str) -> None:
         """Sort a folder that was only listed."""
-        holds_visible = any(_is_below(item.path, path) for item in self._situation.visible)
-        problem = self._problem(path)
+        contains_visible = any(_is_below(item.path, path) for item in self._situation.visible)
+        problem = self._find_problem(path)
         if problem:
-            if not holds_visible or self._facts.secret(path):
+            if not contains_visible or self._facts.secret(path):
                 self._withhold(path, f"{problem}; it listed it")
             return
         # The folder of a script is only optional, for example: an interpreter lists it even if it
         # has no modules.
         grant = Grant(path, may_write=False, reason="it listed it")
-        (self.optional if holds_visible else self._grants).append(grant)
+        (self.optional if contains_visible else self._grants).append(grant)
 
     def _sort_written(self, path: str, real_path: str, uses: frozenset[FileUse]) -> None:
         """Sort a path that was written, created, renamed or deleted."""
@@ -356,14 +357,14 @@ class _Sorter:
         target, reason = real_path, "it wrote it"
         # A file that the program itself made is not a secret of a person, even if it is hidden or
         # only its owner can read it. Its folder may be.
-        find_problem = self._facts.secret if path in self._created else self._problem
+        find_file_problem = self._facts.secret if path in self._created else self._find_problem
         if "create" in uses or self._is_new(path):
             path = self._topmost_new(path)
             target = self._facts.real_path(path)
             reason = f"it created, renamed or deleted {posixpath.basename(target)}"
             if not (path in self._created and self._facts.is_folder(target)):
                 target = posixpath.dirname(target)
-        problem = self._problem(target) or find_problem(real_path)
+        problem = self._find_problem(target) or find_file_problem(real_path)
         if problem := problem or self._facts.unwritable(target):
             self._withhold(real_path, f"{problem}; {reason}")
         else:
@@ -381,12 +382,12 @@ class _Sorter:
                 for named in self._named
                 if _is_below(path, named)
                 and self._facts.is_folder(named)
-                and not self._problem(named)
+                and not self._find_problem(named)
             ),
             "",
         )
 
-    def _problem(self, path: str) -> str:
+    def _find_problem(self, path: str) -> str:
         """Return why a path must not be proposed; "" if nothing speaks against it."""
         has_home_sign = any(part.startswith("~") for part in path.split("/"))
         if path.endswith((":rw", ":ro")) or has_home_sign or not path.isprintable():
@@ -418,8 +419,8 @@ class _Sorter:
         for path in self._read_files:
             by_folder.setdefault(posixpath.dirname(path), []).append(path)
         for folder, paths in by_folder.items():
-            is_folder_harmless = not self._problem(folder) and not self._facts.secret_inside(folder)
-            if len(paths) >= _FILES_OF_A_FOLDER and is_folder_harmless:
+            problem = self._find_problem(folder) or self._facts.secret_inside(folder)
+            if len(paths) >= _FILES_OF_A_FOLDER and not problem:
                 names = _examples(posixpath.basename(path) for path in paths)
                 yield Grant(
                     folder, may_write=False, reason=f"it read {len(paths)} files in it: {names}"
@@ -485,7 +486,8 @@ def relative_to(folder: str) -> Callable[[Grant], Grant]:
     return change
 
 
-def _below(path: str, folder: str) -> str:
+def _relative_name(path: str, folder: str) -> str:
+    """Return a path relative to a folder that contains it, for a text; "it" for the folder."""
     return posixpath.relpath(path, folder) if path != folder else "it"
 
 

@@ -1,8 +1,8 @@
 """Finds out whether this machine can enforce the sandbox that an extension is configured for.
 
-The only way to find out is a trial: to run a process in the sandbox, which blocks
-(`sandbox_probe`). So code on an event loop first calls `is_machine_probed`. If that returns
-False, the code runs `probe_machine` in a thread before the start.
+The only way to find out is a trial: to run a process in the sandbox (`sandbox_probe`), which blocks
+until the process has ended. So code on an event loop first calls `is_machine_probed`. If that
+returns False, the code runs `probe_machine` in a thread before the start.
 
 A restriction that this machine cannot enforce is never dropped silently. Either the extension is
 refused, or `describe_weaknesses` names the restriction and the reason.
@@ -39,12 +39,15 @@ def uses_landlock(spec: Spec) -> bool:
 
 
 def _is_known(spec: Spec, support: SandboxSupport, uid: int | None) -> bool:
+    """Return whether the result of the trial of the sandbox is cached."""
     if uses_landlock(spec):
         return sandbox_probe.landlock_is_known(support, uid)
     return sandbox_probe.strict_is_known(support, uid)
 
 
 def _probe(spec: Spec, support: SandboxSupport, uid: int | None) -> ProbeResult:
+    """Return the result of the trial of the sandbox as this user, and run the trial if it is not
+    cached."""
     if uses_landlock(spec):
         return sandbox_probe.probe_landlock(support, uid)
     return sandbox_probe.probe_strict(support, uid)
@@ -156,6 +159,7 @@ def _users(support: SandboxSupport) -> set[int | None]:
 
 
 def _raise_if_temporary(spec: Spec, result: ProbeResult) -> None:
+    """Raise SpawnFailed if a trial has failed for a temporary reason, such as a lack of memory."""
     if result.is_temporary:
         raise SpawnFailed(
             "X0405",

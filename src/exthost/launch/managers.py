@@ -28,6 +28,7 @@ from typing import Any
 
 from exthost.process.small_files import read_start
 
+# Such as ("$UV_CACHE_DIR", "$XDG_CACHE_HOME/uv", "~/.cache/uv").
 Place = tuple[str, ...]
 
 # The parts of an installation, or of a virtual environment, that programs read. Missing on purpose:
@@ -113,7 +114,7 @@ class PackageRunner:
 # -- pyenv, rbenv, nodenv ------------------------------------------------------------------------
 
 
-def _env_family(name: str, variable: str, file: str) -> ShimManager:
+def _pyenv_like(name: str, variable: str, file: str) -> ShimManager:
     """Return the row of pyenv, or of a manager that works in the same way."""
 
     def find(root: Path, program: str, selection: Selection) -> Iterator[str]:
@@ -201,9 +202,9 @@ def _find_in_volta(root: Path, program: str, selection: Selection) -> Iterator[s
 
 
 SHIM_MANAGERS = (
-    _env_family("pyenv", "PYENV_VERSION", ".python-version"),
-    _env_family("rbenv", "RBENV_VERSION", ".ruby-version"),
-    _env_family("nodenv", "NODENV_VERSION", ".node-version"),
+    _pyenv_like("pyenv", "PYENV_VERSION", ".python-version"),
+    _pyenv_like("rbenv", "RBENV_VERSION", ".ruby-version"),
+    _pyenv_like("nodenv", "NODENV_VERSION", ".node-version"),
     ShimManager(
         name="asdf, mise",
         shims="shims",
@@ -271,7 +272,7 @@ def _find_for_uv(private: tuple[str, ...], arguments: Sequence[str]) -> Iterator
     what the arguments name. The URLs in a receipt may contain passwords; then it is left out."""
     if not (package := _package_of_uv(arguments)):
         return
-    folder = Path(private[1], package)
+    folder = Path(private[1], package)  # the folder of tools: the second place of the row of uv
     yield str(folder)
     receipt = _read(folder / "uv-receipt.toml", _SELECTION_BYTES)
     if receipt and not re.search(r"://[^/\s\"]*@", receipt):
@@ -286,11 +287,18 @@ def _package_of_uv(arguments: Sequence[str]) -> str:
     options, name = _split_options(arguments, _UV_VALUES)
     named = next((value for option, value in options if option == "--from"), name)
     match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", named)
-    is_name = match is not None and re.fullmatch(r"[\[@=<>!~; ].*", named[match.end() :] + " ")
-    return re.sub(r"[-_.]+", "-", match[0]).lower() if match is not None and is_name else ""
+    if match is None:
+        return ""
+    # A version, extras or a condition can follow: server@1.2, server[cli]>=1. Anything else is not
+    # the name of a package, but a path or a URL.
+    rest = named[match.end() :]
+    if rest and not re.fullmatch(r"[\[@=<>!~; ].*", rest):
+        return ""
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
 
 
 def _install_with_uv(arguments: Sequence[str]) -> str:
+    """Implements `PackageRunner.install`, as the two functions below for npm and pnpm."""
     package = _package_of_uv(arguments)
     return f"uv tool install {package}" if package else ""
 
@@ -300,6 +308,7 @@ def _find_for_npm(private: tuple[str, ...], arguments: Sequence[str]) -> Iterato
     package npx may want to write a newer version there."""
     packages = _packages_of_npm(arguments)
     if packages and all(_EXACT_VERSION.fullmatch(package) for package in packages):
+        # npx names the folder after this digest.
         digest = hashlib.sha512("\n".join(sorted(packages)).encode()).hexdigest()
         folder = Path(private[0], "_npx", digest[:16])
         yield from (str(folder / "node_modules"), str(folder / "package.json"))

@@ -1,4 +1,10 @@
-"""Plans the proxy of an extension whose `permissions.network` is a list of hosts."""
+"""Plans the proxy of an extension whose `permissions.network` is a list of hosts.
+
+    permissions = { network = ["api.example.org:443"] }
+
+The sandbox of such an extension has no network but a proxy, a process of the host
+(`process.proxy_server`), which connects to the hosts of the list only.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -37,8 +43,8 @@ def plan_proxy(spec: Spec, environ: Mapping[str, str]) -> ProxyPolicy | None:
 
 
 def find_overridden_variables(spec: Spec) -> tuple[str, ...]:
-    """Return the variables of an entry that its processes get with another value, because the
-    sandbox directs its connections to its own proxy."""
+    """Return the variables, such as HTTPS_PROXY, that a config entry sets and that its processes
+    get with another value, because the sandbox directs connections to its own proxy."""
     policy = enforced_policy(spec)
     if policy is None or not isinstance(policy.network, tuple) or uses_landlock(spec):
         return ()

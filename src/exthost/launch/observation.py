@@ -1,8 +1,10 @@
-"""Prepares the observation of an extension, and proposes permissions from it.
+"""Prepares the observation of an extension for `exthost learn`, which runs an extension without a
+sandbox, observes which files and hosts it uses, and proposes permissions.
 
-`observer_for_machine` returns an observer for this machine. `find_situation` returns what a sandbox
-without any grant would show to the extension. `with_proposal` returns the extension with the
-proposed permissions, for a second run.
+`observer_for_machine` returns the observer for that run. `find_situation` returns what a sandbox
+without any grant would show to the extension, and `learned_policy` makes the proposal from both.
+`proposed_permissions` returns the proposal as permissions, and `with_permissions` the extension
+with them, for a second run in a sandbox.
 """
 
 import os
@@ -78,19 +80,18 @@ def find_situation(spec: Spec, launch: Launch, named: Iterable[str]) -> Situatio
     private = launch.plan.wrapper.private_mounts if launch.plan.wrapper is not None else ()
     cwd = os.path.realpath(spec.cwd or ".")
     own = [cwd, *([str(Path(spec.config_file).parent)] if spec.config_file else [])]
+    named_paths = _existing_paths((*spec.argv[1:], *spec.env.values(), *named), cwd)
     return Situation(
         visible=(*visible, *(item for item in network_files if item not in visible)),
         private=private,
-        named=tuple(
-            dict.fromkeys(_existing_paths((*spec.argv[1:], *spec.env.values(), *named), cwd))
-        ),
+        named=tuple(dict.fromkeys(named_paths)),  # each once
         own=own,
     )
 
 
 def _existing_paths(values: Iterable[str], cwd: str) -> Iterator[str]:
-    """Yield the absolute paths among these words that exist. A value of an option, as in
-    `--root=/data`, counts as well."""
+    """Yield the absolute path of each of these values that names an existing file or folder,
+    relative to `cwd`. The value of an option, as in `--root=/data`, counts as well."""
     for value in values:
         candidate = value.rpartition("=")[2] if value.startswith("-") else value
         path = os.path.join(cwd, os.path.expanduser(candidate))  # noqa: PTH111, PTH118

@@ -1,5 +1,8 @@
 """Finds out which installed package an npx, npm or uvx command would run, without running it.
 
+A pin (`sha256` in a config) compares the files of that package with a digest. The commands are such
+as `npx -y server@1.2.3`, `npm exec server@1.2.3` and `uvx server`.
+
 npx installs each package, with its dependencies, in a separate folder of its cache
 (`~/.npm/_npx/HASH`). It uses the cached package only if the command names an exact version;
 otherwise it asks the registry for a newer one. Before the cache it searches other places, such as
@@ -90,6 +93,7 @@ def find_npx_package(
         )
     _require_no_other_source(program, cwd, env)
     cache = _npm_variable(env, "cache") or f"{_home(env)}/.npm"
+    # npx names the folder of an installation after this digest.
     key = hashlib.sha512("\n".join(sorted(specs)).encode()).hexdigest()[:16]
     folder = os.path.join(cwd, cache, "_npx", key)  # noqa: PTH118
     for match in matches:
@@ -151,6 +155,7 @@ def _folder_and_parents(folder: str) -> Iterator[str]:
 
 
 def _npmrc_keys(file: str) -> Iterator[str]:
+    """Yield the names of the settings in an .npmrc file."""
     try:
         text = read_start(file, _SETTINGS_BYTES).decode("utf-8", "replace")
     except OSError:
@@ -160,6 +165,7 @@ def _npmrc_keys(file: str) -> Iterator[str]:
 
 
 def _npm_variable(env: Mapping[str, str], setting: str) -> str:
+    """Return the value of an npm setting that an environment variable sets; "" if none does."""
     for variable, value in env.items():
         if variable.lower() == f"npm_config_{setting}":
             return value

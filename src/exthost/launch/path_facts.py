@@ -1,4 +1,8 @@
-"""Facts about paths of this machine, for proposals of permissions (`learned_policy`)."""
+"""Facts about paths of this machine, for proposals of permissions (`exthost learn`).
+
+`learned_policy` makes the proposals without reading the file system. It gets a `MachinePaths`,
+which answers what it must know about a path: whether it is a secret, or in a project.
+"""
 
 import os
 from pathlib import Path

@@ -1,7 +1,9 @@
 """Finds the files of a program: the executable, the script that an interpreter runs, and the folder
 that the interpreter imports from.
 
-`command_code` reads the command. The functions here are for callers that need paths only.
+`command_code` reads the command. The functions here are for callers that need paths only: those
+that protect code from an extension that may write it (`code_paths`, `shared_folders`). For
+`python3 app/run.py`, they return the paths of `python3`, of `app/run.py` and of `app`.
 """
 
 import os

@@ -1,5 +1,6 @@
 """Decides which paths are protected in the folders that a sandboxed extension may write: those with
-code of the host or of an extension are mounted read-only there.
+code of the host or of an extension are mounted read-only there. For example, an extension that may
+write a project must not change the virtual environment in it from which another extension runs.
 
 A mount point cannot be written, renamed or removed. Its parent folders can be renamed, so that
 another folder takes the place of the code; therefore every folder between the granted folder and
@@ -30,7 +31,12 @@ class OwnedCode(NamedTuple):
 
 
 class ExposedPath(NamedTuple):
-    """Code that cannot be protected in a granted folder."""
+    """Code that cannot be protected in a granted folder.
+
+    granted  the folder that an extension may write
+    owner    the extension that runs the code; "" for the host
+    code     the code, in that folder
+    """
 
     granted: str
     owner: str
@@ -96,8 +102,8 @@ def _sort_code(
 ) -> tuple[dict[str, OwnedCode], list[OwnedCode]]:
     """Return the outermost paths to protect in a granted folder, and the code that cannot be
     protected. `read_only` are the paths in that folder which are read-only in any case."""
-    inside: dict[str, OwnedCode] = {}
-    later: list[OwnedCode] = []
+    inside: dict[str, OwnedCode] = {}  # paths that can be mounted read-only
+    not_mountable: list[OwnedCode] = []
     exposed: list[OwnedCode] = []
     for item in code:
         path, scope = item.code.path, item.code.scope
@@ -107,25 +113,28 @@ def _sort_code(
         elif scope in (Scope.LINK, Scope.MISSING):
             # Nothing can be mounted there, but a folder around it may be protected for other code.
             if is_below(path, folder):
-                later.append(item)
+                not_mountable.append(item)
         elif scope is Scope.UPWARD:
             # The settings could be created in the granted folder itself.
             if is_below(path, folder):
                 exposed.append(item)
         elif path == folder:
+            # The parts of a fence are code paths of their own, which can be protected.
             if scope is not Scope.FENCE:
                 exposed.append(item)
         elif is_below(path, folder):
             inside.setdefault(path, item)
         elif scope is Scope.ALL and is_below(folder, path) and not _is_cache(folder, path):
-            exposed.append(item)
+            exposed.append(item)  # the granted folder is a part of the code
     outermost = {
         path: item
         for path, item in inside.items()
         if not any(other != path and is_below(path, other) for other in inside)
     }
     exposed += (
-        item for item in later if not any(is_below(item.code.path, path) for path in outermost)
+        item
+        for item in not_mountable
+        if not any(is_below(item.code.path, path) for path in outermost)
     )
     return outermost, exposed
 

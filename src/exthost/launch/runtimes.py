@@ -5,13 +5,13 @@ environment to an interpreter that a version manager keeps in a home folder. So 
 follows the symlinks and the first lines (`#!`) of a program. It makes what the program needs
 visible in the sandbox, read-only: the virtual environment, the installation of the interpreter, the
 selected version of a version manager, the packages of Node. `managers` lists which parts of these
-folders are shown.
+folders are shown. `file_view` uses this module when it decides which paths an extension sees.
 
 Each program on the way is trusted or not. It is trusted if the operator (the author of the config)
-named it, or if it was found on the operator's PATH. A file that a package contains is not trusted:
-its symlinks, first lines and settings may lead to runtimes of the operator, and to paths that are
-visible already. Any other path raises Refused. The file name of a program that is not trusted has
-no effect.
+named it, or if it was found on the operator's PATH. A file is not trusted if it belongs to a
+package (a manifest that the host found in a folder, and the files beside it): its symlinks, first
+lines and settings may lead to runtimes of the operator, and to paths that are visible already. Any
+other path raises Refused. The file name of a program that is not trusted has no effect.
 """
 
 import os
@@ -27,7 +27,7 @@ from exthost.launch import managers
 from exthost.launch.visible_paths import PathCollection, is_too_wide
 from exthost.process.small_files import first_words, read_start
 
-# The programs that run JavaScript with packages from node_modules.
+# The programs that run JavaScript with packages from folders named node_modules.
 _NODES = frozenset(("node", "nodejs", "bun", "tsx"))
 
 # How many interpreters are followed, each the interpreter of the one before. The kernel follows
@@ -99,6 +99,8 @@ class Runtimes:
         self._visible = visible
         self._boundary = boundary
         self._lookup = boundary.lookup
+        # Each path is handled once: programs that were followed and folders of virtual
+        # environments, and programs whose environment was shown.
         self._visited: set[str] = set()
         self._visited_files: set[str] = set()
 
@@ -125,7 +127,7 @@ class Runtimes:
         if program in self._visited or depth > _MAX_INTERPRETERS:
             return
         self._visited.add(program)
-        real_path, links = self._visible.walk(program)
+        real_path, links = self._visible.walk(program)  # `links` are the symlinks on the way
         if not real_path or not _is_executable(real_path):
             return  # the start fails later, with the error of the system
         content_is_trusted = self._check_trust(program, links, real_path, named_by, is_trusted)
@@ -274,17 +276,18 @@ class Runtimes:
             # uvx executes the program uv in its own folder.
             uv = str(Path(real_path).with_name("uv"))
             self.follow(uv, real_path, is_trusted=True, depth=depth + 1)
-        places = [
+        # `runner.private` lists its caches, each by the variables and folders that can name it.
+        caches = [
             managers.find_place(alternatives, lookup.variables, lookup.own_home)
             for alternatives in runner.private
         ]
-        for place in places:
-            self._visible.walk(place)  # for the symlinks that lead to it
-        private = tuple(os.path.realpath(place) for place in places if place)
+        for cache in caches:
+            self._visible.walk(cache)  # adds the symlinks that lead to it
+        private = tuple(os.path.realpath(cache) for cache in caches if cache)
         for name in runner.needs:
             for path in lookup.find_all(name):
                 self.follow(path, real_path, is_trusted=True, depth=depth + 1)
-        if arguments is not None and len(private) == len(runner.private):
+        if arguments is not None and len(private) == len(runner.private):  # all caches are known
             for alternatives in runner.shown:
                 place = managers.find_place(alternatives, lookup.variables, lookup.own_home)
                 if place and not is_too_wide(place, lookup.home):

@@ -163,12 +163,14 @@ def strict_is_known(support: SandboxSupport, uid: int | None = None) -> bool:
 
 
 def _get_cached(key: object) -> ProbeResult | None:
+    """Return the cached result; None if there is none, or if it has expired."""
     with _lock:
         result, expires = _results.get(key, (None, 0.0))
     return result if result is not None and time.monotonic() < expires else None
 
 
 def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
+    """Return the cached result of a trial, or run the trial and cache its result."""
     result = _get_cached(key)
     if result is None:
         result = _run_trial(plan)
@@ -248,6 +250,7 @@ def _wait_readable(fd: int, seconds: float) -> bool:
 
 
 def _read_last_line(fd: int) -> str:
+    """Return the last line that is in a pipe now; "" if there is none."""
     os.set_blocking(fd, False)
     try:
         lines = os.read(fd, 4096).decode("utf-8", "replace").split("\n")
@@ -270,6 +273,7 @@ def _names_error(text: str, numbers: tuple[int, ...]) -> bool:
 
 
 def _suggest_fix(stderr_line: str) -> str:
+    """Return what the operator can do about a failed trial, given its last line on stderr."""
     if any(phrase in stderr_line for phrase in ("ermission", "not permitted", "namespace")):
         return (
             "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "

@@ -179,8 +179,9 @@ def _wait(fd: int, seconds: float) -> None:
 
 
 def _store(folder: Path, output: bytes, root: str, covered: set[str]) -> None:
-    """Write compiled modules to a folder, atomically, and delete those of other contents. Only
-    modules whose sources are in `covered` count. Raises OSError and ValueError."""
+    """Write compiled modules to a folder, atomically, and delete those of other contents. `output`
+    is what `bytecode_compiler` has written: lines of JSON, each followed by a module. Only modules
+    whose sources are in `covered` count. Raises OSError and ValueError."""
     make_shared_root(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as temp:
         new = Path(temp, "sealed")

@@ -1,5 +1,9 @@
 """Reads secrets that a config refers to: from a file, from the output of a command, or from the
-keyring of the desktop.
+keyring of the desktop:
+
+    [extensions.env]
+    TOKEN = { file = "~/.config/app/token" }
+    PASSWORD = { command = ["pass", "show", "app"] }
 
 Secrets are read before each start, so that a changed one is used. A command runs without a shell
 and has a time limit. No error contains the secret, nor the output of the command. Everything here
@@ -33,12 +37,13 @@ _FORBIDDEN_MODES = 0o027
 _CONTAINER_FOLDERS = ("/run/secrets/", "/var/run/secrets/")
 _CONTAINER_FORBIDDEN_MODES = 0o022
 
-# Asks the keyring in a separate process, because the keyring may wait for a person, and loads
-# plugins that are installed.
+# A program that asks the keyring. It runs in a separate process, because the keyring may wait for a
+# person, and loads plugins that are installed.
 _READ_KEYRING = (
     "import keyring, sys; secret = keyring.get_password(*sys.argv[1:]); "
     "sys.exit(3) if secret is None else sys.stdout.write(secret)"
 )
+# The exit status of that program if the keyring has no such entry.
 _NO_ENTRY = 3
 
 
@@ -95,13 +100,12 @@ class SecretReading:
                 data = self._read_keyring(name, source.place)
         data = data.removesuffix(b"\n").removesuffix(b"\r")
         if b"\0" in data or not data or len(data) > _MAX_BYTES:
-            problem = (
-                "contains a NUL byte, which no variable can have"
-                if b"\0" in data
-                else f"is longer than {_MAX_BYTES} bytes"
-                if data
-                else "is empty"
-            )
+            if b"\0" in data:
+                problem = "contains a NUL byte, which no variable can have"
+            elif data:
+                problem = f"is longer than {_MAX_BYTES} bytes"
+            else:
+                problem = "is empty"
             raise self._error("X1862", name, f"the secret {problem}", "check the secret")
         return os.fsdecode(data)
 

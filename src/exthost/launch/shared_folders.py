@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 
 
 class CodeCache:
-    """The paths that the host and its extensions read as code, computed at the first use. It is
-    right for the moment in which it was made: drop it before anything else can run."""
+    """The paths that the host and its extensions read as code, computed at the first use. They can
+    change at any time, so drop the cache before anything else can run."""
 
     def __init__(self) -> None:
+        # The code of each extension, by the `id` of its Spec.
         self._by_spec: dict[int, tuple[Spec, list[OwnedCode]]] = {}
+        # The code of the host, by its config and its audit.
         self._by_files: dict[tuple[str, str], list[OwnedCode]] = {}
 
     @cached_property
@@ -74,7 +76,7 @@ class Neighbours(NamedTuple):
     earlier      those that come before it; also refused ones, since they may have written before
     not_refused  those that come before it and are not refused
     every        all of them, in any order
-    cache        their code, if it was computed at this moment already
+    cache        their code, if it was computed just now for another extension; None if it was not
     """
 
     earlier: Sequence[Spec] = ()
@@ -143,9 +145,10 @@ def find_writable_code(
 def protect_view(
     spec: Spec, view: View | None, neighbours: Neighbours, environ: Mapping[str, str]
 ) -> View | None:
-    """Return the view, in which the code of the host and of every extension is protected. Raises
-    Refused if that is not possible for the host, for this extension itself, or for one that comes
-    before it."""
+    """Return the view, in which the code of the host and of every extension is protected. `view` is
+    None for a WebAssembly module, in whose folders nothing can be protected, and for an extension
+    without a sandbox. Raises Refused if that is not possible for the host, for this extension
+    itself, or for one that comes before it."""
     writable = view.writable if view is not None else _module_grants(spec)
     if not writable:
         return view
@@ -248,7 +251,7 @@ def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> li
             argv = (spec.argv[0], *plan.argv[1:]) if is_name else plan.argv
             variables = plan.env
     except ExthostError:
-        pass  # it cannot be started now; its files are the same
+        pass  # it cannot be started now; its code is protected for a later start
     paths = reader.read_extension(
         argv,
         spec.cwd or ".",
@@ -290,6 +293,7 @@ def _host_code(
 
 
 def _protect_for(writer: Spec, code: Iterable[OwnedCode]) -> CodeProtection:
+    """Return what of this code is protected from a writer in the folders that it was granted."""
     granted = _granted(writer, may_write=True)
     if writer.source == "wasm":
         from exthost.launch.protected_paths import expose_code
@@ -306,6 +310,7 @@ def _module_grants(spec: Spec) -> tuple[str, ...]:
 
 
 def _granted(spec: Spec, *, may_write: bool) -> list[str]:
+    """Return the real paths that were granted with `:rw`, or those that were granted without."""
     policy = enforced_policy(spec)
     folders = []
     for entry in policy.filesystem if policy is not None else ():
@@ -366,6 +371,7 @@ def _find_package_code(spec: Spec, folder: str) -> str:
 
 
 def _victim_error(spec: Spec, writer: Spec, exposed: ExposedPath) -> Refused:
+    """Return the error for an extension whose code an earlier extension may write."""
     return Refused(
         "X0396",
         f"{_describe(exposed.code)}, and {writer.id!r} may write {exposed.granted}",
@@ -376,6 +382,7 @@ def _victim_error(spec: Spec, writer: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _writer_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    """Return the error for an extension that may write code of an earlier extension."""
     return Refused(
         "X0396",
         f"it may write {exposed.granted}, and of {exposed.owner!r}, {_describe(exposed.code)}",
@@ -386,6 +393,7 @@ def _writer_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _host_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    """Return the error for an extension that may write code of the host."""
     return Refused(
         "X0360",
         f"it may write {exposed.granted}, and of the host, {_describe(exposed.code)}",
@@ -396,6 +404,8 @@ def _host_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    """Return the error for an extension that may write its own program: it could run something
+    else at its next start."""
     otherwise = "move it elsewhere" if exposed.code.is_secret else _suggest_pin(spec)
     return Refused(
         "X0391",
@@ -407,6 +417,7 @@ def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
 
 
 def _suggest_pin(spec: Spec) -> str:
+    """Return the advice to pin the program of an extension, with the line of the config."""
     from exthost.launch.file_view import toml_key
     from exthost.launch.package_tree import file_digest
     from exthost.launch.program_files import program_files
@@ -418,6 +429,7 @@ def _suggest_pin(spec: Spec) -> str:
 
 
 def _describe(code: CodePath) -> str:
+    """Return what a path is for the extension that runs it, for an error."""
     from exthost.launch.code_paths import Scope
 
     if code.scope is Scope.LINK:

@@ -1,6 +1,9 @@
 """Plans a template for an extension with `start_method = "template"`: the Python command that it
 runs, and what its template is made from.
 
+A template is a Python process that has imported the modules of the extension. Each start forks a
+process from it, which is faster than importing them again (`process.template`).
+
 A template can be used for a Python interpreter with a script or `-m module`, also if the first line
 of a script names the interpreter, as in console scripts. `NoTemplate` has the reason why another
 command cannot use one.
@@ -77,6 +80,7 @@ def find_python_command(plan: LaunchPlan) -> PythonCommand:
     command = find_interpreter_command(plan.argv, plan.cwd, plan.env)
     if command is None or program_name(command.argv[0]) != "python":
         raise NoTemplate("its program is not a Python script or module")
+    # `env python3` is no obstacle, as long as it sets no variables.
     wrappers = [name for name in command.wrappers if name != "env"]
     if wrappers or dict(command.env) != dict(plan.env):
         raise NoTemplate(f"it is started by {(wrappers or ['env'])[0]}")
@@ -159,10 +163,10 @@ def plan_template(
         raise NoTemplate("it has no PID namespace that a process could join")
     if wrapper.is_strict:
         wrapper = strict.plan_template(wrapper, os.uname().machine)
-    names = _variables(plan.env, modules, reads) - set(secrets)
-    # A program that is a module of the environment is not kept in the template.
-    own = command.target.partition(".")[0] if command.is_module else ""
-    modules = tuple(name for name in modules if name.partition(".")[0] != own)
+    names = _find_variables(plan.env, modules, reads) - set(secrets)
+    # If the program itself is a module (`-m server`), the template does not import its package.
+    own_package = command.target.partition(".")[0] if command.is_module else ""
+    modules = tuple(name for name in modules if name.partition(".")[0] != own_package)
     inputs = TemplateInputs(
         argv=(command.interpreter, *command.options),
         env=tuple((name, plan.env[name]) for name in sorted(names)),
@@ -183,24 +187,26 @@ def plan_copy(wrapper: Wrapper, outer: int) -> SandboxCopy:
     return SandboxCopy(outer, strict.list_private_mounts(wrapper), strict.change_user(wrapper))
 
 
-def _variables(
+def _find_variables(
     env: Mapping[str, str], modules: tuple[str, ...], reads: Collection[str]
 ) -> set[str]:
-    """Return the names of the variables that a template needs."""
-    packages = _prefixes(modules)
+    """Return the names of the variables that a template needs. If a module reads all variables,
+    these are the ones whose names begin with that of a package."""
+    prefixes = _package_prefixes(modules)
     return {
         name
         for name in env
         if name.startswith(_STARTUP_VARIABLES)
         or name in _STARTUP_NAMES
         or name in reads
-        or ("*" in reads and packages and name.upper().startswith(packages))
+        or ("*" in reads and prefixes and name.upper().startswith(prefixes))
     }
 
 
 @lru_cache(maxsize=16)
-def _prefixes(modules: tuple[str, ...]) -> tuple[str, ...]:
-    """Return how the names of variables begin that belong to the packages of these modules."""
+def _package_prefixes(modules: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the beginnings of the names of variables that belong to the packages of these modules:
+    NUMPY_ for numpy.linalg."""
     return tuple({name.partition(".")[0].upper() + "_" for name in modules})
 
 
@@ -215,18 +221,19 @@ def find_secret_readers(
 ) -> dict[str, str]:
     """Return the modules that read a variable which a template does not get although the extension
     has it, each with the reason. They are imported by the process of the extension itself."""
-    packages = _prefixes(modules)
+    prefixes = _package_prefixes(modules)
     readers = {}
     for name in secrets:
         if name in reads:
             readers[reads[name]] = f"it reads {name} when it is imported"
-        elif "*" in reads and packages and name.upper().startswith(packages):
+        elif "*" in reads and prefixes and name.upper().startswith(prefixes):
             readers[reads["*"]] = f"it reads {name} when it is imported"
     return readers
 
 
 def describe_program(plan: LaunchPlan, command: PythonCommand) -> dict[str, bytes]:
-    """Return what a process that was forked from the template must know of the program."""
+    """Return what a process that was forked from the template must know of the program: the fields
+    of the message that `process.template_program` reads."""
     assert plan.wrapper is not None
     limits = (number for limit in plan.wrapper.limits for number in limit)
     # env(1) executes the interpreter by its bare name, so the process has that name.

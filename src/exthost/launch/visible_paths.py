@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exthost.launch.sandbox.strict import View, VisiblePath
 
-# The folders of a Linux system's own programs and libraries.
+# The folders of a Linux system's own programs and libraries. Nix and Guix have the last two.
 SYSTEM_FOLDERS = (
     "/usr",
     "/bin",
@@ -31,8 +31,8 @@ _NOTHING = View()
 
 
 class PathCollection:
-    """Collects visible paths, each with a source: a label that says why the path is visible. If a
-    path is added twice, the first source is kept; only a grant replaces it."""
+    """Collects visible paths, each with a source: a label that says why the path is visible, such
+    as "package". If a path is added twice, the first source is kept; only a grant replaces it."""
 
     def __init__(self, base: View = _NOTHING, protected: tuple[str, ...] = ()) -> None:
         """`protected` are paths in granted folders that the extension cannot write."""
@@ -153,7 +153,5 @@ def is_too_wide(folder: str, home: str) -> bool:
         return True
     if any(home.startswith(f"{real_path}/") for home in homes):
         return True
-    parent = os.path.dirname(real_path)  # noqa: PTH120
-    return parent in ("/home", "/Users") or real_path == os.path.realpath(
-        os.environ.get("TMPDIR", "/")
-    )
+    is_home = os.path.dirname(real_path) in ("/home", "/Users")  # noqa: PTH120
+    return is_home or real_path == os.path.realpath(os.environ.get("TMPDIR", "/"))

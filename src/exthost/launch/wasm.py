@@ -207,6 +207,7 @@ def _granted_folders(spec: Spec) -> Iterator[tuple[str, bool]]:
 
 
 def _describe_header(module: bytes) -> str:
+    """Return what the first bytes show about a file that is not a module."""
     if module.startswith(_COMPONENT_HEADER):
         return " but a component, which this host cannot run"
     return f": it begins with {module[:_HEADER_BYTES]!r}"

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.observed_access import (
@@ -40,10 +40,15 @@ from exthost.model.observed_access import (
 from exthost.process.child import Child
 from exthost.process.dns_answers import read_answer
 
-# ioctls of the observer's end of a filter, and the sizes of their structs (linux/seccomp.h).
+# The ioctls of the observer's end of a filter (linux/seccomp.h, SECCOMP_IOCTL_NOTIF_…): receive a
+# call, answer it, ask whether its caller still waits, and put a descriptor into the caller.
 _RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+# The size of struct seccomp_notif.
 _NOTIFICATION_BYTES = 80
+# The flag of an answer with which the kernel executes the call. Without it, the call just returns
+# the result in the answer.
 _CONTINUE = 1
+# The flag of _ADD_DESCRIPTOR with which the descriptor replaces one of the caller.
 _REPLACE_DESCRIPTOR = 1
 
 # The script that applies the filter.
@@ -51,6 +56,7 @@ _LAUNCHER = str(Path(__file__).with_name("observed_program.py"))
 
 _PAGE_BYTES = 4096
 _MAX_PATH_BYTES = 4096
+# In place of the descriptor of a folder: the working folder.
 _AT_FDCWD = -100
 _DNS_PORT = 53
 _MAX_DATAGRAM_BYTES = 65535
@@ -72,6 +78,34 @@ _START_SECONDS = 60.0
 
 # Folders whose files are interfaces of the kernel. Every sandbox has its own.
 _KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
+
+
+class _ReportedCall(NamedTuple):
+    """A system call that waits for the observer.
+
+    id         the kernel's number of the report
+    pid        the caller: a process or a thread
+    call       how the call is read
+    arguments  its six arguments
+    """
+
+    id: int
+    pid: int
+    call: ObservedCall
+    arguments: list[int]
+
+
+class _Route(NamedTuple):
+    """Where the name relay forwards what a socket receives.
+
+    source     the socket that receives
+    target     the socket that sends
+    is_answer  whether the source receives the answers of a name server
+    """
+
+    source: socket.socket
+    target: socket.socket
+    is_answer: bool
 
 
 class AccessObserver:
@@ -155,6 +189,8 @@ class AccessObserver:
             with connection:
                 connection.settimeout(_START_SECONDS)
                 connection.sendall(struct.pack("=I", len(self._filter)) + self._filter)
+                # The launched process sends the observer's end of its filter, or else the errno
+                # with which the kernel refused the filter.
                 data, listeners, _, _ = socket.recv_fds(connection, 16, 1)
                 if not listeners:
                     self.start_error = struct.unpack("=i", data[:4])[0] if len(data) >= 4 else 0
@@ -193,44 +229,45 @@ class AccessObserver:
             fcntl.ioctl(listener, _RECEIVE, buffer)
         except OSError:  # the caller was killed meanwhile
             return
+        # struct seccomp_notif: the fields that are not used are flags, the architecture and the
+        # address of the instruction.
         id, pid, _, number, _, _, *arguments = struct.unpack("=QIIiIQ6Q", buffer)
         call = self._calls.get(number)
-        flags = _CONTINUE  # the kernel executes the call; with 0, the call just returns 0
+        flags = _CONTINUE
         if call is not None:
+            reported = _ReportedCall(id, pid, call, arguments)
             try:
                 if call.use in ("connect", "bind", "send"):
-                    if self._observe_address(listener, id, pid, call, arguments, relay, poll):
-                        flags = 0
+                    if self._observe_address(listener, reported, relay, poll):
+                        flags = 0  # it was done in place of the kernel: it returns 0
                 else:
-                    self._observe_paths(listener, id, pid, call, arguments)
+                    self._observe_paths(listener, reported)
             except (OSError, ValueError, struct.error):
                 with self._lock:
                     self._unseen += 1
         with suppress(OSError):  # the caller was killed meanwhile
             fcntl.ioctl(listener, _SEND, bytearray(struct.pack("=QqiI", id, 0, 0, flags)))
 
-    def _is_valid(self, listener: int, id: int) -> bool:
+    def _is_waiting(self, listener: int, reported: _ReportedCall) -> bool:
         """Return whether the caller still waits. Otherwise its pid may be that of another process,
-        and so is what was read."""
+        whose memory was read then."""
         try:
-            fcntl.ioctl(listener, _IS_VALID, bytearray(struct.pack("=Q", id)))
+            fcntl.ioctl(listener, _IS_VALID, bytearray(struct.pack("=Q", reported.id)))
         except OSError:
             return False
         return True
 
     # -- files -------------------------------------------------------------------------------------
 
-    def _observe_paths(
-        self, listener: int, id: int, pid: int, call: ObservedCall, arguments: list[int]
-    ) -> None:
+    def _observe_paths(self, listener: int, reported: _ReportedCall) -> None:
         """Record the paths of a call."""
         uses = []
-        with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-            for argument in call.paths:
-                path = _read_path(pid, memory.fileno(), argument, arguments)
+        with Path(f"/proc/{reported.pid}/mem").open("rb", buffering=0) as memory:
+            for argument in reported.call.paths:
+                path = _read_path(reported, memory.fileno(), argument)
                 if path:
-                    uses.append((path, _use(call, memory.fileno(), arguments, path)))
-        if self._is_valid(listener, id):
+                    uses.append((path, _find_use(reported, memory.fileno(), path)))
+        if self._is_waiting(listener, reported):
             for path, use in uses:
                 self._note_file(path, use)
 
@@ -255,65 +292,61 @@ class AccessObserver:
     # -- addresses ---------------------------------------------------------------------------------
 
     def _observe_address(
-        self,
-        listener: int,
-        id: int,
-        pid: int,
-        call: ObservedCall,
-        arguments: list[int],
-        relay: "_NameRelay",
-        poll: select.poll,
+        self, listener: int, reported: _ReportedCall, relay: "_NameRelay", poll: select.poll
     ) -> bool:
         """Record an address. Return whether the socket was replaced and connected, so that the call
         has succeeded."""
+        call, arguments = reported.call, reported.arguments
+        # A socket address: its family, and then for AF_UNIX a path, for AF_INET and AF_INET6 the
+        # port and the address.
         length = min(arguments[call.address + 1], 128)
-        with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        with Path(f"/proc/{reported.pid}/mem").open("rb", buffering=0) as memory:
             data = os.pread(memory.fileno(), length, arguments[call.address])
-        if not self._is_valid(listener, id) or len(data) < 2:
+        if not self._is_waiting(listener, reported) or len(data) < 2:
             return False
         family = struct.unpack("=H", data[:2])[0]
         if family == socket.AF_UNIX:
+            # A socket in the abstract namespace, whose name begins with a zero byte, has no file.
             if call.use != "bind" and data[2:3] not in (b"", b"\0"):
-                path = os.fsdecode(data[2:].split(b"\0")[0])
-                full = os.path.normpath(os.path.join(_folder_of(pid, None), path))  # noqa: PTH118
-                with self._lock:
-                    if os.path.lexists(full):
-                        self._unix_sockets[full] = None
+                self._note_unix_socket(reported.pid, os.fsdecode(data[2:].split(b"\0")[0]))
             return False
         if family not in (socket.AF_INET, socket.AF_INET6) or len(data) < 8:
             return False
         port = struct.unpack("!H", data[2:4])[0]
         raw = data[4:8] if family == socket.AF_INET else data[8:24]
         address = _plain_address(raw)
-        original = _take_descriptor(pid, arguments[0])
+        original = _take_descriptor(reported.pid, arguments[0])
         with original:
             is_stream = original.type == socket.SOCK_STREAM
+            protocol: Literal["tcp", "udp"] = "tcp" if is_stream else "udp"
             if call.use == "bind":
                 if port:  # a client binds port 0 to get any port
                     with self._lock:
-                        self._listeners[f"{'tcp' if is_stream else 'udp'} {port}"] = None
+                        self._listeners[f"{protocol} {port}"] = None
                 return False
             is_look_up = port == _DNS_PORT and not is_stream and call.use == "connect"
             if is_look_up and relay.has_room:
                 ours = relay.connect(original.family, str(address), original.gettimeout())
                 with ours:
-                    added = struct.pack(
-                        "=QIIII",
-                        *(id, _REPLACE_DESCRIPTOR, ours.fileno(), arguments[0] & 0xFFFFFFFF),
-                        os.O_CLOEXEC,
-                    )
-                    fcntl.ioctl(listener, _ADD_DESCRIPTOR, bytearray(added))
+                    _replace_socket(listener, reported, ours)
                 for fd in relay.new_descriptors():
                     poll.register(fd, select.POLLIN)
                 return True
         if port != _DNS_PORT:
-            destination = Destination(str(address), port, "tcp" if is_stream else "udp")
+            destination = Destination(str(address), port, protocol)
             with self._lock:
                 if len(self._destinations) < _MAX_ADDRESSES:
                     self._destinations[destination] = None
                 else:
                     self._unseen += 1
         return False
+
+    def _note_unix_socket(self, pid: int, path: str) -> None:
+        """Record the path of a Unix socket to which a process connects, if it exists."""
+        full = os.path.normpath(os.path.join(_folder_of(pid, None), path))  # noqa: PTH118
+        with self._lock:
+            if os.path.lexists(full):
+                self._unix_sockets[full] = None
 
     def _note_answer(self, data: bytes) -> None:
         """Record the name and the addresses in an answer of a name server."""
@@ -331,8 +364,7 @@ class _NameRelay:
 
     def __init__(self, note_answer: Callable[[bytes], None]) -> None:
         self._note_answer = note_answer
-        # The source, the target, and whether the source is the server, by descriptor of the source.
-        self._peers: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
+        self._routes: dict[int, _Route] = {}  # by descriptor of the source
         self._new: list[int] = []
 
     def connect(self, family: int, server: str, timeout: float | None) -> socket.socket:
@@ -354,15 +386,15 @@ class _NameRelay:
             for each in (upstream, ours, theirs):
                 each.close()
             raise
-        self._peers[ours.fileno()] = (ours, upstream, False)
-        self._peers[upstream.fileno()] = (upstream, ours, True)
+        self._routes[ours.fileno()] = _Route(ours, upstream, is_answer=False)
+        self._routes[upstream.fileno()] = _Route(upstream, ours, is_answer=True)
         self._new += [ours.fileno(), upstream.fileno()]
         return theirs
 
     @property
     def has_room(self) -> bool:
         """Whether another socket can be relayed."""
-        return len(self._peers) < 2 * _MAX_RELAYED_SOCKETS
+        return len(self._routes) < 2 * _MAX_RELAYED_SOCKETS  # two routes for each
 
     def new_descriptors(self) -> list[int]:
         """Return the file descriptors that were opened since the last call."""
@@ -371,25 +403,36 @@ class _NameRelay:
 
     def forward(self, fd: int) -> None:
         """Forward one datagram."""
-        source, target, is_answer = self._peers[fd]
+        route = self._routes[fd]
         with suppress(OSError):  # the other end is gone; a look-up may fail
-            data = source.recv(_MAX_DATAGRAM_BYTES)
-            if is_answer:
+            data = route.source.recv(_MAX_DATAGRAM_BYTES)
+            if route.is_answer:
                 self._note_answer(data)
-            target.send(data)
+            route.target.send(data)
 
     def close(self) -> None:
-        for source, _, _ in self._peers.values():
-            source.close()
+        for route in self._routes.values():  # each socket is the source of one
+            route.source.close()
 
 
-def _use(call: ObservedCall, memory: int, arguments: list[int], path: str) -> FileUse:
-    """Return how this call uses this path."""
+def _replace_socket(listener: int, reported: _ReportedCall, ours: socket.socket) -> None:
+    """Put our socket in the place of the one that the caller wants to connect."""
+    theirs = reported.arguments[0] & 0xFFFFFFFF  # a descriptor: the upper half is undefined
+    # struct seccomp_notif_addfd
+    request = struct.pack(
+        "=QIIII", reported.id, _REPLACE_DESCRIPTOR, ours.fileno(), theirs, os.O_CLOEXEC
+    )
+    fcntl.ioctl(listener, _ADD_DESCRIPTOR, bytearray(request))
+
+
+def _find_use(reported: _ReportedCall, memory: int, path: str) -> FileUse:
+    """Return how this call uses this path. `memory` is the open memory of the caller."""
+    call = reported.call
     if call.name in ("mkdir", "mkdirat") and os.path.lexists(path):
         return "look"  # it fails, and most programs ignore that
     if call.use in get_args(FileUse):
         return cast(FileUse, call.use)
-    flags = arguments[call.flags]
+    flags = reported.arguments[call.flags]
     if call.name == "openat2":
         flags = struct.unpack("=Q", os.pread(memory, 8, flags))[0]
     if flags & os.O_PATH:
@@ -406,16 +449,16 @@ def _use(call: ObservedCall, memory: int, arguments: list[int], path: str) -> Fi
         return "read"
 
 
-def _read_path(pid: int, memory: int, argument: PathArgument, arguments: list[int]) -> str:
+def _read_path(reported: _ReportedCall, memory: int, argument: PathArgument) -> str:
     """Return the absolute path that a call names; symbolic links in it are not resolved. Return ""
     if the call names an open folder itself by an empty path."""
-    raw = _read_text(memory, arguments[argument.path])
+    raw = _read_text(memory, reported.arguments[argument.path])
     if not raw:
         return ""
     path = os.fsdecode(raw)
     if not path.startswith("/"):
-        folder = None if argument.folder is None else arguments[argument.folder]
-        path = f"{_folder_of(pid, folder)}/{path}"
+        folder = None if argument.folder is None else reported.arguments[argument.folder]
+        path = f"{_folder_of(reported.pid, folder)}/{path}"
     if path.startswith("/proc/self/"):
         return path
     return os.path.normpath(path)
@@ -423,14 +466,15 @@ def _read_path(pid: int, memory: int, argument: PathArgument, arguments: list[in
 
 def _folder_of(pid: int, fd: int | None) -> str:
     """Return the folder of a file descriptor of a process; its working folder for None."""
-    if fd is not None:
+    if fd is not None:  # an argument of 64 bits, whose lower half is a signed number
         fd = struct.unpack("=i", struct.pack("=I", fd & 0xFFFFFFFF))[0]
     entry = "cwd" if fd is None or fd == _AT_FDCWD else f"fd/{fd}"
     return os.readlink(f"/proc/{pid}/{entry}")  # noqa: PTH115
 
 
 def _read_text(memory: int, address: int) -> bytes:
-    """Return the bytes at an address up to a zero byte. The next page may be missing."""
+    """Return the bytes at an address up to a zero byte. Only one page is read at a time, since the
+    next one may not exist."""
     text = b""
     while address and len(text) < _MAX_PATH_BYTES:
         part = os.pread(memory, _PAGE_BYTES - address % _PAGE_BYTES, address)

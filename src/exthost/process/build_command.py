@@ -1,4 +1,8 @@
-"""Finds the command that compiles a program, from the files of its project. Runs nothing."""
+"""Finds the command that compiles a program, from the files of its project. Runs nothing.
+
+If the program of an extension does not exist because it was not compiled, the error of its start
+names this command, such as `go build -o server .`.
+"""
 
 import shlex
 from pathlib import Path

@@ -1,5 +1,8 @@
 """Creates and removes cgroups for extensions, and kills the processes in them.
 
+In a cgroup, a feature of Linux, the kernel limits the memory and the number of all processes of an
+extension together. Without one, the watchdog samples them (`watchdog`).
+
 The host looks for a base, a cgroup below which it can create others, when an extension first has a
 limit that a cgroup can enforce. `process.cgroup_rules` decides which cgroup is usable. Nothing is
 changed before the first cgroup is created. At that point the host moves itself into a cgroup below
@@ -71,8 +74,11 @@ def create(plan: Cgroup) -> "Group | None":
 
 
 class Group:
-    """A new cgroup, empty until a program enters it. `entry` is a file descriptor of its file
-    cgroup.procs, which the caller closes."""
+    """A new cgroup, empty until a program enters it.
+
+    entry          a file descriptor of its file cgroup.procs, which the caller closes
+    limits_memory  whether it limits memory
+    """
 
     __slots__ = ("_folder", "entry", "limits_memory")
 
@@ -156,6 +162,7 @@ def _foreign_pids(pids: list[int]) -> set[int]:
     """Return those of the processes that this host did not start. The pid 0 stands for a process in
     another PID namespace."""
     foreign = set(pids).difference(descendants(os.getpid()))
+    # A process that has ended since the list was read is not counted.
     return {pid for pid in foreign if pid == 0 or os.path.exists(f"/proc/{pid}")}  # noqa: PTH110
 
 

@@ -34,7 +34,7 @@ from exthost.model.launch_plan import NO_CEILING
 from exthost.process.after_fork import disown_after_fork, replace_by_null
 from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitWatch
-from exthost.process.init_channel import InitChannel
+from exthost.process.init_channel import InitChannel, InitSettings
 from exthost.process.memory_file import memory_file
 from exthost.process.pipe_ends import FdReadEnd, FdWriteEnd
 from exthost.process.procfs import children_of, kill_children, wrapper_processes
@@ -77,8 +77,13 @@ class TemplateStart(Protocol):
 
 
 class Child:
-    """A process with its pipes. `stdin`, `stdout` and `stderr` are the host's ends of the pipes, as
-    file descriptors. `protected_paths` are those in its writable folders that it cannot write."""
+    """A process with its pipes. It implements `child_process.ChildProcess`.
+
+    pid                    the pid of the wrapper, if there is one, else of the program
+    stdin, stdout, stderr  the host's ends of the pipes, as file descriptors; CLOSED after closing
+    status                 how the process ended; None until `poll_exit` has found that out
+    protected_paths        the paths in its writable folders that it cannot write
+    """
 
     __slots__ = (
         "__weakref__",
@@ -129,6 +134,8 @@ class Child:
         self.protected_paths = plan.wrapper.protected if plan.wrapper is not None else ()
         self.status: ExitStatus | None = None
         spawn_began = time.perf_counter()
+        # The descriptors that the child inherits: its ends of the three pipes, and perhaps the file
+        # by which it enters a cgroup. The host closes them after the spawn.
         child_ends: list[int] = []
         our_ends: list[int] = []
         try:
@@ -148,6 +155,7 @@ class Child:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
                 child_ends.append(self._group.entry)
+            # A process that is forked from a template uses the proxy of the template.
             if plan.network is not None and start is None:
                 from exthost.process.network_proxy import NetworkProxy
 
@@ -158,17 +166,14 @@ class Child:
                 self._group,
                 self.network_proxy,
                 start=start,
-                holds=is_template,
+                keeps_namespace=is_template,
             )
             if start is not None:
                 start.send(process.pid, child_ends[:3])
         except BaseException as error:
             if start is not None:
                 start.close()
-            self._close_group()
-            self._close_proxy()
-            for fd in our_ends:
-                os.close(fd)
+            self._release(our_ends)
             if isinstance(error, OSError | ValueError):
                 raise spawn_error(error, plan, extension) from None
             raise
@@ -187,15 +192,19 @@ class Child:
                 channel.close()
             process.kill()
             process.wait()
-            self._close_group()
-            self._close_proxy()
-            for fd in our_ends:
-                os.close(fd)
+            self._release(our_ends)
             raise spawn_error(error, plan, extension) from None
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
         disown_after_fork(self)
         self.spawn_seconds = time.perf_counter() - spawn_began
+
+    def _release(self, our_ends: Sequence[int]) -> None:
+        """Release what was made for a process that could not be started."""
+        self._close_group()
+        self._close_proxy()
+        for fd in our_ends:
+            os.close(fd)
 
     # The members of `ChildProcess` that are about other nodes: this process is on none.
     node = ""
@@ -229,7 +238,8 @@ class Child:
 
     @property
     def _wrappers(self) -> int:
-        """The number of processes around our init."""
+        """The number of processes around our init: the wrapper, and with a template also the
+        process that the wrapper forks to enter the namespace of the template."""
         if self._init_channel is None:
             return 0
         return 1 if self._start is None else 2
@@ -237,7 +247,7 @@ class Child:
     @property
     def init_pid(self) -> int | None:
         """The pid of our init; None if the process has no namespace, or has ended."""
-        return next(iter(wrapper_processes(self.pid, self._wrappers)[0]), None)
+        return next(iter(wrapper_processes(self.pid, self._wrappers).inits), None)
 
     @property
     def program_pids(self) -> list[int]:
@@ -310,6 +320,7 @@ class Child:
         return self.status
 
     def _oom_reason(self, status: ExitStatus) -> str:
+        """Return why the OOM killer of the kernel ended the process; "" if it did not."""
         if self._group is None or status.signal != signal.SIGKILL:
             return ""
         return self._group.oom_reason(self._ceiling.memory)
@@ -414,10 +425,10 @@ def _spawn(
     proxy: NetworkProxy | None,
     *,
     start: TemplateStart | None = None,
-    holds: bool = False,
+    keeps_namespace: bool = False,
 ) -> tuple[subprocess.Popen[bytes], InitChannel | None]:
     """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and stderr.
-    `holds` is whether the namespace stays when the program has ended."""
+    `keeps_namespace` is whether the namespace stays when the program has ended."""
     if plan.wrapper is not None or plan.before or group is not None:
         check_program(plan)
     if plan.wrapper is None:
@@ -436,7 +447,7 @@ def _spawn(
         plan.env,
         cgroup=0 if group is None else group.entry,
         proxy=0 if proxy is None else proxy.child_end,
-        holds=holds,
+        keeps_namespace=keeps_namespace,
         template=None if start is None else start.ends(),
     )
     null = subprocess.DEVNULL
@@ -473,10 +484,8 @@ def _spawn_in_cgroup(
     assert plan.group is not None
     init = memory_file("exthost-init", plan.group.init)
     try:
-        # The numbers have the same order as those that InitChannel makes: no control pipe, no
-        # status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no paths,
-        # choose no pid, no proxy. The others are 0.
-        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0,0", *argv)
+        settings = InitSettings(cgroup=group.entry)  # without pipes: it only executes the program
+        init_argv = (f"/proc/self/fd/{init}", settings.as_argument(), *argv)
         return _popen(plan, init_argv, ends, (init, group.entry))
     finally:
         os.close(init)

@@ -26,10 +26,14 @@ class PipeEnds(NamedTuple):
 
 
 class ChildProcess(Protocol):
-    """A process, and the pipes to its stdin, stdout and stderr. `spawn_seconds` is how long the
-    spawn took, `protected_paths` are the paths in its writable folders that it cannot write.
-    `network_proxy` is the proxy by which it reaches the hosts of its permissions; None if it has
-    none."""
+    """A process, and the pipes to its stdin, stdout and stderr.
+
+    argv             its command
+    protected_paths  the paths in its writable folders that it cannot write
+    cwd              its working folder
+    network_proxy    the proxy by which it reaches the hosts of its permissions; None if it has none
+    spawn_seconds    how long the spawn took
+    """
 
     argv: tuple[str, ...]
     protected_paths: tuple[str, ...]

@@ -1,13 +1,22 @@
-"""Reads the answers of name servers: which name was looked up, and which addresses it has."""
+"""Reads the answers of name servers (DNS, RFC 1035): which name was looked up, and which addresses
+it has.
+
+The observer of `exthost learn` reads the answers that a program gets (`access_observer`), so that
+it can propose names in place of addresses. An answer may be hostile: it is read within bounds.
+"""
 
 import ipaddress
 import struct
 
 _HEADER_BYTES = 12
-_ADDRESS_TYPES = {1: 4, 28: 16}  # A and AAAA, with the length of an address
+# The types of records with addresses, A and AAAA, and how many bytes an address has.
+_ADDRESS_BYTES = {1: 4, 28: 16}
+# A name has fewer parts. Pointers count as parts, since they may form a loop.
 _MAX_NAME_PARTS = 128
 
-# A length of at least this is not that of a part: it is half of a pointer to the rest of the name.
+# A name is a list of parts (`www`, `example`, `org`), each after a byte with its length, up to a
+# length of 0. If the two highest bits of a length are set, this byte and the next are a pointer:
+# the offset in the message at which the rest of the name is.
 _POINTER = 0xC0
 
 
@@ -23,9 +32,10 @@ def read_answer(data: bytes) -> tuple[str, tuple[str, ...]]:
         addresses = []
         for _ in range(answers):
             _, offset = _read_name(data, offset)
+            # type, class, time to live, length of the data
             kind, _, _, length = struct.unpack("!HHIH", data[offset : offset + 10])
             offset += 10
-            if _ADDRESS_TYPES.get(kind) == length and offset + length <= len(data):
+            if _ADDRESS_BYTES.get(kind) == length and offset + length <= len(data):
                 addresses.append(str(ipaddress.ip_address(data[offset : offset + length])))
             offset += length
     except (struct.error, IndexError, ValueError):
@@ -34,9 +44,10 @@ def read_answer(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _read_name(data: bytes, offset: int) -> tuple[str, int]:
-    """Return the name at this offset, and the offset after it."""
+    """Return the name at this offset, and the offset after it. Raises IndexError, UnicodeError or
+    ValueError."""
     parts: list[str] = []
-    end = 0
+    end = 0  # the offset after the first pointer; 0 before it
     for _ in range(_MAX_NAME_PARTS):
         length = data[offset]
         if length >= _POINTER:

@@ -15,9 +15,14 @@ from typing import NamedTuple
 
 
 class ExitStatus(NamedTuple):
-    """The exit `code`, or the `signal` that killed the process; both are None if unknown.
-    `not_started` is the reason if the program was never executed. `limit` is the limit that the
-    process was killed for, if it was. `lost` is the reason if it ran on a node that was lost."""
+    """How a process ended.
+
+    code         its exit code; None if a signal killed it, or if that is unknown
+    signal       the signal that killed it; None if it exited, or if that is unknown
+    not_started  why the program was never executed; "" if it was
+    limit        the limit for which the host killed it; "" for none
+    lost         why the node (the machine) on which it ran was lost; "" if it was not
+    """
 
     code: int | None
     signal: int | None
@@ -33,12 +38,13 @@ class ExitStatus(NamedTuple):
         return f"{self._describe()}: {self.limit}" if self.limit else self._describe()
 
     def _describe(self) -> str:
+        """Return how the process ended, with what a usual exit code means."""
         if self.signal is not None:
             return f"killed by {_signal_name(self.signal)}"
         if self.code is None:
             return "ended, and something else in this program took its exit status"
         # Shells and wrappers report a child that was killed by a signal as 128 + its number.
-        if self.code > 128 and _signal_name(self.code - 128)[0] == "S":
+        if self.code > 128 and _signal_name(self.code - 128).startswith("SIG"):
             return f"exited with {self.code} (its program was {_killed(self.code - 128)})"
         if self.code == 127:
             return "exited with 127 (a shell or env did not find the command)"
@@ -52,6 +58,7 @@ def _killed(number: int) -> str:
 
 
 def _signal_name(number: int) -> str:
+    """Return a name such as "SIGTERM"; "signal 99" for a number without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -59,7 +66,8 @@ def _signal_name(number: int) -> str:
 
 
 class ExitWatch:
-    """Watches one child process. `fd` is readable once it has exited; `reap` reaps it."""
+    """Watches one child process. `fd` is readable once it has exited. The process stays a zombie
+    until `reap`, so that its pid is not used again."""
 
     __slots__ = ("_pidfd", "_reaped", "_thread", "fd", "pid")
 
@@ -90,6 +98,7 @@ class ExitWatch:
         return self._reaped
 
     def _wait(self, flags: int) -> ExitStatus | None:
+        """Return how the process ended; None if it is running. `flags` are those of waitid(2)."""
         try:
             info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | flags)
         except ChildProcessError:

@@ -127,7 +127,8 @@ class ExtensionMemory:
                 mapped[inode] = max(mapped.get(inode, 0), mapped_bytes)
                 self._largest[inode] = max(self._largest.get(inode, 0), mapped_bytes, end)
         self._largest = {inode: self._largest[inode] for inode in mapped}
-        return sum(
-            largest if mapped[inode] >= largest else max(largest, _HIDDEN_BYTES)
-            for inode, largest in self._largest.items()
-        )
+        total = 0
+        for inode, largest in self._largest.items():
+            is_unmapped_in_part = mapped[inode] < largest
+            total += max(largest, _HIDDEN_BYTES) if is_unmapped_in_part else largest
+        return total

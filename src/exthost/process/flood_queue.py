@@ -62,7 +62,7 @@ class FloodedPipe(Protocol):
 class FloodQueue:
     """The flooded pipes of one event loop.
 
-    others  the budget of all pipes that are not in the queue
+    others  the budget that all pipes of the loop share while they are not in the queue
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -100,7 +100,8 @@ class FloodQueue:
         if seconds > _LONG_SECONDS:
             if is_charged:
                 pipe.budget.charge(seconds / _UNIT_SECONDS, now)
-            rest = max(min(seconds * _REST_FACTOR, _MAX_REST_SECONDS), seconds * _MIN_REST_FACTOR)
+            rest = min(seconds * _REST_FACTOR, _MAX_REST_SECONDS)
+            rest = max(rest, seconds * _MIN_REST_FACTOR)
             self._rest_until = max(self._rest_until, now + seconds + rest)
 
     def _schedule(self, seconds: float) -> None:
@@ -116,8 +117,9 @@ class FloodQueue:
         loop = self._loop()
         assert loop is not None, "the loop itself calls this"
         now = loop.time()
-        turns = (now - self._served_at) / _TURN_SECONDS
-        end = perf_counter() + min(max(1.0, turns) * _WORK_SECONDS, _MAX_WORK_SECONDS)
+        turns_since = (now - self._served_at) / _TURN_SECONDS  # more than one if the loop is busy
+        work_seconds = min(max(1.0, turns_since) * _WORK_SECONDS, _MAX_WORK_SECONDS)
+        end = perf_counter() + work_seconds
         self._served_at = now
         if now >= self._rest_until:
             self._pipes += self._resting

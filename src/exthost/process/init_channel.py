@@ -28,11 +28,8 @@ from exthost.process.memory_file import memory_file
 from exthost.process.procfs import max_pid
 from exthost.process.resource_limits import CPU, FILE_SIZE
 
+# The value of a descriptor that is closed.
 _CLOSED = -1
-
-# The argument with which our init only resets the handling of signals and then executes the command
-# that follows. Its numbers have the order of those in `InitChannel.__init__`.
-_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0,0,0,0,0,0,0"
 
 # The environment variables that make the dynamic loader and the C library load code, or read and
 # write files. The C library ignores them in set-user-ID programs. The names are exact: others with
@@ -89,6 +86,52 @@ class SandboxCopy(NamedTuple):
     change_user: tuple[str, ...]
 
 
+class InitSettings(NamedTuple):
+    """The numbers that our init gets as its first argument, in this order (see the beginning of
+    init.c). Most are file descriptors; except for stdin, 0 stands for none.
+
+    control         the end of the control pipe from which init reads
+    status          the end of the status pipe to which init writes
+    stdin, stdout   the ends of the pipes for the program
+    keeps_pwd       1 if the program gets the variable PWD
+    mode            NEW_NAMESPACE, IN_NAMESPACE or RESET_SIGNALS
+    cgroup          the file cgroup.procs of the cgroup that the program enters
+    paths           a file with the files that must be at the visible paths
+    max_pid         the number that all pids outside the namespace are smaller than
+    proxy           a Unix socket to the proxy of the network
+    keeps_namespace 1 if the namespace stays when the program has ended
+    under, join     as in `TemplateEnds`
+    outer           as in `SandboxCopy`
+    view            a file with the private file systems of a sandbox (`SandboxCopy.view`)
+    """
+
+    control: int = 0
+    status: int = 0
+    stdin: int = 0
+    stdout: int = 1
+    keeps_pwd: int = 1
+    mode: int = 0
+    cgroup: int = 0
+    paths: int = 0
+    max_pid: int = 0
+    proxy: int = 0
+    keeps_namespace: int = 0
+    under: int = 0
+    join: int = 0
+    outer: int = 0
+    view: int = 0
+
+    def as_argument(self, limits: Sequence[ResourceLimit] = ()) -> str:
+        """Return the argument for our init, with the resource limits of the program."""
+        limit_numbers = (number for limit in limits for number in limit)
+        return ",".join(map(str, (*self, *limit_numbers)))
+
+
+# The modes of our init: it runs in a namespace that another program made, it makes the namespace,
+# or it only resets the handling of signals and executes the program.
+IN_NAMESPACE, NEW_NAMESPACE, RESET_SIGNALS = 0, 1, 2
+
+
 class InitChannel:
     """The host's ends of the two pipes and, until the spawn is over, the file descriptors that the
     wrapper inherits."""
@@ -115,18 +158,19 @@ class InitChannel:
         cgroup: int = 0,
         *,
         proxy: int = 0,
-        holds: bool = False,
+        keeps_namespace: bool = False,
         template: TemplateEnds | None = None,
     ) -> None:
         """Create the pipes, and the command line of the wrapper.
 
-        stdin, stdout  the child's ends of the pipes to the program
-        env            the environment variables of the program; `self.env` are those of the wrapper
-        cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none
-        proxy          a Unix socket to the proxy of the network; 0 for none
-        holds          whether the namespace stays when the program has ended, until it is killed
-        template       the template that the program is forked from; None if our init executes the
-                       program
+        stdin, stdout    the child's ends of the pipes to the program
+        env              the environment variables of the program; `self.env` are those of the
+                         wrapper
+        cgroup           a file descriptor of the cgroup.procs that the program enters; 0 for none
+        proxy            a Unix socket to the proxy of the network; 0 for none
+        keeps_namespace  whether the namespace stays when the program has ended, until it is killed
+        template         the template that the program is forked from; None if our init executes the
+                         program
 
         `self.program_pid` is the pid that the program had in its namespace, 0 before its exit.
         `self.lost_template` is whether it was not started because no process of the template has
@@ -137,10 +181,14 @@ class InitChannel:
         self._closed_at = 0.0
         self._limits = wrapper.limits
         self._is_forked = template is not None
-        self._inherited: tuple[int, ...] = ()
+        self._inherited: tuple[int, ...] = () if template is None else (template.join,)
         self._argv_prefix: tuple[str, ...] = ()
         self._control = self._status = _CLOSED
+        under = outer = 0
         try:
+            if template is not None:
+                under = os.dup(template.under)
+                self._inherited += (under,)
             control, self._control = os.pipe()
             self._inherited += (control,)
             self._status, status = os.pipe()
@@ -154,6 +202,8 @@ class InitChannel:
                 self.env = EMPTY_MAPPING
                 view = memory_file("exthost-view", sandbox.view)
                 self._inherited += (view,)
+                outer = os.dup(sandbox.outer)
+                self._inherited += (outer,)
             options = wrapper.options if sandbox is None else ()
             if options:
                 self.env, loader_variables = split_loader_variables(env)
@@ -171,31 +221,35 @@ class InitChannel:
             self.close_inherited()
             self.close()
             raise
-        init_makes_namespace = not options
-        keeps_pwd = "PWD" in env
-        flags = (int(keeps_pwd), int(init_makes_namespace))
-        under = join = outer = 0
-        if template is not None:
-            under, join = os.dup(template.under), template.join
-            self._inherited += (join, under)
-        if sandbox is not None:
-            outer = os.dup(sandbox.outer)
-            self._inherited += (outer,)
-        # Our init reads the numbers in this order.
-        template_numbers = (int(holds), under, join, outer, view)
-        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid(), proxy)
-        limits = (number for limit in wrapper.limits for number in limit)
-        settings = ",".join(str(number) for number in (*numbers, *template_numbers, *limits))
-        start_init = (f"/proc/self/fd/{init}", settings)
+        settings = InitSettings(
+            control=control,
+            status=status,
+            stdin=stdin,
+            stdout=stdout,
+            keeps_pwd=int("PWD" in env),
+            mode=IN_NAMESPACE if options else NEW_NAMESPACE,
+            cgroup=cgroup,
+            paths=paths,
+            max_pid=max_pid(),
+            proxy=proxy,
+            keeps_namespace=int(keeps_namespace),
+            under=under,
+            join=0 if template is None else template.join,
+            outer=outer,
+            view=view,
+        )
+        start_init = (f"/proc/self/fd/{init}", settings.as_argument(wrapper.limits))
         self._argv_prefix = start_init if sandbox is None else (*sandbox.change_user, *start_init)
-        if init_makes_namespace:
+        if not options:
             return
+        # Bubblewrap is the wrapper: it makes the namespace, and starts our init there.
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
         # If the host ignores SIGCHLD, the wrapper inherits that, and would not learn that our init
         # has exited. So our init is executed once more before it: it resets the signal, and
         # executes the wrapper in its place.
         if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
-            wrapper_argv = (f"/proc/self/fd/{init}", _RESET_SIGNALS, *wrapper_argv)
+            reset_signals = InitSettings(mode=RESET_SIGNALS, stdout=0).as_argument()
+            wrapper_argv = (f"/proc/self/fd/{init}", reset_signals, *wrapper_argv)
         self._argv_prefix = wrapper_argv
 
     @property

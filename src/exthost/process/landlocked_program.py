@@ -2,9 +2,11 @@
 
     python -I -S landlocked_program.py RULES PROGRAM [ARGUMENT]...
 
-`launch.sandbox.landlock` builds the command line; RULES is JSON. This file is executed as a script
-and imports only the standard library. It gives up its user and its capabilities, applies the rules
-to itself, and executes the program. If one step fails, the program is not executed.
+`launch.sandbox.landlock` builds the command line; RULES is JSON. Landlock is a feature of Linux by
+which a process confines itself, and the program that it executes, to certain files. This file is
+executed as a script and imports only the standard library. It gives up its user and its
+capabilities, applies the rules to itself, and executes the program. If one step fails, the program
+is not executed.
 
 The variables of the dynamic loader are in RULES and not in the environment of this script, which
 is not confined yet: they could name a library of the extension.
@@ -21,8 +23,11 @@ from typing import Any, NoReturn
 # The numbers of the system calls are the same on each machine, except that of seccomp.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
+# The flag with which _CREATE_RULESET returns the version, and the kind of a rule about a path.
 _QUERY_VERSION = 1
 _PATH_BENEATH = 1
+# The operation of seccomp(2) that applies a filter.
+_SET_MODE_FILTER = 1
 
 # The first version that confines truncate(2) (Linux 6.2).
 _OLDEST_VERSION = 3
@@ -31,8 +36,7 @@ _OLDEST_VERSION = 3
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _DEVICE_IOCTL = 1 << 14, 1 << 15
 _MAKE_CHARACTER_DEVICE, _MAKE_BLOCK_DEVICE = 1 << 6, 1 << 11
-# All rights of each version: refer came with the second, truncate with the third, and ioctl of
-# devices with the fifth.
+# All rights of a version: the third added `truncate`, and the fifth `ioctl` of devices.
 _ALL_RIGHTS = {3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _SCOPES_VERSION = 6
 _SCOPES = 0b11  # abstract Unix sockets, and signals
@@ -40,6 +44,7 @@ _SCOPES = 0b11  # abstract Unix sockets, and signals
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICE_IOCTL
 
+# Constants of prctl(2) and capset(2).
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR = 38, 24, 47, 4
 _CAPABILITIES_VERSION = 0x20080522
 _LAST_CAPABILITY = 63
@@ -72,7 +77,7 @@ def main(rules: dict[str, Any], argv: list[str]) -> None:
     if _libc.syscall(_RESTRICT_SELF, ruleset, 0):
         _fail_call("landlock_restrict_self")
     program = _Program(len(code) // 8, code)
-    if _libc.syscall(_SECCOMP[os.uname().machine], 1, 0, ctypes.byref(program)):
+    if _libc.syscall(_SECCOMP[os.uname().machine], _SET_MODE_FILTER, 0, ctypes.byref(program)):
         _fail_call("seccomp")
     try:
         os.execve(argv[0], argv, environment)
@@ -83,6 +88,7 @@ def main(rules: dict[str, Any], argv: list[str]) -> None:
 def _make_ruleset(version: int, paths: list[list[Any]]) -> int:
     """Return a ruleset that allows these paths: each is its path, "read" or "write", and the
     device and inode that it must have, or 0 and 0."""
+    # The rights that the ruleset is about: what no rule allows is denied.
     handled = _ALL_RIGHTS[5 if version >= 5 else 3]
     scopes = _SCOPES if version >= _SCOPES_VERSION else 0
     attributes = struct.pack("=QQQ", handled, 0, scopes)
@@ -127,8 +133,9 @@ def _drop_rights(uid: int | None) -> None:
         _fail_call("capset")
 
 
-def _fail_call(what: str) -> NoReturn:
-    _fail(f"{what}: {os.strerror(ctypes.get_errno())}")
+def _fail_call(call: str) -> NoReturn:
+    """End this process because a system call has failed."""
+    _fail(f"{call}: {os.strerror(ctypes.get_errno())}")
 
 
 def _fail(reason: str, code: int = 125) -> NoReturn:

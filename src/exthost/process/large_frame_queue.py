@@ -63,6 +63,7 @@ class LargeFrameQueue:
             self._waiting.remove(reader)
 
     def _schedule(self) -> None:
+        """Let the loop serve the next reader, after a pause if the budget is used up."""
         loop = self._loop()
         if self._waiting and not self._is_scheduled and loop is not None:
             self._is_scheduled = True
@@ -72,6 +73,7 @@ class LargeFrameQueue:
                 loop.call_soon(self._serve)
 
     def _serve(self) -> None:
+        """Let the reader that has waited longest read once."""
         self._is_scheduled = False
         try:
             if self._waiting and (loop := self._loop()) is not None:

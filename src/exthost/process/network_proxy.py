@@ -1,4 +1,5 @@
-"""The host's end of the proxy of one sandboxed process (`proxy_server`).
+"""The host's end of the proxy of one sandboxed process (`proxy_server`): starts the proxy, reads
+its reports, and starts it again if it ends.
 
 The host creates a Unix socket pair. "Our init", the program of the host that starts in the sandbox
 first, gets one end, and sends the listening socket of the sandbox over it. The proxy gets the other
@@ -31,11 +32,13 @@ RESTART_WINDOW_SECONDS = 60.0
 
 _READ_BYTES = 64 * 1024
 
+# Imports nothing but the package exthost and the standard library: with -I and -S, the interpreter
+# ignores variables such as PYTHONPATH, and has no site-packages.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from exthost.process.proxy_server import main; main(*map(int, sys.argv[2:]))"
 )
-# The folder that has the package exthost.
+# The folder that contains the package exthost.
 _PACKAGES = str(Path(__file__).parents[2])
 
 # The variable by which a Python finds its libraries, if it is installed in an unusual place.

@@ -18,14 +18,19 @@ import socket
 import struct
 import sys
 
+# The number of the system call seccomp(2), and its operation and flags: apply a filter, and return
+# the descriptor of the observer's end.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 1 << 3
 # Only a fatal signal interrupts a call that waits for the observer (Linux 5.19). Otherwise each
 # signal would restart the call: Go sends itself a hundred in a second.
 _WAIT_KILLABLE = 1 << 5
+# The operation of prctl(2) without which an ordinary user cannot apply a filter.
 _PR_SET_NO_NEW_PRIVS = 38
 _INSTRUCTION_BYTES = 8
+# The exit code if the program was not executed.
+_NOT_EXECUTED = 125
 
 
 class _Program(ctypes.Structure):
@@ -43,7 +48,6 @@ def main(path: str, argv: list[str]) -> None:
     (length,) = struct.unpack("=I", _receive(connection, 4))
     code = _receive(connection, length)
     program = _Program(len(code) // _INSTRUCTION_BYTES, code)
-    message = [b"\0"]
     environment = dict(os.environ)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     listener = -1
@@ -53,9 +57,10 @@ def main(path: str, argv: list[str]) -> None:
             break
     if listener < 0:
         connection.sendall(struct.pack("=i", ctypes.get_errno()))
-        sys.exit(125)
+        sys.exit(_NOT_EXECUTED)
+    # `socket.send_fds` imports the module array, and nothing may be imported here.
     rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("=i", listener))
-    connection.sendmsg([struct.pack("=i", 0), *message], [rights])
+    connection.sendmsg([struct.pack("=i", 0)], [rights])
     connection.recv(1)
     os.close(listener)
     connection.close()
@@ -63,11 +68,12 @@ def main(path: str, argv: list[str]) -> None:
 
 
 def _receive(connection: socket.socket, length: int) -> bytes:
+    """Return this many bytes. Exit if the observer has closed the connection."""
     data = b""
     while len(data) < length:
         part = connection.recv(length - len(data))
         if not part:
-            sys.exit(125)
+            sys.exit(_NOT_EXECUTED)
         data += part
     return data
 

@@ -29,6 +29,7 @@ def make_shared_root(path: Path | str) -> None:
 
 
 def _make(folder: Path, mode: int) -> None:
+    """Create a folder with this mode. A folder that exists keeps its mode."""
     try:
         folder.mkdir(mode=mode)
     except FileExistsError:

@@ -23,9 +23,11 @@ from typing import TypeVar
 
 from exthost.model.launch_plan import InaccessibleFolder
 
+# Flags of unshare(2): a working folder and a mount namespace of its own.
 _CLONE_FS = 0x200
 _CLONE_NEWNS = 0x20000
 
+# Flags of mount(2).
 _MS_RDONLY = 0x1
 _MS_NOSUID = 0x2
 _MS_NODEV = 0x4

@@ -34,7 +34,7 @@ _DEVIATIONS = 3
 # busy machine, where the samples are not quite independent of what runs, it can be too large.
 _CLEAR_SHARE = 0.75
 
-# How often a process is sampled before its clock is used.
+# How many samples of a process are taken for the estimate before its clock is used.
 _ESTIMATED_SAMPLES = 8
 
 
@@ -63,16 +63,18 @@ class ProcessorTime:
 
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
-        # Of processes that have ended: seconds by their clocks, and by the estimate.
+        # Sums over the processes that have ended: their seconds by their clocks, their seconds by
+        # the estimate, and the variance of the latter.
         self._measured = self._estimated = self._variance = 0.0
 
     def add_sample(
         self, clocks: Mapping[int, int], inits: Iterable[int], interval_seconds: float
     ) -> float:
-        """Return the processor time in seconds.
+        """Add a sample, and return the processor time of the extension so far, in seconds.
 
-        clocks            the processes at this moment, each with its clock
-        inits             our init, if there is a namespace; it is not in `clocks`
+        clocks            the pids of the processes at this moment, each with its processor time in
+                          nanoseconds, or ENDED
+        inits             the pid of our init, if there is a namespace; it is not in `clocks`
         interval_seconds  the time between two samples that this one stands for
         """
         processes = self._processes
@@ -98,6 +100,8 @@ class ProcessorTime:
         if process.samples < _ESTIMATED_SAMPLES:
             charge = interval_seconds * running_threads(pid)
             process.estimate += charge
+            # Whether a process is seen is a matter of chance. This is the variance of a charge that
+            # is seldom made, as for processes with short lives.
             process.variance += charge**2
         else:
             process.estimate += (clock - process.clock) / 1e9

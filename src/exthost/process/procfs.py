@@ -61,6 +61,18 @@ class SharedMapping(NamedTuple):
     end: int
 
 
+class WrapperProcesses(NamedTuple):
+    """The processes of the host around the program of an extension; empty without a namespace.
+
+    inits  our init, the first process of the namespace, which is a program of the host; empty if it
+           has ended
+    every  all processes from the outermost wrapper to our init
+    """
+
+    inits: list[int]
+    every: list[int]
+
+
 def children_of(pid: int) -> list[int]:
     """Return the children of a process. The kernel lists them by the thread that started them."""
     children: list[int] = []
@@ -109,23 +121,22 @@ def processor_wait(pid: int) -> float:
     return nanoseconds / 1e9
 
 
-def wrapper_processes(pid: int, wrappers: int) -> tuple[list[int], list[int]]:
-    """Return two lists: our init, which is the first process of a namespace and a program of the
-    host, and all processes from `pid` to our init. `pid` is the outermost of the wrapper processes
-    around it, and `wrappers` is their number. Both lists are empty without a wrapper."""
+def wrapper_processes(pid: int, wrappers: int) -> WrapperProcesses:
+    """Return the wrapper processes around our init. `pid` is the outermost of them, and `wrappers`
+    is their number; 0 for no namespace."""
     if not wrappers:
-        return [], []
+        return WrapperProcesses([], [])
     level, every = [pid], [pid]
     for _ in range(wrappers):
         level = [child for process in level for child in children_of(process)]
         every += level
-    return level, every
+    return WrapperProcesses(inits=level, every=every)
 
 
 def kill_children(pid: int, levels: int = 1) -> None:
     """Send SIGKILL to the children of a process that is a child of ours and not reaped; with more
     levels, to their children as well."""
-    for child in wrapper_processes(pid, levels)[1][1:]:
+    for child in wrapper_processes(pid, levels).every[1:]:
         try:
             fd = os.pidfd_open(child)
         except AttributeError:  # not in this Python; the pid was read an instant ago

@@ -94,6 +94,7 @@ class _Wait(NamedTuple):
     seconds: float
 
 
+# The steps of a connection: a generator that yields what it waits for, and gets the result.
 _Steps: TypeAlias = Generator[_Wait, Any, None]
 
 
@@ -106,7 +107,7 @@ class _Refusal(Exception):
 
 
 class _Failure(Exception):
-    """An allowed connection that could not be made."""
+    """An allowed connection that could not be made. `status` is the HTTP status for the client."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -162,11 +163,11 @@ class ReadinessLoop:
         )
 
     def run_once(self, seconds: float | None) -> None:
-        """Wait for a descriptor, and call the functions of those that are ready. A function may
-        close a descriptor that is also in the list, and open a socket that gets the same number.
-        The event is not one of that socket, so it is ignored."""
+        """Wait for a descriptor, and call the functions of those that are ready."""
         self._added.clear()
         for fd, events in self._epoll.poll(seconds):
+            # A function that was just called may have closed this descriptor, and opened a socket
+            # that got the same number. The event is not one of that socket.
             if fd in self._added:
                 continue
             if events & ~select.EPOLLOUT and (reader := self._readers.get(fd)) is not None:
@@ -180,14 +181,22 @@ def look_up(name: str, port: int) -> Any:
     return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
 
 
+class _LookUp(NamedTuple):
+    """A name to resolve. `callback` gets the result of `look_up`, or the error."""
+
+    name: str
+    port: int
+    callback: Callable[[Any], None]
+
+
 class Resolver:
-    """Resolves names in other threads."""
+    """Resolves names in other threads, because `getaddrinfo` blocks. The callbacks are called in
+    the thread of the loop."""
 
     def __init__(self, loop: ReadinessLoop) -> None:
-        self._wanted: queue.SimpleQueue[tuple[str, int, Callable[[Any], None]] | None]
-        self._wanted = queue.SimpleQueue()
-        self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wanted = queue.SimpleQueue[_LookUp | None]()  # None ends a thread
+        self._done = deque[tuple[_LookUp, Any]]()  # each with its result
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # written after each result
         self._threads = 0
         self._idle = 0  # the threads without work, less the names that no thread has taken yet
         loop.set_reader(self._wake, self._deliver)
@@ -204,33 +213,40 @@ class Resolver:
             self._idle += 1
             threading.Thread(target=self._work, daemon=True).start()
         self._idle -= 1
-        self._wanted.put((name, port, callback))
+        self._wanted.put(_LookUp(name, port, callback))
 
     def _work(self) -> None:
+        """Resolve names. Runs in each of the other threads."""
         while (wanted := self._wanted.get()) is not None:
-            name, port, callback = wanted
             result: Any
             try:
-                result = look_up(name, port)
+                result = look_up(wanted.name, wanted.port)
             except (OSError, UnicodeError) as error:
                 result = error
-            self._done.append((callback, result))
+            self._done.append((wanted, result))
             os.eventfd_write(self._wake, 1)
 
     def _deliver(self) -> None:
+        """Call the callbacks of the names that are resolved."""
         try:
             os.eventfd_read(self._wake)
         except BlockingIOError:
             return
         while self._done:
-            callback, result = self._done.popleft()
+            resolved, result = self._done.popleft()
             self._idle += 1
-            callback(result)
+            resolved.callback(result)
 
 
 class Direction:
-    """Moves the bytes of one direction of a connection. `remaining` is how many bytes the target
-    gets at most; None for all. Later bytes are read and dropped."""
+    """Moves the bytes of one direction of a connection.
+
+    pending    bytes of the source that were read already
+    remaining  how many bytes the target gets at most; None for all. Later bytes are read and
+               dropped
+    on_end     is called when the direction has ended: with True after the end of the source, with
+               False after an error
+    """
 
     __slots__ = (
         "_copied",
@@ -322,6 +338,7 @@ class Direction:
         return bool(self._number)
 
     def _on_spliced(self, outcome: SpliceOutcome) -> None:
+        """Handle the answer of the splicer."""
         self._number = 0
         if outcome == SpliceOutcome.ENDED:
             self._finish()
@@ -354,7 +371,12 @@ class Direction:
 
 
 class ProxyConnection:
-    """One connection of the client."""
+    """One connection of the client.
+
+    First, the generator `_serve` reads the request and connects to the target. Whenever it yields,
+    `resume` lets the server do other work until what it waits for is there. Then two `Direction`s
+    relay the bytes.
+    """
 
     def __init__(self, server: "ProxyServer", client: socket.socket) -> None:
         self._server = server
@@ -461,6 +483,7 @@ class ProxyConnection:
             for name, value in self._server.headers.get((str(host), port), ()):
                 request = request.with_header(name, value)
         proxy = self._server.upstream_proxy(host, port, is_plain)
+        # `rest` are bytes that the client sent after its request: they are relayed to the target.
         if proxy is not None:
             addresses = yield from self._resolve(proxy.host, proxy.port)
             self._upstream = yield from self._connect(addresses, proxy.port, "the HTTP proxy")
@@ -486,6 +509,7 @@ class ProxyConnection:
         self._body = rest, remaining
 
     def _relay(self, rest: bytes, remaining: int | None) -> None:
+        """Relay bytes between the client and the target, which are connected now."""
         assert self._upstream is not None
         client, upstream, splicer = self._client, self._upstream, self._server.splicer
         self._directions = (
@@ -497,8 +521,8 @@ class ProxyConnection:
                 direction.start()
 
     def _on_end(self, ended_well: bool) -> None:
-        # Normally both directions end, one after the other. (The target of a plain HTTP request
-        # ends its direction after the reply.)
+        """Close the connection after an error, or when both directions have ended."""
+        # The target of a plain HTTP request ends its direction after the reply, as it is asked to.
         if not ended_well or not any(direction.is_open for direction in self._directions):
             self.close()
 
@@ -671,15 +695,17 @@ def _split_authority(request: HttpRequest) -> tuple[Host, int]:
         raise BadRequest(f"the host of the request: {error}") from None
 
 
+def _read_upstream_proxy(policy: dict[str, Any], name: str) -> UpstreamProxy | None:
+    return UpstreamProxy(*policy[name]) if policy.get(name) else None
+
+
 class ProxyServer:
     """Accepts connections, and reports them."""
 
     def __init__(self, policy: dict[str, Any], channel: int, splicer: int = -1) -> None:
         self.rules = NetworkRules(policy["entries"])
-        self._proxies = {
-            is_plain: UpstreamProxy(*policy[name]) if policy.get(name) else None
-            for is_plain, name in ((False, "https_proxy"), (True, "http_proxy"))
-        }
+        self._https_proxy = _read_upstream_proxy(policy, "https_proxy")
+        self._http_proxy = _read_upstream_proxy(policy, "http_proxy")
         self._no_proxy = policy.get("no_proxy", "")
         # The headers that plain requests get, by host and port.
         self.headers: dict[tuple[str, int], list[tuple[str, str]]] = {}
@@ -707,13 +733,14 @@ class ProxyServer:
         self._reported_at = self._expired_at = 0.0
 
     def upstream_proxy(self, host: Host, port: int, is_plain: bool) -> UpstreamProxy | None:
-        """Return the upstream proxy for a host; None to connect directly."""
+        """Return the upstream proxy for a host; None to connect directly. `is_plain` is whether the
+        client sent a plain HTTP request, which needs no tunnel."""
         is_local = host == network_rules.LOCALHOST or (
             not isinstance(host, str) and not network_rules.is_public(host)
         )
         if is_local or network_rules.is_excluded(host, port, self._no_proxy):
             return None
-        return self._proxies[is_plain]
+        return self._http_proxy if is_plain else self._https_proxy
 
     def report_reached(self, target: str) -> None:
         has_room = target in self._reached or len(self._reached) < _MAX_TARGETS
@@ -727,9 +754,11 @@ class ProxyServer:
         self._refused[key] = self._refused.get(key, 0) + 1
 
     def stop_waiting(self, connection: ProxyConnection) -> None:
+        """Handle that a connection is relayed from now on, without a deadline."""
         self._waiting.pop(connection, None)
 
     def forget(self, connection: ProxyConnection) -> None:
+        """Remove a closed connection, and accept others: there is room now."""
         self._connections.discard(connection)
         self._waiting.pop(connection, None)
         if self._listener is not None:
@@ -765,6 +794,7 @@ class ProxyServer:
             self._listener.close()
 
     def _read_stdin(self) -> None:
+        """End the process at the end of stdin: the host has closed it, or has ended."""
         try:
             if os.read(0, 4096):
                 return
@@ -809,6 +839,7 @@ class ProxyServer:
         connection.resume()
 
     def _expire(self, now: float) -> None:
+        """Resume the connections that have waited too long; what they wait for then fails."""
         for connection in [item for item in self._waiting if now >= item.deadline]:
             connection.resume(False)
 

@@ -1,5 +1,8 @@
 """Runs the shutdown steps of a dialect until the process has exited; SIGKILL is always the last.
 
+A dialect (the protocol of an extension) declares its steps as data: a message to send, bytes to
+write, closing stdin, SIGTERM. The host runs them when an extension is stopped or replaced.
+
 Every step has a timeout, so the whole shutdown takes a bounded time.
 """
 
@@ -39,7 +42,7 @@ async def run_steps(steps: Sequence[ShutdownStep], process: Stoppable) -> bool:
     """Run the steps until the process has exited; if none of them ends it, kill it. Return whether
     it has exited."""
     for step in steps:
-        wait = 0.0  # seconds to wait for the exit; the patterns of two steps set it
+        wait = 0.0  # seconds to wait for the exit; the last two patterns below assign it
         match step:
             case Say(message, reply_seconds):
                 await process.send_message(message, reply_seconds)

@@ -18,6 +18,7 @@ from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
+# The errors for too few descriptors, processes or memory.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
@@ -69,6 +70,7 @@ def spawn_error(
         )
 
     if number in (errno.ENOENT, errno.ENOTDIR):
+        # A start opens files in /proc. Without /proc, it fails with the same error.
         if not Path("/proc/self").exists() and Path("/proc").is_dir():
             return failed(
                 "X0406",
@@ -93,6 +95,7 @@ def spawn_error(
                 "run the manifest in it",
             )
         if program.is_file():
+            # The file exists, so the kernel did not find the interpreter of its first line.
             interpreter = _shebang(program)
             install = "install that interpreter, or correct the first line of the script"
             crlf = "it has Windows line ends: save it with plain \\n"
@@ -204,14 +207,15 @@ FOREIGN_PROGRAM_HELP = "install or build it for this machine"
 
 
 def describe_foreign_program(program: str) -> str:
-    """Return that a program is for another machine, or another operating system; "" if it is not
-    known to be."""
+    """Return a sentence that a program is for another machine or another operating system; "" if
+    it is not known to be."""
     try:
         head = read_start(program, 20)
     except OSError:
         return ""
     here = f"and this machine is {os.uname().sysname} on {os.uname().machine}"
     if head[:4] == b"\x7fELF":
+        # The byte at 5 is the byte order of the file, and the bytes at 18 are e_machine.
         number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
         machine = _MACHINES.get(number, f"machine {number} of the ELF standard")
         if machine == os.uname().machine and sys.platform == "linux":
@@ -219,8 +223,9 @@ def describe_foreign_program(program: str) -> str:
         return f"{program} is a Linux program for {machine}, {here}"
     if head[:2] == b"MZ" and sys.platform != "win32":
         return f"{program} is a Windows program, {here}"
-    mac = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xce\xfa\xed\xfe")
-    if head[:4] in mac and sys.platform != "darwin":
+    # The beginnings of Mach-O files: 64 bits, several architectures in one file, 32 bits.
+    mach_o_starts = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xce\xfa\xed\xfe")
+    if head[:4] in mach_o_starts and sys.platform != "darwin":
         return f"{program} is a macOS program, {here}"
     return ""
 

@@ -1,13 +1,16 @@
 """The splicer: a small process (`splicer.c`) that moves the bytes of large transfers between
 sockets, for the proxy of a sandboxed process.
 
-The event loop of the proxy is Python, and moving data there takes nearly twice the processor time.
-So the proxy hands a direction of a connection over to the splicer once it has transferred much.
+This module runs in the proxy (`proxy_server`), whose event loop is Python. Moving data there takes
+nearly twice the processor time. So once a connection has transferred much in one direction (from
+its client to its server, or back), the proxy hands that direction over to the splicer: it sends the
+two sockets and a number. When the direction has ended, the splicer answers with the number and an
+outcome.
 
 The host starts the splicer, and waits for its exit. If the proxy started the splicer, the splicer
 could outlive its parent. In a container whose first process is the host, the kernel would then make
-it a child of the host, which would have to find it. The splicer exits when the proxy closes its end
-of the socket, or ends.
+it a child of the host, and the host would have to find and reap it. The splicer exits when the
+proxy closes its end of the socket, or ends.
 
 The proxy never waits for the splicer. What the splicer does not take, the proxy copies itself. If
 the splicer is killed, its transfers end, and the proxy copies the later ones.
@@ -19,9 +22,10 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
+# A request to the splicer: the number of the direction. The sockets are sent with it.
+_REQUEST = struct.Struct("=I")
 # An answer of the splicer: the number of the direction, and the outcome.
 _ANSWER = struct.Struct("=II")
-_NUMBER = struct.Struct("=I")
 
 
 class SpliceOutcome(enum.IntEnum):
@@ -58,9 +62,9 @@ class Splicer:
         it is too busy."""
         if self._channel is None:
             return 0
-        number = self._last_number % 0xFFFF_FFFF + 1
+        number = self._last_number % 0xFFFF_FFFF + 1  # after the largest number, 1 again: never 0
         try:
-            socket.send_fds(self._channel, [_NUMBER.pack(number)], [source, target])
+            socket.send_fds(self._channel, [_REQUEST.pack(number)], [source, target])
         except OSError:  # its queue is full, or it has just ended
             return 0
         self._last_number = number

@@ -1,4 +1,5 @@
-"""Starts the splicer (`splicer.c`), in the host."""
+"""Starts the splicer: the small compiled program (`splicer.c`) that moves large transfers for the
+proxy of an extension. `splicer` describes it; the host starts it with each proxy."""
 
 import os
 import socket
@@ -27,6 +28,7 @@ def start_splicer() -> "tuple[subprocess.Popen[bytes], int] | None":
 
 
 def _execute(code: bytes, channel: socket.socket) -> "subprocess.Popen[bytes]":
+    """Execute a program from a file in memory. Its stdin is the socket. Raises OSError."""
     program = memory_file("exthost-splicer", code)
     try:
         return subprocess.Popen(

@@ -1,5 +1,8 @@
 """Computes the paths of the host's own files: in `$EXTHOST_HOME`, or the platform's state folder.
 
+For example, the state folder of the extension `weather` is
+`~/.local/state/exthost/extensions/weather` on Linux.
+
 Pure: nothing is created. The folder of an extension is named after its id, in which characters that
 could lead out of the folder are replaced.
 """

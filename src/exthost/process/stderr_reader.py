@@ -1,7 +1,8 @@
 """Reads the stderr of a process, and passes the bytes to the callback `on_data`.
 
-No caller waits for stderr. Output that exceeds the budget (`flood_budget.py`) is a flood: the
-reader then waits in the queue of the event loop (`flood_queue.py`), and reads in its turns.
+No caller waits for stderr, so its output must not delay calls. Output that exceeds the budget
+(`flood_budget.py`) is a flood: the reader then waits in the queue of the event loop
+(`flood_queue.py`), and reads in its turns.
 """
 
 import asyncio
@@ -38,16 +39,20 @@ class StderrReader:
         pipe.watch(loop, self._on_readable)
 
     def _on_readable(self) -> None:
+        """Read once. During a flood, wait for a turn instead."""
         if self._is_flooded and self._pipe is not None:
             self._pipe.unwatch(self._loop)
             self._queue.add(self)
         elif (size := self._read(_READ_BYTES)) is not None:
             now, units = self._loop.time(), 1 + size // _BYTES_PER_UNIT
+            # Both are charged: the budget of this pipe, and that of all pipes of the loop that are
+            # not floods.
             is_over = self.budget.charge(units, now)
             self._is_flooded = self._queue.others.charge(units, now) or is_over
 
     def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
-        """Read during a flood until this time of `perf_counter`. No step is long."""
+        """Read during a flood until this time of `perf_counter`. Implements
+        `flood_queue.FloodedPipe`; `may_be_long` has no effect, since no step is long."""
         while (size := self._read(_FLOOD_READ_BYTES)) is not None:
             self.budget.charge(1 + size // _BYTES_PER_UNIT, self._loop.time())
             if perf_counter() >= end:

@@ -4,8 +4,8 @@
 current event-loop iteration. Bytes that do not fit into the pipe are kept in a backlog, and written
 when the pipe has room. A child that reads nothing for `stall_seconds` is reported as stalled.
 
-If other threads write, too, as the blocking API does, callers of `write` must hold `lock`. `gather`
-is for the loop's thread alone.
+If other threads write, too, as the blocking API does, callers of `write` must hold `lock`. Only the
+thread of the loop may call `gather`.
 """
 
 import asyncio
@@ -46,16 +46,16 @@ class StdinWriter:
         "_close_pipe",
         "_drain_waiters",
         "_gathered",
+        "_is_watching",
         "_is_wide",
         "_lock",
         "_loop",
+        "_loop_thread",
         "_on_broken",
         "_on_stall",
         "_pipe",
-        "_thread",
-        "_timer",
+        "_stall_timer",
         "_unread_at_end",
-        "_watching",
         "stall_seconds",
         "unwritten_bytes",
     )
@@ -74,19 +74,20 @@ class StdinWriter:
         self._pipe: WriteEnd | None = pipe
         self._loop = loop
         self._lock = lock
-        self._thread = threading.get_ident()
+        self._loop_thread = threading.get_ident()
         self.stall_seconds = stall_seconds
         self._close_pipe = close_pipe
         self._on_stall = on_stall
         self._on_broken = on_broken
+        # The collections are created at their first use: most writers never need a backlog.
         self._gathered: list[bytes] | None = None
         self.unwritten_bytes = 0  # the size of the backlog
         self._backlog: deque[bytes | memoryview] | None = None
         self._drain_waiters: list[asyncio.Future[None]] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._watching = False
-        self._is_wide = False
-        self._unread_at_end = 0
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._is_watching = False  # whether the loop waits for room in the pipe
+        self._is_wide = False  # whether the pipe was enlarged
+        self._unread_at_end = 0  # the result of `unread_bytes` when the pipe was closed
 
     def write(self, data: bytes) -> None:
         """Write what fits into the pipe now, and the rest when there is room."""
@@ -94,14 +95,14 @@ class StdinWriter:
             self.write_parts(data)
             return
         try:
-            done = self._pipe.write(data)
+            written = self._pipe.write(data)
         except BlockingIOError:
-            done = 0
+            written = 0
         except OSError:
             self._break()
             return
-        if done != len(data):
-            self._keep((data,), done)
+        if written != len(data):
+            self._keep((data,), written)
 
     def write_parts(self, *parts: bytes) -> None:
         """Write a message in parts, so that a large message need not be copied to join it with the
@@ -118,14 +119,14 @@ class StdinWriter:
             self._is_wide = True
             self._pipe.widen()
         try:
-            done = self._pipe.writev(parts)
+            written = self._pipe.writev(parts)
         except BlockingIOError:
-            done = 0
+            written = 0
         except OSError:
             self._break()
             return
-        if done != size:
-            self._keep(parts, done)
+        if written != size:
+            self._keep(parts, written)
 
     def write_locked(self, data: bytes) -> None:
         """Acquire the lock, and write."""
@@ -189,62 +190,65 @@ class StdinWriter:
         self._gathered.clear()
         self.write(data)
 
-    def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
-        """Append what was not written to the backlog: the buffers without their first `done`
-        bytes."""
+    def _keep(self, buffers: tuple[bytes, ...], written: int = 0) -> None:
+        """Append the buffers to the backlog, without their first `written` bytes, and write them
+        when the pipe has room."""
         if self._backlog is None:
             self._backlog = deque()
         for buffer in buffers:
-            if done >= len(buffer):
-                done -= len(buffer)
+            if written >= len(buffer):
+                written -= len(buffer)
                 continue
-            self._backlog.append(memoryview(buffer)[done:] if done else buffer)
-            self.unwritten_bytes += len(buffer) - done
-            done = 0
-        if not self._watching:
-            self._watching = True
-            if threading.get_ident() == self._thread:
+            self._backlog.append(memoryview(buffer)[written:] if written else buffer)
+            self.unwritten_bytes += len(buffer) - written
+            written = 0
+        if not self._is_watching:
+            self._is_watching = True
+            if threading.get_ident() == self._loop_thread:
                 self._watch()
             else:
                 self._loop.call_soon_threadsafe(self._watch)
 
     def _watch(self) -> None:
+        """Write the backlog when the pipe has room, and start the stall timer."""
         if self._pipe is not None and self._backlog:
             self._pipe.watch(self._loop, self._on_writable)
-            self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
+            self._stall_timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _unwatch(self) -> None:
+        """Stop watching the pipe, and wake those that wait until everything is written."""
         if self._drain_waiters:
             waiters, self._drain_waiters = self._drain_waiters, None
             self._loop.call_soon_threadsafe(_resolve, waiters)
-        if self._watching and self._pipe is not None:
-            self._watching = False
+        if self._is_watching and self._pipe is not None:
+            self._is_watching = False
             self._pipe.unwatch(self._loop)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
 
     def _on_writable(self) -> None:
+        """Write as much of the backlog as the pipe has room for."""
         with self._lock:
             if self._pipe is None or not self._backlog:
                 self._unwatch()
                 return
             try:
-                done = write_backlog(self._pipe.writev, self._backlog)
+                written = write_backlog(self._pipe.writev, self._backlog)
             except BlockingIOError:
                 return
             except OSError:
                 self._break()
                 return
-            self.unwritten_bytes -= done
+            self.unwritten_bytes -= written
             if not self._backlog:
                 self._unwatch()
-            elif self._timer is not None:  # the child has read something: restart the stall timer
-                self._timer.cancel()
-                self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
+            elif self._stall_timer is not None:  # the child has read something: start it again
+                self._stall_timer.cancel()
+                self._stall_timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _stalled(self) -> None:
-        self._timer = None
+        self._stall_timer = None
         self._on_stall()
 
     def _break(self) -> None:
@@ -255,7 +259,7 @@ class StdinWriter:
         self.unwritten_bytes = 0
         if self._gathered:
             self._gathered.clear()
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._loop_thread:
             self._loop.call_soon(self._on_broken)
         else:
             self._loop.call_soon_threadsafe(self._on_broken)
@@ -272,11 +276,11 @@ def write_backlog(
 ) -> int:
     """Write what `writev` accepts now without blocking, and remove it from the backlog. Return the
     number of bytes. Raises BlockingIOError, or OSError if the other end is closed."""
-    written = done = writev(tuple(islice(backlog, _MAX_BUFFERS)))
-    while done:
+    written = remaining = writev(tuple(islice(backlog, _MAX_BUFFERS)))
+    while remaining:
         first = backlog.popleft()
-        if done < len(first):
-            backlog.appendleft(memoryview(first)[done:])
+        if remaining < len(first):
+            backlog.appendleft(memoryview(first)[remaining:])
             break
-        done -= len(first)
+        remaining -= len(first)
     return written

@@ -1,9 +1,10 @@
 """Reads the stdout of a process, and passes the frames to the callback `on_items`.
 
-Small reads return new bytes. Inside a large frame, bytes are read directly into the memory of the
-frame. Reading can be paused: the pipe then fills, and the process blocks (back-pressure).
+A frame is one message of the protocol; a `Framing` cuts the output into frames. Small reads return
+new bytes. Inside a large frame, bytes are read directly into the memory of the frame. Reading can
+be paused: the pipe then fills, and the process blocks (back-pressure).
 
-**Fairness.** Many frames serve no call, such as log messages, but take time of the event loop.
+**Fairness.** Frames that no call waits for, such as log messages, take time of the event loop.
 `on_items` adds their cost to `unawaited_units`. If it exceeds the budget (`flood_budget.py`), the
 output is a flood: the reader waits in the queue of the event loop (`flood_queue.py`), and in each
 turn reads little, and passes on frames for a fraction of a millisecond. Frames that serve a call
@@ -51,21 +52,24 @@ _FLOOD_LARGE_READ_BYTES = 64 * 1024
 _STOP_SECONDS = 0.002
 _BUSY_SECONDS = 0.05
 
-# `_pending` of all readers whose output is not a flood. It stays empty. An empty deque takes 760
-# bytes.
+# The value of `_pending` in every reader whose output is not a flood. It stays empty. It is shared
+# because an empty deque takes 760 bytes.
 _NO_ITEMS: deque[Item] = deque()
 
 
 class StdoutReader:
-    """Reads one pipe. `on_items` gets the frames of each read, `on_end` is called at the end of the
-    pipe. `may_serve_call` returns whether a large frame that begins with these bytes may serve a
-    call."""
+    """Reads one pipe.
+
+    on_items        is called with the frames of each read
+    on_end          is called at the end of the pipe
+    may_serve_call  returns whether a large frame that begins with these bytes may serve a call
+    """
 
     __slots__ = (
         "_framing",
         "_is_finishing",
+        "_is_head_believed",
         "_is_returning",
-        "_is_trusted",
         "_is_wide",
         "_keeps_first_output",
         "_large_frames",
@@ -103,9 +107,9 @@ class StdoutReader:
         self.on_items = on_items
         self._on_end = on_end
         self._may_serve_call = may_serve_call
-        # Whether the first bytes of a large frame are believed: none has seemed to serve a call
-        # and then served none.
-        self._is_trusted = True
+        # Whether the first bytes of a large frame are believed if they look like those of a frame
+        # that serves a call: until a frame has looked so, and served none.
+        self._is_head_believed = True
         self._is_wide = False  # whether the pipe was enlarged
         self._memory_timer: asyncio.TimerHandle | None = None
         self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis of the handshake
@@ -186,8 +190,8 @@ class StdoutReader:
         if self.loan is not None and not self._is_returning:
             self._is_returning = True
             self.loan.end()
-            # In the next iteration of the loop: a task may call this method, and passing on frames
-            # inside that task could resume other tasks.
+            # Not now, but in the next iteration of the loop: a task may call this method, and
+            # passing on frames inside that task could resume other tasks.
             self._loop.call_soon(self._resume_after_loan)
 
     def _resume_after_loan(self, *, force: bool = False) -> None:
@@ -228,7 +232,7 @@ class StdoutReader:
             self._queue.add(self)
             return
         framing, data = self._framing, b""
-        if framing.read_size > READ_BYTES:
+        if framing.read_size > READ_BYTES:  # only inside a large frame
             if self._large_frames.is_shared(self):
                 self._pipe.unwatch(self._loop)
                 self._large_frames.add(self)
@@ -244,6 +248,7 @@ class StdoutReader:
             return
         except OSError:
             items = None
+        # `items` is None at the end of the pipe, and empty if no frame is complete.
         if items:
             if len(items) <= _ITEMS_AT_ONCE:
                 self.on_items(items)
@@ -253,7 +258,7 @@ class StdoutReader:
                 self._pass_on_many(items)
         elif items is None:
             self._end()
-        elif framing.is_discarding:
+        elif framing.is_discarding:  # inside a frame that is too long
             self.unawaited_units += message_units(len(data))
             self._charge()
 
@@ -287,19 +292,21 @@ class StdoutReader:
         """Return whether the large frame that has begun serves no call."""
         if self._is_finishing:
             return False
-        return not (self._is_trusted and self._may_serve_call(self._framing.incomplete_head()))
+        return not (
+            self._is_head_believed and self._may_serve_call(self._framing.incomplete_head())
+        )
 
     def _end(self) -> None:
         self.pause()
         self._on_end()
 
     def _pass_on_large(self, items: list[Item]) -> None:
-        """Pass on a large frame, and those after it in the same read. Charge the time that it took
-        if it turned out to be a flood."""
+        """Pass on a large frame, and those after it in the same read. If they turn out to be a
+        flood, charge the time that this took."""
         now, began = self._loop.time(), thread_time()
         self._pass_on_many(items)
         if self.is_flooded:
-            self._is_trusted = False
+            self._is_head_believed = False
             self._queue.rest_after(self, thread_time() - began, now)
 
     def _pass_on_many(self, items: list[Item]) -> None:

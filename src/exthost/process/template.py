@@ -71,7 +71,9 @@ LEARNED_BYTES = 512 * 1024
 _NS_GET_USERNS = 0xB701
 
 # For the choice of pids, as in init.c: the pids of the processes that a program starts begin at a
-# number that depends on the pid of its wrapper. For different wrappers these numbers are far apart.
+# number that depends on the pid of its wrapper, because programs of several namespaces may name
+# files in a shared folder after their pids. The multiples of 2^32 / golden ratio, modulo 2^32, are
+# far apart. Once the kernel has used the largest pid, it goes on with 300, not with 1.
 _RESERVED_PIDS = 300
 _GOLDEN_RATIO = 2654435769
 
@@ -123,8 +125,15 @@ class TemplateReport(NamedTuple):
 
 
 class Template:
-    """A template process. `report` is None until its modules are imported. `users` are the ids of
-    the extensions that use it."""
+    """A template process.
+
+    inputs        what it was made from
+    report        its report; None until its modules are imported
+    users         the ids of the extensions that use it
+    starts        how many starts were made from it and are not closed
+    is_retired    whether it was closed
+    copied_pages  the ranges of memory that its processes copy; b"" until they are known
+    """
 
     def __init__(self, plan: LaunchPlan, inputs: TemplateInputs, extension: str) -> None:
         """Start the template. `plan` has its namespace and limits."""
@@ -132,7 +141,7 @@ class Template:
         self.inputs = inputs
         self.report: TemplateReport | None = None
         self.users: set[str] = set()
-        self.starts = 0  # processes that were forked from it and have not ended
+        self.starts = 0
         self.is_retired = False
         self.copied_pages = b""
         self._output = b""
@@ -197,13 +206,17 @@ class Template:
         return False
 
     def _is_seen(self, path: str, inode: int) -> bool:
-        """Return whether a file that the template reports, or that is not there if `inode` is 0, is
-        the host's file at this path. A path can lead to a mounted one through symbolic links."""
+        """Return whether the file that the template saw at this path is the one that the host sees
+        there: not if it is in a private file system of the sandbox. `inode` is 0 if the template
+        saw no file."""
         mounted = [mount.path for mount in self.inputs.mounts]
         if not mounted:
-            return True
+            return True  # no sandbox
+        # Mounts can be inside each other. The innermost one that contains the path decides.
         private_depth = _depth_below(path, self._private_mounts)
-        return _depth_below(path, mounted) > private_depth or (bool(inode) and private_depth < 0)
+        is_in_mount = _depth_below(path, mounted) > private_depth
+        # A file outside all mounts exists in the sandbox only if symlinks lead to a mounted one.
+        return is_in_mount or (bool(inode) and private_depth < 0)
 
     def _open_init(self) -> int:
         """Return a pidfd of our init; -1 if it has ended."""
@@ -317,14 +330,17 @@ class WarmStart:
         self._outcome: tuple[bool, str] | None = None
 
     def ends(self) -> TemplateEnds:
+        """Return the descriptors for our init, among them one end of a new socket."""
         assert self.template is not None
         ours, inits = socket.socketpair()
-        for end in (ours, inits):  # the kernel tells the receiver the pid of the sender
+        for end in (ours, inits):  # so that the receiver of a message gets the pid of the sender
             end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._join = ours
         return TemplateEnds(self.template.namespace, inits.detach(), self._sandbox)
 
     def send(self, pid: int, descriptors: Sequence[int]) -> None:
+        """Let the template fork the program. `pid` is that of the wrapper, and `descriptors` are
+        stdin, stdout and stderr of the program."""
         assert self._join is not None and self.template is not None
         fields = self._fields
         if "init_makes_namespace" in fields:
@@ -346,7 +362,8 @@ class WarmStart:
             )
             self.template.send((self._request, self._join.fileno(), *descriptors, *opened))
         except OSError as error:
-            # Our init reads the end of the file, and does without the template.
+            # `_join` is closed below. So our init reads the end of the file, and executes the
+            # program without the template.
             self._outcome = False, f"the template does not answer: {error.strerror}"
         finally:
             self._join.close()
@@ -375,8 +392,8 @@ class WarmStart:
         return self._request >= 0 and os.pread(self._request, 5, 0) == b"warm\n"
 
     def outcome(self) -> tuple[bool, str]:
-        """Return whether the process was forked from the template, and the reason if it was not. To
-        be called when the program has sent something: the answer is there before that."""
+        """Return whether the process was forked from the template, and the reason if it was not.
+        Call this only after the program has sent something, since it answers before that."""
         if self._outcome is None:
             text = ""
             if self._request >= 0:
@@ -392,8 +409,9 @@ class WarmStart:
         return self._outcome
 
     def close(self) -> None:
+        """End the use of the template. The outcome stays known."""
         self._close_gate()
-        self.outcome()  # it stays known
+        self.outcome()
         if self._request >= 0:  # the start could not be sent
             os.close(self._request)
             self._request = -1

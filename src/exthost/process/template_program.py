@@ -1,6 +1,7 @@
 """The program of a template: a Python process that imports modules once and forks a process for
 each start of an extension.
 
+A start from a template is faster than an ordinary start, because the modules are imported already.
 The interpreter of the extension runs this file, so it uses only the standard library, and works
 with Python 3.8. It imports nothing of exthost. The host (`process/template.py`) sends the text of
 this file, the names of the modules, and a message for each start. A start can be made in advance:
@@ -8,16 +9,20 @@ the process then copies the memory that the program is going to write to, and wa
 the program.
 
 The template reads no variables or arguments of an extension: these are in a file that only the
-forked process reads. That process joins the namespaces of the start, which their first process
-makes (`launch/sandbox/init.c`). Then it gives up the rights that it has there, and runs the program
-in place of this one.
+forked process reads. That process joins the namespaces of the start, which the first process in
+them makes (`launch/sandbox/init.c`). Then it gives up the rights that it has there, and runs the
+program in place of this one. If that fails, the start is "cold": the first process executes the
+program in the ordinary way. A start from the template is "warm".
 """
 
 import os
 import sys
 
+# The modules of the interpreter itself, before this program imports its own.
 _KNOWN_BEFORE = frozenset(sys.modules)
 
+# As few modules as possible (`_socket` instead of `socket`): programs that do not need them have
+# them in memory, too.
 import _socket  # noqa: E402
 import ctypes  # noqa: E402
 import gc  # noqa: E402
@@ -30,6 +35,7 @@ import struct  # noqa: E402
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+# The kinds of namespaces, by their names in /proc/PID/ns, with their flags for setns(2).
 _NAMESPACES = (
     ("user", 0x10000000),
     ("mnt", 0x00020000),
@@ -39,6 +45,8 @@ _NAMESPACES = (
     ("uts", 0x04000000),
     ("cgroup", 0x02000000),
 )
+# Numbers of Linux that the standard library does not have: system calls (capset(2) has another one
+# on each architecture), and constants of capset(2), prctl(2), seccomp(2) and madvise(2).
 _PIDFD_OPEN = 434
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION = 0x20080522
@@ -54,6 +62,7 @@ _MADV_POPULATE_WRITE = 23
 # The modules and packages that the template has imported, without those of its own program.
 _imported = set()
 
+# The original function: `_Preload.run` replaces `os.stat` for a while.
 _stat = os.stat
 
 # File systems whose files are made when they are read.
@@ -67,12 +76,12 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class _Refusal(BaseException):
-    """A module that is not imported here. It is not an Exception, so that no module handles it and
-    does without the module."""
+    """Raised in place of importing a module that a template must not import. It is not an
+    Exception, so that no importing module catches it and goes on without the refused one."""
 
 
 class _Cold(Exception):
-    """The reason why a start does not use the template."""
+    """Raised if a start cannot use the template. The message is the reason."""
 
 
 # -- import of modules -----------------------------------------------------------------------------
@@ -110,7 +119,8 @@ class _Preload:
 
     files    the files that were read or looked for, each with its device, inode and time; zeros if
              it is not there
-    faults   modules that must be imported by each process, each with the reason
+    faults   modules that must not be in a template, but be imported by each process, each with the
+             reason
     reads    variables that modules read, each with such a module
     missing  modules that could not be imported, each with the reason
     """
@@ -122,7 +132,7 @@ class _Preload:
         self._created = []  # files and folders that the innermost modules have created
         self._may_share = False  # whether a module may have shared memory
         self._mappings = _shared_mappings()
-        # `faults` also has the last result of `_resources`, under "".
+        self._resources_at_fault = (0, 0)  # the result of `_resources` at the last fault
         self.files = {}
         self.faults = {}
         self.reads = {}
@@ -140,8 +150,8 @@ class _Preload:
         originals = [(loader, loader.__dict__.get("exec_module")) for loader in loaders]
         variables = type(os.environ)
         for loader in loaders:
-            loader.exec_module = self._wrap(loader.exec_module)
-        os.environ.__class__ = self._recording(variables)
+            loader.exec_module = self._wrap_exec_module(loader.exec_module)
+        os.environ.__class__ = self._make_recording_class(variables)
         os.stat = _WatchedStat(_stat, self._look_at)
         sys.addaudithook(self._observe)
         try:
@@ -163,9 +173,9 @@ class _Preload:
         except BaseException as error:
             self.missing[name] = str(error)[:200] or type(error).__name__
 
-    def _wrap(self, execute):
-        """Return an `exec_module` that checks a module before it is executed, and compares
-        after."""
+    def _wrap_exec_module(self, execute):
+        """Return an `exec_module` that checks a module before it is executed, and its effects
+        afterwards."""
 
         def exec_module(loader, module):
             name, path = module.__name__, getattr(module.__spec__, "origin", None) or ""
@@ -176,19 +186,19 @@ class _Preload:
             self.files[path] = _identify(path) or (0, 0, 0)
             # Code in C can share memory in ways that are not seen.
             self._may_share |= isinstance(loader, importlib.machinery.ExtensionFileLoader)
-            before = _resources()
+            resources_before = _resources()
             self._stack.append(name)
             try:
                 return execute(loader, module)
             finally:
                 self._stack.pop()
-                self._compare(name, before)
+                self._check_effects(name, resources_before)
 
         return exec_module
 
     def _observe(self, event, arguments):
-        """Handle an event of the interpreter. It cannot be stopped, so it returns at once when no
-        module is being imported."""
+        """Handle an audit event of the interpreter. An audit hook cannot be removed, so this one
+        returns at once when no module is being imported."""
         if not self._stack:
             return
         try:
@@ -197,6 +207,7 @@ class _Preload:
             pass  # a module has made an event of this name itself
 
     def _handle(self, event, arguments):
+        """Record what an audit event shows about the module that is being imported."""
         if event == "open":
             path, _, flags = arguments
             if flags & os.O_CREAT:
@@ -211,8 +222,8 @@ class _Preload:
             self._may_share = True
 
     def _look_at(self, path):
-        """Record a file that a module reads or looks for. A template is replaced when it changes,
-        or when it is there by then."""
+        """Record a file that a module reads or looks for. The host replaces the template when such
+        a file has changed, or when one that was missing exists."""
         path = _absolute(path) if self._stack else ""
         is_module = path.endswith((".py", ".pyc")) and path.startswith(self._roots)
         if path and not is_module and not path.startswith(_VIRTUAL) and path not in self.files:
@@ -225,8 +236,9 @@ class _Preload:
         if path and not _is_bytecode(path) and not os.path.lexists(path):
             self._created.append(path)
 
-    def _compare(self, name, before):
-        """Record a fault if the import has created files, shared memory, threads or descriptors."""
+    def _check_effects(self, name, resources_before):
+        """Record a fault if the import has created files, shared memory, threads or descriptors: a
+        forked process would share them, or lack them."""
         created, self._created = list(filter(os.path.lexists, self._created)), []
         if created:
             self.faults[name] = "it creates %s when it is imported" % created[0]
@@ -239,34 +251,35 @@ class _Preload:
                 self.faults[name] = "it shares memory when it is imported"
                 return
         threads, descriptors = _resources()
-        # The innermost module is compared first. Its threads and descriptors must not count for the
-        # modules that import it, so they are compared with the numbers at the last fault.
-        threads_before = max(before[0], self.faults.get("", (0, 0))[0])
-        descriptors_before = max(before[1], self.faults.get("", (0, 0))[1])
+        # The innermost module is checked first. Its threads and descriptors must not count for the
+        # modules that import it, so theirs are compared with the numbers at the last fault.
+        threads_before = max(resources_before[0], self._resources_at_fault[0])
+        descriptors_before = max(resources_before[1], self._resources_at_fault[1])
         if threads > threads_before:
             self.faults[name] = "it starts a thread when it is imported"
         elif descriptors > descriptors_before:
             self.faults[name] = "it opens a file or socket when it is imported"
         else:
             return
-        self.faults[""] = (threads, descriptors)
+        self._resources_at_fault = (threads, descriptors)
 
-    def _recording(self, variables):
+    def _make_recording_class(self, variables):
         """Return a subclass of this class of variables that records which ones are read."""
         preload = self
 
         class _RecordingVariables(variables):
             def __getitem__(self, name):
-                preload._read(name)
+                preload._note_variable(name)
                 return super().__getitem__(name)
 
             def __iter__(self):
-                preload._read("*")
+                preload._note_variable("*")
                 return super().__iter__()
 
         return _RecordingVariables
 
-    def _read(self, name):
+    def _note_variable(self, name):
+        """Record that the module that is being imported reads a variable; "*" for all of them."""
         if self._stack and isinstance(name, str):
             self.reads.setdefault(name, self._stack[-1])
 
@@ -384,16 +397,28 @@ def _write_all(fd, data):
 
 
 class _Start:
-    """One start: what the host wrote for it, and the descriptors that came with it."""
+    """One start: the description that the host wrote for it, and the descriptors that it sent.
+
+    request  the file with the description, which is overwritten with the answer
+    join     the socket to the first process of the namespaces
+    learned  the file for the names of the modules that the program imports; -1 for none
+    gate     the pipe from which a process that was made in advance reads when to go on; -1 if the
+             process does not wait
+    pages    the file with the ranges of memory that such a process copies; -1 for none
+    values   the fields of the description
+    target   the script, or the module if `is_module`
+    """
 
     def __init__(self, descriptors):
         self.request, self.join, self.stdin, self.stdout, self.stderr, *more = descriptors
         data = _read_file(self.request)
         self._size = len(data)  # the file must not become shorter: it is sealed and cannot grow
         self.report("")  # erases the file, because the variables may be secrets
+        # A message that is followed by zeros, up to the least size of the file.
         (length,) = struct.unpack_from("<I", data)
         fields = _unpack(data[4 : 4 + length])
         self.values = dict(zip(fields[::2], fields[1::2]))
+        # The host sends the further descriptors in this order, each only if it is needed.
         self.learned = more.pop(0) if self.flag(b"learns") else -1
         self.gate, self.pages = more if more else (-1, -1)
         self.argv = _unpack(self.values[b"argv"])
@@ -413,6 +438,7 @@ class _Start:
 
 
 def _read_file(fd):
+    """Return the content of an open file, from its beginning."""
     data, position = b"", 0
     while True:
         part = os.pread(fd, 1 << 20, position)
@@ -437,6 +463,7 @@ def _receive(sock):
     """Return the descriptors of the next start."""
     while True:
         try:
+            # Room for 16 descriptors, of 4 bytes each. At most 8 are sent.
             message, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(16 * 4))
         except InterruptedError:
             continue
@@ -472,7 +499,7 @@ def _join(descriptors):
             start.gains_rights = _enter(_await_init(start.join)) and os.geteuid() != 0
         if os.fork():
             os._exit(0)
-        _adjust(start)
+        _take_over_settings(start)
         _choose_pid(start)
         program = os.fork()
         if program:
@@ -498,20 +525,21 @@ def _decline(start, error):
 
 
 def _await_init(join):
-    """Wait for the first process of the namespace, and return its pid. The kernel translates the
-    pid of a sender for us."""
+    """Wait for the first process of the namespace, and return its pid in this namespace, to which
+    the kernel translates the pid of a sender."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fileno=os.dup(join))
     message, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_LEN(12))
     sock.close()
     for level, kind, data in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_CREDENTIALS and message:
-            return struct.unpack("3i", data[:12])[0]
+            return struct.unpack("3i", data[:12])[0]  # pid, uid, gid
     raise _Cold("the first process of its namespace has ended")
 
 
 def _enter_sandbox(join):
     """Join the namespaces of a sandbox, which its first process sends when it has made them."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fileno=os.dup(join))
+    # Room for the credentials of the sender and for four descriptors.
     _, ancillary, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(12) + _socket.CMSG_SPACE(16))
     sock.close()
     namespaces = []
@@ -546,7 +574,7 @@ def _enter(init):
     return bool(flags & _NAMESPACES[0][1])
 
 
-def _adjust(start):
+def _take_over_settings(start):
     """Copy what the first process of the namespace got from the host, as a program that it
     executes would."""
     os.chdir(start.values.get(b"cwd", b"/proc/1/cwd"))
@@ -558,7 +586,7 @@ def _adjust(start):
         if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD) + _IGNORED_BY_PYTHON:
             continue
         is_ignored = signal.getsignal(number) == signal.SIG_IGN
-        if ignored >> (number - 1) & 1:
+        if ignored >> (number - 1) & 1:  # SigIgn is a bit mask, in which signal 1 is bit 0
             signal.signal(number, signal.SIG_IGN)
         elif is_ignored:
             normal = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
@@ -609,13 +637,15 @@ def _choose_pid(start):
 
 
 def _spread_pids(start):
-    """Let the pids of the processes that the program starts begin where the host chose."""
-    place = int(start.values.get(b"next_pid", b"0"))
-    if place:
-        _write_last_pid(place)
+    """Let the pids of the processes that the program starts begin where the host chose, so that two
+    extensions seldom have processes of the same pid."""
+    next_pid = int(start.values.get(b"next_pid", b"0"))
+    if next_pid:
+        _write_last_pid(next_pid)
 
 
 def _write_last_pid(pid):
+    """Let the pid of the next process in this namespace be the one after this."""
     try:
         with open("/proc/sys/kernel/ns_last_pid", "w") as file:
             file.write(str(pid))
@@ -623,7 +653,7 @@ def _write_last_pid(pid):
         pass  # the kernel chooses the pid
 
 
-def _become(start):
+def _turn_into_program(start):
     """Give this process what the program has: descriptors, limits, variables, rights."""
     if os.read(start.join, 1) != b"\1":
         os._exit(1)  # the program was executed without the template meanwhile
@@ -633,7 +663,7 @@ def _become(start):
         os.sched_yield()
     os.setsid()
     if start.learned >= 0:
-        _learn(start.learned)
+        _record_imports(start.learned)
     for fd, number in ((start.stdin, 0), (start.stdout, 1), (start.stderr, 2)):
         os.dup2(fd, number)
     if start.pages >= 0:
@@ -643,7 +673,7 @@ def _become(start):
             try:
                 os.close(int(name))
             except OSError:
-                pass
+                pass  # the descriptor with which the folder was listed
     numbers = [int(number) for number in start.values[b"limits"].split()]
     for kind, soft, hard in zip(numbers[::3], numbers[1::3], numbers[2::3]):
         resource.setrlimit(kind, (soft, hard))
@@ -686,7 +716,8 @@ def _give_up_rights(start):
             os._exit(126)
 
 
-_shown = []  # the memory that /proc shows as the command line and the variables
+# Keeps the memory alive that /proc shows as the command line and the variables.
+_shown = []
 
 
 def _show_command(start):
@@ -727,7 +758,7 @@ def _reseed():
         threading.main_thread()._native_id = threading.get_native_id()
 
 
-def _learn(fd):
+def _record_imports(fd):
     """Record the names of all modules that the program imports, in memory that the host reads."""
     import mmap
 
@@ -794,7 +825,6 @@ def _main():
     preload = _Preload(frozenset(refused.decode().split()), _environment_roots())
     environment = _environment_files()
     preload.run(names.decode().split())
-    preload.faults.pop("", None)
     report = {
         "modules": len(sys.modules),
         "faults": preload.faults,
@@ -811,7 +841,7 @@ def _main():
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that join are not waited for
     start = _serve(sock)
     sock.detach()
-    _become(start)
+    _turn_into_program(start)
     _reseed()
     return start
 
@@ -826,5 +856,6 @@ def _read_exactly(sock, size):
     return data
 
 
+# The host executes the text of this file under this name (see `_BOOTSTRAP` in template.py).
 if __name__ == "exthost_template":
     _run(_main())

@@ -107,11 +107,17 @@ def _has_rights(path: str, uid: int, rights: int) -> bool:
         status = os.stat(path)  # noqa: PTH116
     except OSError:
         return False
-    shift = 6 if status.st_uid == uid else 3 if status.st_gid == uid else 0
+    if status.st_uid == uid:
+        shift = 6  # the bits of the owner
+    elif status.st_gid == uid:
+        shift = 3  # the bits of the group
+    else:
+        shift = 0
     return (status.st_mode >> shift) & rights == rights
 
 
 def _is_mapped(ids: tuple[tuple[int, int, int], ...], first: int, count: int) -> bool:
+    """Return whether these ids exist in the user namespace whose map is `ids` (see `_read_map`)."""
     return any(inside <= first and first + count <= inside + length for inside, _, length in ids)
 
 

@@ -71,6 +71,7 @@ def _look_up(path: str, extension: str, preferred: int, ids: range) -> int:
 
 
 def _parse(text: bytes, path: str) -> dict[int, str]:
+    """Return the extension of each recorded uid. Raises OSError for a line that is not valid."""
     owners: dict[int, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         try:

@@ -79,10 +79,10 @@ class _Watched:
         self._clocks = clocks = descendants(self._pid)
         if clocks[self._pid] == ENDED:
             return ""  # it was reaped, or this system cannot measure anything
-        inits, ours = wrapper_processes(self._pid, self._wrappers)
-        clocks = {pid: clock for pid, clock in clocks.items() if pid not in ours}
+        wrappers = wrapper_processes(self._pid, self._wrappers)
+        clocks = {pid: clock for pid, clock in clocks.items() if pid not in wrappers.every}
         try:
-            return self._compare(clocks, inits, interval)
+            return self._compare(clocks, wrappers.inits, interval)
         except OverflowError:
             return "its memory cannot be measured: it has too many mappings"
         except PermissionError as error:

@@ -33,6 +33,8 @@ _MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
 
 def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
+    """Return the config in this JSON. The config of an editor may refer to environment variables
+    of the host, and to files with further variables (`envFile`)."""
     from exthost.config import config_from_json
 
     return config_from_json(
@@ -41,8 +43,8 @@ def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
 
 
 def env_file_reader(folder: Path) -> Callable[[str], str]:
-    """Return a function that returns the text of a file, whose path starts from this folder. It
-    raises OSError or ValueError."""
+    """Return a function that takes a path relative to this folder, and returns the text of the
+    file. It raises OSError or ValueError."""
     return lambda path: read_config_bytes(folder / path).decode("utf-8-sig")
 
 
@@ -175,6 +177,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         from exthost.dialects import find
 
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
+    # The entries of the config come first, and then the discovered extensions.
     from exthost.config.discovery.locked_specs import lock_specs
     from exthost.config.discovery.writable_files import find_writable_files
 
@@ -197,6 +200,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
                 diagnostics.append(_shadowed_diagnostic(spec, specs[spec.id]))
             else:
                 specs[spec.id] = with_environ(config.apply_overrides(spec))
+    # Mistakes in the config: overrides and required guards without an extension.
     disabled = {spec.id for candidate in report.disabled_candidates for spec in candidate.all_specs}
     unused = sorted(config.overrides.keys() - specs.keys() - disabled)
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
@@ -208,15 +212,16 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         for id in config.required_guards
         if id not in present
     ]
-    judged = [
+    # Extensions that must not start are kept, each with a refusal.
+    checked = [
         replace(spec, config_file=config.origin, audit_file=config.audit_path or "")
         for spec in refuse_untrusted(config, report, specs)
     ]
-    judged, lock_diagnostics = lock_specs(config, judged)
+    checked, lock_diagnostics = lock_specs(config, checked)
     diagnostics += lock_diagnostics
     return ConfiguredExtensions(
         config=config,
-        specs=_with_neighbours(judged),
+        specs=_with_neighbours(checked),
         diagnostics=tuple(diagnostics),
         rejected=tuple(rejected),
         report=report,
@@ -224,8 +229,8 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
 
 
 def _with_neighbours(specs: list[Spec]) -> tuple[Spec, ...]:
-    """Return these extensions. If one of them may write files, each knows the others, whose code
-    the writer must not be able to change."""
+    """Return these extensions. If one of them may write files, each gets all of them as
+    `Spec.neighbours`: the one that writes must not be able to change the code of another."""
     if not any(
         spec.permissions is not None
         and any(path.endswith(":rw") for path in spec.permissions.filesystem)
@@ -237,7 +242,8 @@ def _with_neighbours(specs: list[Spec]) -> tuple[Spec, ...]:
 
 
 def _rejected_entry(spec: Spec, diagnostic: Diagnostic) -> RejectedManifest:
-    """Return the rejected manifest of a config entry, with what can be read of its hooks."""
+    """Return the rejected manifest of a config entry, with what can be read of its hooks, because
+    calls that these hooks would judge are refused."""
     assert spec.manifest_path is not None
     path = str(Path(spec.manifest_path).absolute())
     folder = str(Path(path).parent)
@@ -310,12 +316,12 @@ def read_named_manifest(spec: Spec) -> Spec:
 
 
 def with_environ(spec: Spec) -> Spec:
-    """Return the extension with the settings that environment variables of its system make, for
-    those that its config does not set."""
+    """Return the extension with settings from the environment variables of its dialect, such as
+    NEXO_PLUGIN_TOOL_TIMEOUT_MS. A setting in the config takes precedence."""
     from exthost.dialects import find
 
     variables = find.find_package(spec.dialect).host_variables
-    if not any(name in os.environ for name in variables):  # without importing the dialect
+    if not any(name in os.environ for name in variables):  # the dialect is not imported for this
         return spec
     dialect = find.find_dialect_of(spec)
     return dialect.with_environ(spec, os.environ)

@@ -1,4 +1,5 @@
-"""Finds the extension at a path: a manifest, or a folder with a manifest or an `exthost.toml`."""
+"""Finds the extension at a path that a user named, as in `exthost check ./weather`: a manifest, or
+a folder with a manifest or an `exthost.toml`."""
 
 import shlex
 from collections.abc import Sequence

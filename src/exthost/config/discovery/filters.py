@@ -46,9 +46,9 @@ def filter_candidates(
     """Run all five steps. `disabled` and `allowlist` have ids; an empty allowlist allows all.
 
     `homes` has for each root the search path, such as `$SYNAPS`, of which it is one of several
-    folders; "" if it is the only one. In the system of such a dialect, an extension in one of these
-    folders takes the place of one in another on purpose. So there is no warning, unless a hook that
-    may block calls is no longer used.
+    folders; "" if it is the only one. In the original host of such a dialect, users replace an
+    extension in one of these folders by one in another on purpose. So there is no warning, unless a
+    hook that may block calls is no longer used.
     """
     unique, shadowed = dedupe(prune(candidates))
     enabled = filter_disabled(unique, disabled)
@@ -79,14 +79,18 @@ def filter_rejected(
     roots: dict[str, float] = {}  # id → the first search path that has an extension of this id
     for candidate in all_candidates:
         roots[candidate.id] = min(candidate.root_index, roots.get(candidate.id, math.inf))
-    return tuple(
-        manifest
-        for manifest in rejected
-        if manifest.ids.isdisjoint(disabled)
-        and not (allowlist and manifest.has_id and manifest.ids.isdisjoint(allowlist))
-        and not any(folder in homes for folder in _parent_folders(manifest.home))
-        and roots.get(manifest.diagnostic.extension, math.inf) >= manifest.root_index
-    )
+
+    def would_be_used(manifest: RejectedManifest) -> bool:
+        if any(folder in homes for folder in _parent_folders(manifest.home)):
+            return False  # it is nested in another extension
+        if roots.get(manifest.diagnostic.extension, math.inf) < manifest.root_index:
+            return False  # an earlier search path has an extension of its id
+        if not manifest.ids.isdisjoint(disabled):
+            return False
+        may_be_allowed = not manifest.has_id or not manifest.ids.isdisjoint(allowlist)
+        return not allowlist or may_be_allowed
+
+    return tuple(filter(would_be_used, rejected))
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -178,12 +182,13 @@ def _is_intended(loser: Candidate, winner: Candidate, homes: Sequence[str]) -> b
     is_one_path = bool(homes[loser.root_index]) and (
         homes[loser.root_index] == homes[winner.root_index]
     )
-    # A hook that could block calls must not disappear without a word.
-    guards = set(loser.spec.declared_hooks) - set(loser.spec.advisory_hooks)
-    return is_one_path and not guards
+    # A hook that could block calls must not disappear without a warning.
+    blocking_hooks = set(loser.spec.declared_hooks) - set(loser.spec.advisory_hooks)
+    return is_one_path and not blocking_hooks
 
 
 def _shadowed_diagnostic(loser: Candidate, winner: Candidate) -> Diagnostic:
+    """Return the warning for an extension whose id an earlier one has."""
     return Diagnostic(
         level="warning",
         path=loser.path,

@@ -29,25 +29,27 @@ _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 def has_agreed(config: Config, spec: Spec) -> bool:
     """Return whether a person has agreed to start this extension."""
     digest = _digest(spec)
-    return bool(digest) and _read(_file(config)).get(spec.id) == digest
+    return bool(digest) and _read_answers(_answers_file(config)).get(spec.id) == digest
 
 
 def remember_agreement(config: Config, spec: Spec) -> None:
     """Remember that a person has agreed to start this extension. Raises OSError."""
-    path = _file(config)
-    answers = {**_read(path), spec.id: _digest(spec)}
+    path = _answers_file(config)
+    answers = {**_read_answers(path), spec.id: _digest(spec)}
     make_folder(path.parent)
     temp_path = path.with_suffix(f".{os.getpid()}")
     temp_path.write_text(json.dumps(answers, sort_keys=True))
     temp_path.replace(path)
 
 
-def _file(config: Config) -> Path:
+def _answers_file(config: Config) -> Path:
+    """Return the file with the answers about the extensions of a config."""
     name = hashlib.sha256(os.fsencode(os.path.realpath(config.origin))).hexdigest()[:32]
     return Path(state_root(host_environ()), "trust", f"{name}.json")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_answers(path: Path) -> dict[str, Any]:
+    """Return the digest of each extension that a person has agreed to, by its id."""
     with suppress(OSError, ValueError, RecursionError):
         answers = json.loads(read_start(str(path), _MAX_BYTES))
         if isinstance(answers, dict):

@@ -1,6 +1,10 @@
 """Gives each extension of a config its record in `exthost.lock`, or the reason why it must not
 start.
 
+The lock is a file beside the config, which records the approved properties of each extension: its
+code, its permissions, its tools. `launch.locked_code` compares an extension with its record at each
+start.
+
 The lock is enforced if there is one, unless `[trust] lock` says otherwise. An extension without a
 record is refused, and so is every extension if the lock cannot be read. A discovered extension that
 neither the config nor the lock names is new, and `[trust] new` decides about it.
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from exthost.model.spec import Spec
 
 
+# What happens if an extension differs from its record, or has none: it is not started, it is
+# started with a warning, or nothing is compared.
 Mode = Literal["enforce", "warn", "off"]
 
 
@@ -48,7 +54,7 @@ def read_lock_state(config: Config) -> LockState:
     setting = config.trust.lock
     if setting == "off":
         return LockState("off")
-    if config.folder is None:  # a lock that is demanded cannot be there
+    if config.folder is None:  # without a folder there is no lock, even if the config demands one
         return LockState(setting or "off")
     from exthost.config.discovery.lock_reader import read_lock
     from exthost.config.lock_file import LockProblem
@@ -72,10 +78,12 @@ def lock_specs(
         diagnostics.append(_unusable_diagnostic(config, state.problem, refusal, is_enforced))
         if is_enforced:
             return [_refuse(spec, refusal) for spec in specs], diagnostics
-    return [_judge(config, spec, state, diagnostics) for spec in specs], diagnostics
+    return [_apply_lock(config, spec, state, diagnostics) for spec in specs], diagnostics
 
 
-def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagnostic]) -> Spec:
+def _apply_lock(
+    config: Config, spec: Spec, state: LockState, diagnostics: list[Diagnostic]
+) -> Spec:
     """Return the extension with its record or a refusal. Add a warning to `diagnostics` if its
     record is missing and the lock only warns."""
     if not spec.enabled:
@@ -85,13 +93,16 @@ def _judge(config: Config, spec: Spec, state: LockState, diagnostics: list[Diagn
         return replace(
             spec, lock=SpecLock(record=record, mode=state.mode, path=lock.path, text=lock.text)
         )
-    if spec.package is not None and not is_named(config, spec):
+    is_new = spec.package is not None and not is_named(config, spec)
+    if is_new:
         has_no_lock = lock is None and state.problem is None
-        new = config.trust.new or ("allow" if has_no_lock else "refuse")
+        trust_new = config.trust.new or ("allow" if has_no_lock else "refuse")
         from exthost.config.discovery.first_use import has_agreed
 
-        is_allowed = new == "allow" or (new == "ask" and lock is None and has_agreed(config, spec))
-        return spec if is_allowed else _refuse(spec, _new_refusal(spec, new))
+        # With a lock, an answer to a question is not enough: the record is missing.
+        has_consent = trust_new == "ask" and lock is None and has_agreed(config, spec)
+        is_allowed = trust_new == "allow" or has_consent
+        return spec if is_allowed else _refuse(spec, _new_refusal(spec, trust_new))
     if state.mode == "enforce":
         return _refuse(spec, _missing_refusal(spec, lock))
     if state.mode == "warn" and state.problem is None:
@@ -131,6 +142,7 @@ def _refuse(spec: Spec, refusal: Refusal) -> Spec:
 
 
 def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
+    """Return the refusal of every extension, because the lock cannot be used."""
     from exthost.config.lock_file import LOCK_NAME
 
     where = f"{LOCK_NAME}, line {problem.line}," if problem.line else LOCK_NAME
@@ -145,6 +157,7 @@ def _unusable_refusal(config: Config, problem: LockProblem) -> Refusal:
 def _unusable_diagnostic(
     config: Config, problem: LockProblem, refusal: Refusal, is_enforced: bool
 ) -> Diagnostic:
+    """Return the problem that the lock cannot be used."""
     from exthost.config.lock_file import LOCK_NAME
 
     return Diagnostic(
@@ -158,6 +171,7 @@ def _unusable_diagnostic(
 
 
 def _missing_refusal(spec: Spec, lock: Lock | None) -> Refusal:
+    """Return the refusal of an extension without a record. `lock` is None if there is no lock."""
     import shlex
 
     from exthost.config.lock_file import LOCK_NAME
@@ -178,13 +192,14 @@ def _missing_refusal(spec: Spec, lock: Lock | None) -> Refusal:
     )
 
 
-def _new_refusal(spec: Spec, new: str) -> Refusal:
+def _new_refusal(spec: Spec, trust_new: str) -> Refusal:
+    """Return the refusal of a new extension. `trust_new` is the value of `[trust] new`."""
     import shlex
 
     from exthost.config.lock_file import LOCK_NAME
 
     ways = f"exthost lock {shlex.quote(spec.id)}, or name it in the config"
-    asks = "exthost run asks on a terminal; or " if new == "ask" else ""
+    asks = "exthost run asks on a terminal; or " if trust_new == "ask" else ""
     return Refusal(
         "X1825",
         f"it is new: neither the config nor {LOCK_NAME} names it, and it was found in "

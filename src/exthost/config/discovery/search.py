@@ -1,5 +1,9 @@
 """Searches for extensions: `discover`, the entry point of discovery.
 
+The extensions are found by their manifests: files such as `roder-extension.toml`, which describe
+them. `configfile` calls `discover` for a config with a section `[discovery]`, and gets a
+`SearchReport` with the extensions and the problems.
+
 Search paths are expanded to roots (real folders). `walk` returns a `Hit` for each file below a root
 that could be a manifest; the file is read into a `ManifestFile`; the manifest format of a dialect
 (the protocol that an extension speaks) parses that into the `Spec` of a `Candidate`; and `filters`
@@ -77,6 +81,8 @@ def discover(
     rejected: list[RejectedManifest] = []
     scanned = 0
     bases = base_folders(settings, base)
+    # Each root with its search path, of which it may be one of several. In place of a root that
+    # cannot be searched is a Diagnostic.
     expanded = [
         (path, root)
         for path in settings.search_paths
@@ -112,11 +118,10 @@ def discover(
             elif outcome is not None:
                 rejected.append(outcome)
                 diagnostics.append(outcome.diagnostic)
+    # For the roots of a search path such as `$SYNAPS`, that path; "" for the others.
+    homes = [path if path != ENV_PATH and path.startswith("$") else "" for path, _ in expanded]
     filtered = filter_candidates(
-        candidates,
-        disabled=settings.disabled,
-        allowlist=settings.allowlist,
-        homes=[path if path != ENV_PATH and path.startswith("$") else "" for path, _ in expanded],
+        candidates, disabled=settings.disabled, allowlist=settings.allowlist, homes=homes
     )
     return SearchReport(
         candidates=filtered.candidates,
@@ -195,7 +200,7 @@ def _read_hit(
 ) -> Candidate | RejectedManifest | None:
     """Return the extension of this file. Return a RejectedManifest if the file cannot be read or a
     format rejects it, and None if it is not a manifest in any format. `index` is the index of
-    `root`."""
+    `root` among all roots."""
     for format in hit.formats:
         folder, home = _locate_extension(hit, format)
         manifest = ManifestFile(
@@ -206,9 +211,9 @@ def _read_hit(
             has_file=_FileChecker(folder),
         )
         try:
+            # The manifest of an executable format is the program itself, which is not read.
             data = b"" if format.executable else read_file(hit.real)
-            if data is None:
-                # Deleted since the walk.
+            if data is None:  # it was deleted after the walk
                 return None
             manifest = replace(manifest, data=data)
             verdict = _read_manifest(format, manifest)
@@ -242,7 +247,8 @@ def _read_hit(
 
 
 def _locate_extension(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
-    """Return `Candidate.folder` and `Candidate.home` for a manifest."""
+    """Return the folder of the extension with this manifest, as the walk reached it, and its real
+    path, or that of a program without a manifest (`Candidate.folder` and `Candidate.home`)."""
     if format.parent:
         # The manifest is in a subfolder of this name, such as `.synaps-plugin`. The folder above
         # that is the extension's.
@@ -251,6 +257,7 @@ def _locate_extension(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
 
 
 def _read_manifest(format: ManifestFormat, manifest: ManifestFile) -> Verdict:
+    """Return what a format makes of a manifest. Raises ManifestError and nothing else."""
     try:
         return format.read(manifest)
     except ManifestError:
@@ -286,13 +293,15 @@ def read_rejected_hooks(format: ManifestFormat, manifest: ManifestFile) -> Spec 
 
 def _with_location(spec: Spec, path: str, folder: str, home: str, *, owner: str = "") -> Spec:
     """Return the spec of a manifest, completed with its location: the manifest's path, the working
-    folder (unless the manifest sets one), and the package. `owner`: see `Package`."""
+    folder (unless the manifest sets one), and the package. `owner` is the id of the main extension
+    of the package, if this is a further one."""
     cwd = folder if spec.cwd is None else spec.cwd
     package = Package(root=home, argv=spec.argv, env=spec.env, cwd=cwd, owner=owner)
     return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path, package=package)
 
 
 def _warning_diagnostic(candidate: Candidate, warning: str | Remark) -> Diagnostic:
+    """Return the diagnostic for a mistake in a manifest that does not prevent its use."""
     # A manifest format returns a warning as plain text, or as a Remark, which also names the file
     # and the line.
     remark = Remark(warning) if isinstance(warning, str) else warning

@@ -1,7 +1,9 @@
 """Decides which discovered extensions a config must not let start.
 
-A package must not escape what the operator wrote in the config, whatever id or place it has. This
-module prevents three such attempts, and needs no record of an earlier state for that:
+A package is an extension that was found in a search path, with the files beside its manifest. It
+must not escape the restrictions that the operator wrote in the config, whatever id it has and
+wherever it lies. This module prevents three such attempts, and needs no record of an earlier state
+for that:
 
 - A sandboxed extension puts a package into a folder that it may write. Each discovered extension
   gets the folders that the config lets extensions write (`WriteGrant`), and is refused before its
@@ -9,9 +11,9 @@ module prevents three such attempts, and needs no record of an earlier state for
 - A package changes its id, so that the permissions or pins of its `[overrides.ID]` no longer apply
   to it. While such an override has no extension, an extension that nothing in the config names is
   refused, unless it has a sandbox.
-- A second package in the same search path takes the id of another, and with it the variables and
-  permissions of its override, or the place of its hooks. If the id has an override, or if the
-  package that is not used has a hook that the other one lacks, the extension is refused.
+- A second package in the same search path, a rival, takes the id of another, and with it the
+  variables and permissions of its override, or replaces its hooks. If the id has an override, or if
+  the package that is not used has a hook that the other one lacks, the extension is refused.
 
 A refused extension keeps its declared hooks, so that calls which its hooks would judge are refused.
 """
@@ -37,18 +39,20 @@ def refuse_untrusted(config: Config, report: SearchReport, specs: Mapping[str, S
     grants = tuple(_find_write_grants(config, specs))
     missing_ids = _find_missing_ids(config, report, specs)
     return [
-        spec if spec.package is None else _judge(config, report, spec, grants, missing_ids)
+        spec if spec.package is None else _check_package(config, report, spec, grants, missing_ids)
         for spec in specs.values()
     ]
 
 
-def _judge(
+def _check_package(
     config: Config,
     report: SearchReport,
     spec: Spec,
     grants: tuple[WriteGrant, ...],
     missing_ids: list[str],
 ) -> Spec:
+    """Return a discovered extension with these grants, and with a refusal if it must not be
+    started."""
     spec = replace(spec, write_grants=grants)
     rivals = report.rivals.get(spec.id, ())
     if rivals:
@@ -59,14 +63,14 @@ def _judge(
         if spec.id in config.overrides or hooks != spec.declared_hooks:
             refusal = _rival_refusal(spec, rivals[0])
             return replace(spec, refusal=refusal, declared_hooks=hooks)
-    if missing_ids and not _is_held(spec) and not is_named(config, spec):
+    if missing_ids and not _is_sandboxed(spec) and not is_named(config, spec):
         return replace(spec, refusal=_unnamed_refusal(missing_ids[0]))
     return spec
 
 
 def _find_write_grants(config: Config, specs: Mapping[str, Spec]) -> Iterator[WriteGrant]:
-    """Yield what the entries and overrides of the config grant with `:rw`. Those in `[defaults]`
-    are not among them: they are for every discovered extension, which has a sandbox then."""
+    """Yield what the entries and overrides of the config grant with `:rw`. Grants in `[defaults]`
+    are left out: they are for every discovered extension, and then each of them has a sandbox."""
     for spec in config.specs:
         if spec.sandbox != "off":
             yield from _read_grants(spec.id, spec.permissions, spec.cwd)
@@ -84,8 +88,8 @@ def _read_grants(id: str, permissions: Permissions | None, cwd: str | None) -> I
 
 
 def _find_missing_ids(config: Config, report: SearchReport, specs: Iterable[str]) -> list[str]:
-    """Return the ids with an override that restricts, and without an extension. One that
-    is disabled, or whose manifest has errors, is there."""
+    """Return the ids that have an override with restrictions, and no extension. An extension that
+    is disabled, or whose manifest has errors, is not missing."""
     present_ids = {
         *specs,
         *(spec.id for candidate in report.disabled_candidates for spec in candidate.all_specs),
@@ -99,7 +103,7 @@ def _find_missing_ids(config: Config, report: SearchReport, specs: Iterable[str]
     ]
 
 
-def _is_held(spec: Spec) -> bool:
+def _is_sandboxed(spec: Spec) -> bool:
     """Return whether this extension runs in a sandbox."""
     return spec.permissions is not None and spec.sandbox != "off"
 

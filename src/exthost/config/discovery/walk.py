@@ -162,6 +162,7 @@ class _Walk:
         return [folder for folder in (*folders, *linked_folders) if self._mark_entered(folder)]
 
     def _entries(self, folder: Folder) -> list[os.DirEntry[str]]:
+        """Return the entries of a folder, sorted by name. What cannot be read is a diagnostic."""
         entries: list[os.DirEntry[str]] = []
         try:
             with os.scandir(folder.real) as listing:
@@ -218,6 +219,7 @@ class _Walk:
         return None
 
     def _add_file(self, entry: os.DirEntry[str], path: str, real: str, folder: Folder) -> None:
+        """Add a file to the hits, if it could be a manifest."""
         matching = self._matching_formats(entry.name, folder)
         if matching and entry.is_file():
             # Any execute bit is enough. Whether this user may run the file is checked when the
@@ -228,6 +230,7 @@ class _Walk:
                 self.hits.append(Hit(path, real, folder, formats))
 
     def _matching_formats(self, name: str, folder: Folder) -> list[ManifestFormat]:
+        """Return the formats for which a file of this name in this folder is a manifest."""
         # In a format with a `parent`, the extension is the folder above the manifest's folder. In
         # the root itself such a format matches nothing, because the folder above is not searched.
         # An empty name has this effect.

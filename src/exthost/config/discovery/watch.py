@@ -1,11 +1,16 @@
 """Detects changes of manifests: which are new, changed, removed or invalid.
 
+A manifest is the file that describes an extension, such as `roder-extension.toml`. With
+`watch = { enabled = true }` in `[discovery]`, a running host reports changes of manifests, and may
+reload their extensions.
+
 Manifests are compared by the SHA-256 of their content. So `touch`, a checkout of the same text or
 an editor that saves twice is not a change. The manifests are found by the same walk and filters as
 in a search; the file notifications of the operating system only decide when to compare.
 
-`look` compares all manifests and blocks. The constructor calls it, and blocks as well. `changes`
-waits for notifications with watchfiles, an optional dependency that the constructor imports.
+`Watch.look` reads and compares all manifests, and blocks while it does. The constructor calls it,
+and blocks as well. `Watch.changes` waits for notifications with watchfiles, an optional dependency
+that the constructor imports.
 """
 
 import asyncio
@@ -75,7 +80,8 @@ class Watch:
         self._watched_formats = [format for format in formats if not format.executable]
         self._base = base
         self._awatch = _import_awatch()
-        # Path of a manifest → its digest, or the message of the error that reading it raised.
+        # Path of a manifest → its digest, or the message of the error that reading it raised: a
+        # manifest that becomes readable has changed.
         self._digests: dict[str, str] = {}
         self._folders: set[str] = set()  # every folder above a manifest
         self._ids: dict[str, str] = {}  # path of a manifest → id of its extension
@@ -133,7 +139,7 @@ class Watch:
             stop_event=stop,
             ignore_permission_denied=True,
         )
-        waiting = asyncio.ensure_future(anext(notifications, None))
+        next_notification = asyncio.ensure_future(anext(notifications, None))
         try:
             # In this event-loop iteration `anext` begins to watch. A later change causes a
             # notification; the first comparison below finds earlier changes.
@@ -141,12 +147,12 @@ class Watch:
             while True:
                 if changes := await asyncio.to_thread(self.look):
                     yield changes
-                if await waiting is None:
+                if await next_notification is None:  # `stop` was set
                     return
-                waiting = asyncio.ensure_future(anext(notifications, None))
+                next_notification = asyncio.ensure_future(anext(notifications, None))
         finally:
             stop.set()
-            await asyncio.wait([waiting])
+            await asyncio.wait([next_notification])
             await notifications.aclose()
 
     def _roots(self) -> list[str]:
@@ -163,6 +169,7 @@ class Watch:
         return [root for root in real_paths if os.path.isdir(root)]  # noqa: PTH112
 
     def _read_digests(self) -> dict[str, str]:
+        """Return the digest of each manifest, or the message of the error, by its path."""
         digests: dict[str, str] = {}
         for root in self._roots():
             walked = walk(
@@ -206,6 +213,8 @@ def _make_change(
     candidates: dict[str, Candidate],
     errors: dict[str, Diagnostic],
 ) -> Change:
+    """Return the change of a manifest that is there. `candidates` and `errors` are the results of a
+    search, by the paths of manifests."""
     if path in errors:
         error = errors[path]
         where = f"line {error.line}: " if error.line else ""

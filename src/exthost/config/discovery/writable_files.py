@@ -42,6 +42,7 @@ def find_writable_files(config: Config) -> list[Diagnostic]:
 
 
 def _paths(config: Config) -> Iterable[str]:
+    """Yield the paths to check: those of the config and the lock, and the search paths."""
     if config.origin and config.folder is not None and Path(config.origin).is_file():
         from exthost.config.lock_file import LOCK_NAME
 

@@ -27,17 +27,9 @@ _PROC = "/proc"
 # still change the attributes of a file that it was allowed to open.
 _ATTRIBUTE_CALLS = frozenset(
     (
-        *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes"),
-        *(
-            "futimesat",
-            "utimensat",
-            "setxattr",
-            "lsetxattr",
-            "setxattrat",
-            "removexattr",
-            "lremovexattr",
-        ),
-        "removexattrat",
+        *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat"),
+        *("utime", "utimes", "futimesat", "utimensat"),
+        *("setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat"),
     )
 )
 
@@ -74,6 +66,7 @@ def plan_command(
 
 
 def _allowed_paths(view: View) -> Iterator[tuple[str, str]]:
+    """Yield each path that the program may use, and "read" or "write"."""
     for path, access, _ in view.visible_paths:
         yield path, access
     if view.state:

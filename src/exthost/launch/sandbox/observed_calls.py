@@ -17,38 +17,46 @@ from exthost.launch.sandbox.system_calls import GROUPS
 from exthost.model.observed_access import FileUse, ObservedCall, PathArgument
 
 
-def _at(*indexes: int) -> tuple[PathArgument, ...]:
-    """Return the paths of a call that takes a folder before each path, from pairs of indexes."""
-    return tuple(PathArgument(indexes[i + 1], indexes[i]) for i in range(0, len(indexes), 2))
+def _paths_in(*indexes: int) -> tuple[PathArgument, ...]:
+    """Return the path arguments of a call that takes a folder before each path, from pairs of
+    indexes: (0, 1) for openat(FOLDER, PATH, FLAGS)."""
+    pairs = zip(indexes[::2], indexes[1::2], strict=True)
+    return tuple(PathArgument(path, folder) for folder, path in pairs)
 
 
-def _plain(*indexes: int) -> tuple[PathArgument, ...]:
-    """Return the paths of a call that takes no folder before a path, from their indexes."""
+def _paths(*indexes: int) -> tuple[PathArgument, ...]:
+    """Return the path arguments of a call that takes no folders, from their indexes: (0, 1) for
+    rename(PATH, PATH)."""
     return tuple(PathArgument(index) for index in indexes)
 
 
-def _calls_of(use: FileUse, paths: tuple[PathArgument, ...], *names: str) -> list[ObservedCall]:
+def _calls(use: FileUse, paths: tuple[PathArgument, ...], *names: str) -> list[ObservedCall]:
+    """Return calls that have the same arguments and use files in the same way."""
     return [ObservedCall(name, use, paths) for name in names]
 
 
+# `flags` and `address` are the indexes of the arguments with the flags and the network address.
 OBSERVED_CALLS = (
-    ObservedCall("open", "open", _plain(0), flags=1),
-    ObservedCall("openat", "open", _at(0, 1), flags=2),
+    ObservedCall("open", "open", _paths(0), flags=1),
+    ObservedCall("openat", "open", _paths_in(0, 1), flags=2),
     # Its flags are the first member of the struct that this argument points to.
-    ObservedCall("openat2", "open", _at(0, 1), flags=2),
-    *_calls_of("look", _plain(0), "stat", "lstat", "access", "readlink", "statfs", "chdir"),
-    *_calls_of("look", _at(0, 1), "newfstatat", "statx", "faccessat", "faccessat2", "readlinkat"),
-    *_calls_of("look", _plain(1), "inotify_add_watch"),
-    *_calls_of("execute", _plain(0), "execve"),
-    *_calls_of("execute", _at(0, 1), "execveat"),
-    *_calls_of("write", _plain(0), "truncate", "chmod", "chown", "lchown", "utime", "utimes"),
-    *_calls_of("write", _at(0, 1), "fchmodat", "fchmodat2", "fchownat", "utimensat", "futimesat"),
-    *_calls_of("create", _plain(0), "creat", "mkdir", "rmdir", "unlink", "mknod"),
-    *_calls_of("create", _at(0, 1), "mkdirat", "unlinkat", "mknodat"),
-    *_calls_of("create", _plain(0, 1), "rename", "link"),
-    *_calls_of("create", _at(0, 1, 2, 3), "renameat", "renameat2", "linkat"),
-    *_calls_of("create", _plain(1), "symlink"),
-    *_calls_of("create", _at(1, 2), "symlinkat"),
+    ObservedCall("openat2", "open", _paths_in(0, 1), flags=2),
+    *_calls("look", _paths(0), "stat", "lstat", "access", "readlink", "statfs", "chdir"),
+    *_calls("look", _paths_in(0, 1), "newfstatat", "statx", "faccessat", "faccessat2"),
+    *_calls("look", _paths_in(0, 1), "readlinkat"),
+    *_calls("look", _paths(1), "inotify_add_watch"),
+    *_calls("execute", _paths(0), "execve"),
+    *_calls("execute", _paths_in(0, 1), "execveat"),
+    *_calls("write", _paths(0), "truncate", "chmod", "chown", "lchown", "utime", "utimes"),
+    *_calls("write", _paths_in(0, 1), "fchmodat", "fchmodat2", "fchownat", "utimensat"),
+    *_calls("write", _paths_in(0, 1), "futimesat"),
+    *_calls("create", _paths(0), "creat", "mkdir", "rmdir", "unlink", "mknod"),
+    *_calls("create", _paths_in(0, 1), "mkdirat", "unlinkat", "mknodat"),
+    *_calls("create", _paths(0, 1), "rename", "link"),
+    *_calls("create", _paths_in(0, 1, 2, 3), "renameat", "renameat2", "linkat"),
+    # The first argument is the text of the symlink, which need not be a path.
+    *_calls("create", _paths(1), "symlink"),
+    *_calls("create", _paths_in(1, 2), "symlinkat"),
     ObservedCall("connect", "connect", address=1),
     ObservedCall("bind", "bind", address=1),
     ObservedCall("sendto", "send", address=4),
@@ -72,6 +80,7 @@ def observer_filter(machine: str) -> bytes:
     """Return the filter for this machine, as an array of struct sock_filter. Raises KeyError for
     an unknown machine."""
     calls = observed_calls(machine)
+    # Data that is sent over a connection has no address. Only the other calls of sendto matter.
     only_with_address = {
         number: call.address for number, call in calls.items() if call.use == "send"
     }

@@ -104,6 +104,8 @@ def program(
     sock_filter. `network` is whether the extension may use the network, `proxied` whether only
     through a proxy. The calls named in `without` fail with EPERM; those of `_DESCRIPTOR_CALLS` only
     if they name a path. Raises KeyError for an unknown machine."""
+    # The program checks the architecture, then the calls whose arguments matter, and then looks up
+    # the verdict on all other calls by their number.
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -145,6 +147,7 @@ def with_setns(program: bytes, machine: str) -> bytes:
 def _unless_pointer(argument: int) -> list[bytes]:
     """Return the code that allows a call if this argument is a null pointer."""
     deny = _ERRNO | _EPERM
+    # Both halves of the 64 bits must be 0.
     return [
         *(_step(_LOAD, _ARGUMENTS + 8 * argument), *_unless(0, deny)),
         *(_step(_LOAD, _ARGUMENTS + 8 * argument + 4), *_unless(0, deny)),
@@ -212,6 +215,7 @@ def _checks(network: bool, proxied: bool) -> dict[str, list[bytes]]:
     for name, mode in _MODES.items():
         checks[name] = _unless_set(mode, _SPECIAL_MODES)
     for name, (flags, mode) in _OPENS.items():
+        # The mode counts only with one of the flags. With one, the jump skips the "allow".
         load_flags = [_step(_LOAD, _ARGUMENTS + 8 * flags), _step(_JUMP_SET, _CREATE_FLAGS, 1, 0)]
         checks[name] = [*load_flags, _step(_RETURN, _ALLOW), *_unless_set(mode, _SPECIAL_MODES)]
     return checks

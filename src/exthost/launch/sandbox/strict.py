@@ -157,12 +157,14 @@ def describe(
 ) -> dict[str, Any]:
     """Return what is enforced, as data for users. `hosts` are those that it reaches through a
     proxy. `paths` lists every visible path, and `closed` the protected paths."""
+    if hosts:
+        network_text = "netns+seccomp+proxy"
+    elif network:
+        network_text = "host's, filtered by seccomp"
+    else:
+        network_text = "netns+seccomp"
     enforced: dict[str, Any] = {
-        "network": "netns+seccomp+proxy"
-        if hosts
-        else "host's, filtered by seccomp"
-        if network
-        else "netns+seccomp",
+        "network": network_text,
         **({"hosts": list(hosts)} if hosts else {}),
         "filesystem": "mountns",
         **pid_namespace.describe(keeps_pid=False),  # bubblewrap makes the namespace
@@ -237,13 +239,18 @@ def plan_template(wrapper: Wrapper, machine: str) -> Wrapper:
 
 def change_user(wrapper: Wrapper) -> tuple[str, ...]:
     """Return the command that changes the user before bubblewrap is executed; () for none."""
-    # Its last word is before bubblewrap, whose first option is --unshare-all.
+    # The options are that command, the path of bubblewrap, --unshare-all, and others.
     return wrapper.options[: wrapper.options.index("--unshare-all") - 1]
 
 
 def list_private_mounts(wrapper: Wrapper) -> bytes:
     """Return the private file systems, and what is in them, as `make_private` of init.c reads it.
-    Everything else in the sandbox of a start is as in that of its template."""
+    Everything else in the sandbox of a start is as in that of its template.
+
+    The result is a list of texts, each with a zero byte at its end: "tOPTIONS" and a path for a
+    private file system, "bPATH" for a mount in one, "lTARGET" and a path for a symlink, and "dPATH"
+    for a folder.
+    """
     private: list[str] = []
     trees: list[str] = []
     entries: list[str] = []

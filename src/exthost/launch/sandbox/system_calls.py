@@ -42,6 +42,7 @@ NETWORK = "network"
 
 
 def _parse_calls(text: str) -> tuple[SystemCall, ...]:
+    """Return the calls in a text such as "read 0 63; open 2 -": names, each with its numbers."""
     entries = (entry.split() for entry in text.split(";"))
     return tuple(SystemCall(name, *map(_parse_number, numbers)) for name, *numbers in entries)
 
