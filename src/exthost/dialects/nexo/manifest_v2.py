@@ -43,7 +43,7 @@ from exthost.model.offer import Tool
 from exthost.model.spec import Requires, Restart, Spec
 from exthost.model.versionreq import NotAVersion, VersionReq
 
-# Hyphens are in the documentation of the contract, though its own host refuses them.
+# The documentation of the contract allows hyphens, though its own host refuses them.
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 
 # The default of `rpc_method`.
@@ -52,6 +52,7 @@ _OUTBOUND_METHOD = "outbound_tool.invoke"
 # The longest delay between two restarts, in seconds.
 _MAX_BACKOFF_SECONDS = 60
 
+# Why an extension whose manifest names no command cannot be started.
 _BUILT_IN = (
     "its manifest names no command: it is a part of nexo itself and is not started from here"
 )
@@ -218,7 +219,7 @@ def _accept(value: Any, place: Place) -> Any:
 def _read_id(value: Any, place: Place) -> str | None:
     checked = read_text(value, place)
     if checked is not None and (not _ID.fullmatch(checked) or len(checked) > MAX_NAME_CHARS):
-        rule = f"a letter, then letters, digits and _, all lower case, up to {MAX_NAME_CHARS}"
+        rule = f"a letter, then letters, digits, _ and -, all lower case, up to {MAX_NAME_CHARS}"
         place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is not an id: {rule}")
         return None
     return checked
