@@ -1,7 +1,8 @@
 """nexo: JSON-RPC 2.0, one object per line. Messages are read leniently.
 
-There are two contracts. This module is the first one, with a flat `plugin.toml`, and chooses
-between the two (`_contract_for`); `second_contract` is the other one, with `manifest_version = 2`.
+There are two contracts, which are two versions of the protocol that have little in common. This
+module is the first one, with a flat `plugin.toml`, and chooses
+between the two (`contract_for`); `second_contract` is the other one, with `manifest_version = 2`.
 
 The host sends `initialize` with id 0, then `tools/call`, `tools/list`, `hooks/<name>` and the
 methods that callers name. Their ids count up from 1, and a restarted process continues the count.
@@ -139,7 +140,8 @@ def _make_arguments(call: ToolCall) -> Any:
 
 
 def _try_tool_as_method(call: ToolCall, failure: Failure) -> steps.Exchanges | None:
-    """Continue if the extension has no method `tools/call`: it may have a method for each tool."""
+    """Return the steps of a second attempt if the extension has no method `tools/call`, because it
+    may have a method for each tool. Otherwise return None: the failure is the result."""
     return _call_tool_as_method(call, failure) if failure.code == _METHOD_NOT_FOUND else None
 
 
@@ -151,6 +153,7 @@ def _call_tool_as_method(call: ToolCall, first_failure: Failure) -> steps.Exchan
 
 
 def _passes_context(call: ToolCall) -> bool:
+    """Return whether the arguments of a call get the context that the caller passed with it."""
     spec = call.spec
     if spec is None:
         return False
