@@ -1,8 +1,10 @@
 """The host's end of the connection to the agent of one node.
 
-It starts processes there and delivers what the agent sends: bytes to the streams of the processes,
-and messages to the processes. One heartbeat covers all of them. If the agent sends nothing for
-`silence` seconds, or the connection ends, the node is lost, and so are all its processes.
+A node is another machine, and its agent is the program that runs the host's processes there.
+`AgentConnection.start` starts a process and returns a `RemoteChild`. What the agent sends is
+delivered: bytes to the streams of the processes, and messages to the processes. One heartbeat
+covers all of them. If the agent sends nothing for `silence` seconds, or the connection ends, the
+node is lost, and so are all its processes.
 """
 
 import asyncio
@@ -21,8 +23,8 @@ from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.after_fork import disown_after_fork, replace_by_null
 
-# After this number of missed heartbeats, calls avoid the processes of the node if others are
-# free. The node may still be alive.
+# After this number of missed heartbeats, the node counts as silent: calls use the processes of
+# other nodes if any are free. The node may still be alive.
 _MISSED_BEATS = 2.5
 
 # How long the sender of a folder waits for room before it gives up.
@@ -62,9 +64,12 @@ class AgentConnection:
         self._on_lost = on_lost
         self._last_received = monotonic()
         self._next_number = NUMBERS_PER_PROCESS
+        # By the number of a process: the process, the future of its pid while it starts, and the
+        # sender of its folder.
         self._children: dict[int, RemoteChild] = {}
         self._starts: dict[int, asyncio.Future[int]] = {}
         self._folders: dict[int, _FolderSender] = {}
+        # By the number of a stream.
         self._incoming: dict[int, IncomingStream] = {}
         self._outgoing: dict[int, OutgoingStream] = {}
         self._greeted: asyncio.Future[None] = self._loop.create_future()
@@ -296,7 +301,7 @@ class AgentConnection:
         self._on_lost(reason)
 
     def close(self) -> None:
-        """Close the connection: the agent ends. No process may be left."""
+        """Close the connection, so that the agent ends. All processes must have ended before."""
         self.lose(f"the connection to node {self.node} was closed")
 
     def _close(self) -> None:
@@ -342,7 +347,7 @@ class _FolderSender:
         self.has_room = threading.Event()
 
     def start(self) -> None:
-        """Begin to send. Does nothing if it was begun before."""
+        """Start the thread that sends. Does nothing if it was started before."""
         if self._thread is None:
             self._link.perform(self._link.multiplexer.open_outgoing, self._stream)
             self._thread = threading.Thread(target=self._send, name="exthost-folder", daemon=True)

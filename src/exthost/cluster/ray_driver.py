@@ -5,18 +5,22 @@
 It is the only process that imports Ray (see `ray_nodes`). It reads the runtime environment of the
 agents and then requests from stdin, and writes answers to stdout, each a line of JSON. An answer
 has the number of its request. The driver ends when its stdin is closed, and Ray then gives back the
-resources that it held.
+resources that it held. An example of a request and its answer:
+
+    {"number": 7, "do": "release", "id": 3}
+    {"number": 7, "result": null}
 
 **Resources.** Ray holds the resources of each process in a placement group of one bundle, which
 needs no worker. So Ray's own scheduler decides on which node they are free, nothing is assigned
-twice, and an autoscaler sees what is waited for. The node that the host prefers is a hint.
+twice, and an autoscaler sees which resources are missing. The node that the host prefers is a hint.
 
 **Agents.** A task on the node starts the agent as a process of its own and ends, so that no worker
 of Ray is kept for it. The agent ends with the raylet, Ray's process on the node. If the agent runs
 in a container, the task lasts as long as the agent, because the container ends with its worker.
 
 **Ray's client.** With an address `ray://HOST:PORT` this machine need not be a node of the cluster:
-Ray runs the requests in a process on the head. What Ray's client does not offer is read by a task.
+Ray runs the requests in a process on the cluster's head node. Ray's client does not offer all of
+Ray's functions: the list of nodes is therefore read by a task in the cluster.
 """
 
 import importlib.util
@@ -30,10 +34,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-# The resources that Ray assigns as devices: it tells a task by environment variables which it got.
+# The resources that Ray assigns as devices. Environment variables of a task name those that it got.
 _DEVICES = ("GPU", "TPU", "HPU", "NPU", "neuron_cores")
 
-# The variables by which Ray does so.
+# These environment variables.
 _DEVICE_VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
@@ -101,7 +105,7 @@ def main() -> int:
         send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:_MAX_REASON]}")
         return 1
     is_connected.set()
-    send(number=0, result=None)
+    send(number=0, result=None)  # the host's requests are numbered from 1
 
     def serve(request: dict[str, Any]) -> None:
         try:
@@ -197,7 +201,7 @@ class Driver:
             [request["resources"]],
             strategy="STRICT_PACK",
             _soft_target_node_id=request["preferred"] or None,
-            # Only if it is needed: older versions of Ray do not have it.
+            # Older versions of Ray do not have this parameter, so it is passed only if needed.
             **({"bundle_label_selector": [selector]} if selector else {}),
         )
         self._groups[request["id"]] = group
@@ -316,8 +320,9 @@ def start_agent(address: str, nonce: str, certificates: str, is_in_container: bo
     if certificates:
         command.append(certificates)
     if not is_in_container:
-        # The shell ends at once, so that the agent is not a child of the worker, which ends its
-        # own.
+        # The shell starts the agent in the background and exits at once, so that the agent is not a
+        # child of the worker: a worker ends its children. A background command would get /dev/null
+        # as its stdin, so the shell passes its own by way of descriptor 3.
         command = ["/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command]
     process = subprocess.Popen(
         command,

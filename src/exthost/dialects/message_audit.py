@@ -1,8 +1,7 @@
 """Checks every message that an extension sends against the rules of its dialect.
 
 The host accepts many mistakes: it ignores lines that are not messages, accepts a reply
-without `jsonrpc`, and ignores a reply that matches no request. `exthost check` reports each of
-these mistakes to the author of the extension. This module does no I/O: it takes frames and returns
+without `jsonrpc`, and ignores a reply that matches no request. `exthost check` reports  to the author of the extension. This module does no I/O: it takes frames and returns
 problems.
 """
 

@@ -12,6 +12,9 @@ Callers pass JSON, as in any other dialect (`proto.mapping` converts it). The fa
 takes and returns the generated messages. The method `generate` consists of two exchanges, because
 plugins return an empty result to a Generate that no Plan preceded.
 
+The handshake and the methods are generators: they yield a message and are resumed with its reply
+(`dialects.steps`).
+
 Only this module and the modules that it imports import protobuf; the package's `__init__` does not.
 """
 

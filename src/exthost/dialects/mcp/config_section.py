@@ -1,5 +1,9 @@
 """Reads the tables `[mcp_servers.NAME]` of a config.
 
+    [mcp_servers.files]
+    command = "uvx"
+    args = ["mcp-server-files", "."]
+
 Each table becomes an `Entry`, like the tables of `[[extensions]]`, and may have the same keys
 (limits, restart, options …) besides `command`. A server that has a URL and no command is remote.
 """
@@ -91,7 +95,7 @@ _KEYS: Mapping[str, Key] = {
         ANY_TEXT, "The era of the protocol: auto, stateless or handshake.", '"handshake"', '"auto"'
     ),
 }
-# The keys of a server that are short for a key of its `options`.
+# The keys of a server that set the key of the same name in its `options`.
 _OPTIONS = ("log_level", "context_passthrough", "era")
 
 SECTION = make_section(

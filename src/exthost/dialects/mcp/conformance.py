@@ -20,7 +20,7 @@ CONFORMANCE = Conformance(
     audit_result=audit_result,
     audit_notification=audit_notification,
     offer_warnings=(
-        OfferWarning(NO_CAPABILITIES, ""),  # `audit_result` reports it
+        OfferWarning(NO_CAPABILITIES, ""),  # breaks no further rule: `audit_result` reports it
         OfferWarning(f" {SAME_PAGE} after ", "last-page"),
         OfferWarning(f" {ENDLESS} after ", "last-page"),
         OfferWarning(f" {TOO_LARGE} after ", "last-page"),

@@ -86,7 +86,7 @@ class _PageCollector:
             self.params = {"cursor": cursor}
 
     def _reason_to_stop(self, cursor: str, page: Any) -> str:
-        """Return the reason to request no further page; "" for none."""
+        """Return the reason to stop before the page at this cursor; "" if there is none."""
         if cursor in self._cursors:
             return SAME_PAGE
         try:
@@ -106,6 +106,8 @@ class _PageCollector:
 
 
 class _Facet:
+    """The base class of the facets: requests every page of a list."""
+
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 

@@ -25,7 +25,8 @@ CONFORMANCE = Conformance(
     has_version=False,
     error_form="text",
     audit_notification=_audit_notification,
-    # Some extensions omit a result that is null, and the host accepts such a reply.
-    # Many small programs, as the first ones in Go, read lines of at most 64 KiB.
+    # These checks only warn. "reply-form": some extensions omit a result that is null, and the host
+    # accepts such a reply. "large-message": many small programs read lines of at most 64 KiB, which
+    # is the default of Go's line reader.
     warnings=frozenset({"reply-form", "large-message"}),
 )

@@ -13,6 +13,9 @@ Existing extensions rely on these deviations from JSON-RPC: if a reply has a res
 the error is ignored; a null result counts as no result; a reply with neither is a success with the
 result null; an error may be any JSON value. If an extension does not know `tools/call`, the host
 sends a second request, `tools/<name>`, with the arguments as params.
+
+The handshake and the operations are generators: they yield a message and are resumed with its reply
+(`dialects.steps`).
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,14 @@
 """Parses and checks `plugin.toml`, the manifest of a nexo extension, in its first, flat shape.
 
+    [plugin]
+    id = "weather"
+    version = "1.0.0"
+    [capabilities]
+    tools = ["forecast"]
+    [transport]
+    kind = "stdio"
+    command = "./weather"
+
 `read` decides which shape a file has. `manifest_v2` reads the other one, the nested shape of nexo's
 second contract. That contract formerly named the file `nexo-plugin.toml`; such a file is ignored
 beside a `plugin.toml`.
@@ -41,9 +50,9 @@ from exthost.dialects.nexo.mcp_servers import (
     JsonMistake,
     make_spec,
     read_servers,
+    read_url,
     replace_placeholders,
     servers_from_json,
-    url,
 )
 from exthost.errors import ManifestError
 from exthost.model.documents.problems import WRONG_VALUE, Place, Problems
@@ -136,7 +145,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
         return Rejected(make_errors(file, problems, id, _ORDER))
     warnings: tuple[Remark, ...] = ()
     if "mcp_servers" not in document:
-        servers, warnings = _read_sidecar(file, id)
+        servers, warnings = _read_mcp_json(file, id)
     capabilities, transport = checked["capabilities"], checked["transport"]
     requires = checked.get("requires") or {}
     context, meta = checked.get("context") or {}, checked.get("meta") or {}
@@ -179,7 +188,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
     return Accepted(spec=spec, also=server_specs, warnings=warnings)
 
 
-def _read_sidecar(
+def _read_mcp_json(
     file: ManifestFile, id: str
 ) -> tuple[tuple[DeclaredServer, ...], tuple[Remark, ...]]:
     """Return the MCP servers of the `.mcp.json` beside the manifest, or a warning about it."""
@@ -196,8 +205,9 @@ def _read_sidecar(
 
 
 def read_hooks(file: ManifestFile) -> Spec:
-    """Return what can be read of the hooks of a plugin.toml that has a mistake. A misspelt section
-    with a list of hooks counts."""
+    """Return a spec with the hooks of a plugin.toml that has a mistake, as far as they can be read.
+    The host blocks the calls that these hooks would judge. Hooks in a section of any name count,
+    because the mistake may be the name of the section."""
     spec = Spec(id=file.folder_name, argv=(), dialect="nexo")
     try:
         document, _ = parse_file(file)
@@ -310,7 +320,7 @@ class _Transport:
 _TRANSPORT_KEYS: Mapping[str, Mapping[str, Reader]] = {
     "stdio": {"command": read_text, "args": read_any_text_list},
     "nats": {"subject_prefix": read_text},
-    "http": {"url": url},
+    "http": {"url": read_url},
 }
 
 

@@ -4,7 +4,7 @@ from exthost.dialects.conformance import Conformance, audit_by_readers, read_rul
 from exthost.dialects.roder.dialect import DIALECT
 
 CONFORMANCE = Conformance(
-    # Programs of this dialect rely on the host, which checks arguments before a call.
+    # Extensions of this dialect do not check arguments, because the host does so before a call.
     refused_calls=frozenset({"unknown-tool"}),
     rules=read_rules("exthost.dialects.roder"),
     audit_notification=audit_by_readers(DIALECT.notifications),

@@ -10,6 +10,8 @@ that arrives is refused.
 
 Messages may contain prompts. Errors therefore never show their contents; only errors of the
 handshake show the version, the id or the checksum that the extension sent.
+
+The handshake is a generator: it yields a message and is resumed with its reply (`dialects.steps`).
 """
 
 import re
@@ -271,7 +273,8 @@ def _event_notification(envelope: Mapping[str, Any]) -> Notification:
 
 
 def _acknowledgement_check(key: str) -> Any:
-    """Return a predicate: whether a reply repeats the stream's name, the field `key`."""
+    """Return a function that takes the params of a request and the result of its reply, and returns
+    whether the result repeats the stream's name, the field `key`."""
 
     def is_acknowledged(params: Any, result: Any) -> bool:
         return isinstance(result, dict) and not find_difference(result.get(key), params[key])

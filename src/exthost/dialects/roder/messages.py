@@ -6,7 +6,7 @@
 `METHODS` has the classes of each method. Fields have snake_case names here, and camelCase names in
 the JSON. `to_json` leaves out optional fields that are None. `from_json` ignores fields that the
 class does not declare, and raises ProtocolViolation if a required field is missing or a field has
-another type. The objects inside that the protocol does not define, such as requests and events, are
+an inside that the protocol does not define, such as requests and events, are
 mappings; models, definitions and task specs are classes of `types`.
 """
 

@@ -8,7 +8,7 @@ from exthost.dialects.synaps.dialect import DIALECT
 from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
-    # Programs of this dialect rely on the host, which checks arguments before a call.
+    # Extensions of this dialect do not check arguments, because the host does so before a call.
     refused_calls=frozenset({"unknown-tool"}),
     rules=read_rules("exthost.dialects.synaps"),
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),

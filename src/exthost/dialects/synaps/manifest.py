@@ -5,10 +5,14 @@ another type and is ignored. Outside it only `version` and `description` are rea
 ignored as well, because other versions of the format have more. The id of the extension is the name
 of the plugin's folder. This module also has the tables of hooks and permissions.
 
-The format has grown: what plugins of November 2026 use beyond its first description is accepted,
-too. Context providers and session drivers are not offered by this host, which a warning says. The
-tools and providers in `deferred`, which a host may start late, are started like all others, and
-compared with the handshake (`offer`).
+    {"version": "1.0", "extension": {"runtime": "process", "command": "./guard",
+     "permissions": ["tools.intercept"], "hooks": [{"hook": "before_tool_call"}]}}
+
+The format has grown: the keys that plugins of November 2026 use beyond its first description are
+accepted, too. This host does not offer context providers and session drivers; a warning says so.
+The manifest may list tools and providers in `deferred`, for hosts that start the plugin only at its
+first use. This host starts it like any other plugin, and compares the list with the handshake
+(`offer`).
 """
 
 import re
@@ -499,9 +503,9 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
 
 
 def read_hooks(file: ManifestFile) -> Spec:
-    """Return what can be read of the hooks of a plugin.json that has a mistake. A filter that
-    cannot be read is left out, and a hook of an unknown name counts as one that may stop a tool
-    call."""
+    """Return a spec with the hooks of a plugin.json that has a mistake, as far as they can be read.
+    The host blocks the calls that these hooks would judge. A filter that cannot be read is left
+    out, and a hook of an unknown name counts as one that may stop a tool call."""
     spec = Spec(id=file.folder_name, argv=(), dialect="synaps", advisory_hooks=ADVISORY_HOOKS)
     try:
         extension = _parse_json(file).get("extension")

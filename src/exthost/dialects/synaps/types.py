@@ -142,6 +142,7 @@ class TaskDone:
 
 
 # The nine places of a widget. Those of the middle row have two spellings.
+# "center" is also a short form of "center_center".
 WIDGET_POSITIONS = frozenset(
     f"{row}_{column}"
     for row in ("top", "middle", "center", "bottom")
