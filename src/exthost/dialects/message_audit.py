@@ -1,8 +1,9 @@
 """Checks every message that an extension sends against the rules of its dialect.
 
-The host accepts many mistakes: it ignores lines that are not messages, accepts a reply
-without `jsonrpc`, and ignores a reply that matches no request. `exthost check` reports  to the author of the extension. This module does no I/O: it takes frames and returns
-problems.
+The host accepts many mistakes: it ignores lines that are not messages, accepts a reply without
+`jsonrpc`, and ignores a reply that matches no request. `exthost check` reports each of these
+mistakes to the author of the extension. This module does no I/O: it takes frames (the bytes of one
+message each) and returns problems.
 """
 
 import ast
@@ -21,7 +22,7 @@ _SHOWN_CHARACTERS = 60
 # A message has at least one of these fields.
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
-# How the author fixes some mistakes.
+# The advice to the author for some mistakes.
 _NO_NULL_ERROR = "omit `error` from a response that has a result"
 _NULL_OUTCOME = "write `result`, which may be null, after a success, and `error` after a failure"
 _NO_METHOD = "omit `method` and `params` of a response: with a method it is read as a request"
@@ -36,7 +37,8 @@ _NO_UTF_16 = (
     "write UTF-8 (PowerShell: [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     'Python: sys.stdout.reconfigure(encoding="utf-8"))'
 )
-# The header of a frame, also after a message that does not end with a newline.
+# The header of a Content-Length frame. It may follow a message on the same line, because such a
+# message does not end with a newline.
 _HEADER = re.compile(rb"(?:^|\})\s*content-length: *\d+\s*$", re.IGNORECASE)
 _NO_HEADERS = "write each message as one line of JSON that ends with \\n, without headers"
 _NO_BATCH = "write each response by itself, as an object on its own line"
@@ -244,14 +246,14 @@ class MessageAudit:
     def _check_responses_without_id(self) -> list[Problem]:
         """Return a problem for each response without an id that answers no request: all requests
         that it could answer have got responses of their own."""
-        problems, rest = [], []
+        problems, undecided = [], []
         for response in self._without_id:
             if response.candidates <= self._answered:
                 reason = f"a response without an id answers no request: {_quote(response.data)}"
                 problems.append(Problem("notification-reply", reason, response.data))
             else:
-                rest.append(response)
-        self._without_id = rest
+                undecided.append(response)
+        self._without_id = undecided
         return problems
 
     def finish(self) -> list[Problem]:
@@ -322,13 +324,13 @@ def is_message(incoming: Incoming) -> bool:
 
 
 def _is_utf_16(data: bytes) -> bool:
-    """Return whether bytes are text in UTF-16: they begin with its mark, or nearly every second
-    byte is zero, and no other. A line that is cut at the byte 0A may begin with the second half of
-    a character."""
+    """Return whether bytes are text in UTF-16: they begin with its byte-order mark, or many bytes
+    are zero, either all at even or all at odd positions. Both are possible, because a line that is
+    cut at the byte 0A may begin with the second half of a character."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return True
-    fewer, more = sorted((data[0::2].count(0), data[1::2].count(0)))
-    return len(data) > 3 and not fewer and 3 * more > len(data)
+    fewer_zeros, more_zeros = sorted((data[0::2].count(0), data[1::2].count(0)))
+    return len(data) > 3 and not fewer_zeros and 3 * more_zeros > len(data)
 
 
 def _utf_16_problem(data: bytes) -> Problem:

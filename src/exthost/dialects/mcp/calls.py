@@ -307,7 +307,7 @@ def check_health(_: Any) -> steps.Exchanges:
 
 
 def _is_stateless() -> Any:
-    """Return whether the session is of the stateless era. To be used with `yield from`."""
+    """Return whether the session is of the stateless era. Call this with `yield from`."""
     offer = yield steps.GetOffer()
     return isinstance(offer, Offer) and offer.extra.get("era") == "stateless"
 
@@ -332,8 +332,8 @@ def subscribe(params: Any) -> steps.Exchanges:
 
 
 def make_subscription(notifications: dict[str, Any]) -> steps.Subscribe:
-    """Return the request for these notifications of a stateless server. It stays open, and the
-    notifications come while it does."""
+    """Return the request for these notifications of a stateless server. The request stays open, and
+    the server sends the notifications while it does."""
     request = Request("subscriptions/listen", {"notifications": notifications})
     return steps.Subscribe(
         request, LISTEN_PAUSES, refetch_offer="toolsListChanged" in notifications
