@@ -46,7 +46,8 @@ def _output(part: str | Media) -> Any:
         return ToolOutputText(text=part)
     if part.kind == "image":
         return ToolOutputImage(image_url=part.url)
-    # The API needs a file name with a suffix: "audio/wav" and "application/pdf" end with theirs.
+    # The API needs a file name with a suffix. The last three letters of the media type are one for
+    # "audio/wav" and "application/pdf".
     return ToolOutputFileContent(file_data=part.url, filename=f"result.{part.media_type[-3:]}")
 
 

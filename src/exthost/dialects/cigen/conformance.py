@@ -1,4 +1,8 @@
-"""How `exthost check` checks cigen extensions: which requirement each check tests."""
+"""How `exthost check`, which tests whether an extension follows its dialect, checks cigen
+extensions.
+
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
+"""
 
 from exthost.dialects.conformance import Conformance, OfferWarning, read_rules
 

@@ -27,9 +27,11 @@ from exthost.model.spec import Spec
 def read_mcp_servers(
     value: Any, place: Place, origin: str, folder: str | None
 ) -> tuple[Entry, ...]:
-    """Return the entries of the section. Problems are added to `place`.
+    """Return the entries of the section, which is the table `value`.
 
-    `origin` is the path of the config. `folder` is the one from which relative paths start.
+    place   the position of the section in the config, to which problems are added
+    origin  the path of the config
+    folder  the folder from which relative paths start
     """
     if not isinstance(value, Mapping):
         place.add_problem(
@@ -67,6 +69,7 @@ def _read_server(
     argv: tuple[str, ...] = () if command is None else (command,)
     problem = ""
     if is_remote:
+        # A remote server runs as a local process, too: a bridge that connects to it.
         argv, variables, problem = bridge_arguments(fields)
         settings = replace(settings, env=MappingProxyType({**settings.env, **variables}))
     spec = Spec(

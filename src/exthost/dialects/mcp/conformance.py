@@ -1,6 +1,6 @@
-"""How `exthost check` checks mcp extensions.
+"""How `exthost check`, which tests whether an extension follows its dialect, checks MCP servers.
 
-Names the requirement that each check tests, requests without an effect, and the check of results.
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
 """
 
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, OfferWarning, read_rules

@@ -54,6 +54,7 @@ class _PageCollector:
     def __init__(self, method: str, member: str) -> None:
         self._method = method
         self._member = member
+        # A cursor is the server's text for the position of the next page.
         self._cursors: set[str] = set()
         self._pages: list[list[Any]] = []
         self._bytes = 0
@@ -70,7 +71,9 @@ class _PageCollector:
         cursor = page.get("nextCursor")
         # A page with a known cursor leads back to an earlier page. Often it is an earlier page
         # itself, whose items have been added already.
-        if type(cursor) is not str or cursor not in self._cursors or items not in self._pages:
+        leads_back = type(cursor) is str and cursor in self._cursors
+        is_repeated = leads_back and items in self._pages
+        if not is_repeated:
             self.items += items
             self._pages.append(items)
         if type(cursor) is not str:

@@ -1,6 +1,7 @@
-"""How `exthost check` checks nexo extensions, in each of the two contracts.
+"""How `exthost check`, which tests whether an extension follows its dialect, checks nexo
+extensions, in each of the two contracts.
 
-Names the requirement that each check tests, and requests without an effect.
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
 """
 
 from exthost.dialects.conformance import (

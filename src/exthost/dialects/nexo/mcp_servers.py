@@ -201,6 +201,7 @@ def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
     declared = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
     argv, env, problem = (server.command, *server.args), server.env, ""
     if remote:
+        # A remote server runs as a local process, too: a bridge that connects to it.
         values = {"url": server.url, "headers": server.headers, "transport": server.transport}
         argv, env, problem = bridge_arguments(values)
     return Spec(

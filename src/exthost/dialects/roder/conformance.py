@@ -1,4 +1,8 @@
-"""How `exthost check` checks roder extensions: which requirement each check tests."""
+"""How `exthost check`, which tests whether an extension follows its dialect, checks roder
+extensions.
+
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
+"""
 
 from exthost.dialects.conformance import Conformance, audit_by_readers, read_rules
 from exthost.dialects.roder.dialect import DIALECT

@@ -1,6 +1,7 @@
-"""How `exthost check` checks synaps extensions.
+"""How `exthost check`, which tests whether an extension follows its dialect, checks synaps
+extensions.
 
-Names the requirement that each check tests, and requests without an effect.
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
 """
 
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, audit_by_readers, read_rules
