@@ -9,14 +9,14 @@ node is lost, and so are all its processes.
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
 from exthost.cluster.folders import write_folder
 from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection
 from exthost.cluster.messages import NUMBERS_PER_PROCESS, Order, encode_order, stream_numbers
-from exthost.cluster.multiplexer import Kind, ProtocolError
+from exthost.cluster.multiplexer import FrameEvent, Kind, ProtocolError
 from exthost.cluster.remote_child import RemoteChild
 from exthost.cluster.streams import IncomingStream, OutgoingStream
 from exthost.launch.package_tree import PackageTree
@@ -167,12 +167,17 @@ class AgentConnection:
             return
         self._last_received = monotonic()
         if frame is not None:
-            stream = self._incoming.get(frame[0])
+            number, payload = frame
+            stream = self._incoming.get(number)
             if stream is not None:
-                stream.feed(frame[1])
+                stream.feed(payload)
                 stream.notify()
-            return
-        readable: dict[IncomingStream, None] = {}
+        else:
+            self._deliver(events)
+
+    def _deliver(self, events: Sequence[FrameEvent]) -> None:
+        """Handle each event. Notify each stream once, after it has got all of its data."""
+        readable: dict[IncomingStream, None] = {}  # an ordered set
         for kind, number, payload in events:
             if kind == _DATA:
                 stream = self._incoming.get(number)
@@ -204,28 +209,36 @@ class AgentConnection:
                     self.lose(f"node {self.node} sent an invalid message: {error!r:.200}")
 
     def _on_message(self, number: int, message: Mapping[str, Any]) -> None:
-        if number == 0:
-            if "hello" in message:
-                self.hello = message
-                if not self._greeted.done():
-                    self._greeted.set_result(None)
-            elif "farewell" in message:
-                self.lose(f"node {self.node}: {str(message['farewell'])[:500]}")
-            elif "usage" in message:
-                self._on_usage(message["usage"])
-            return
         started = self._starts.get(number)
-        if started is not None and not started.done():
-            if "started" in message:
-                started.set_result(_read_pid(message["started"]))
-            elif "failed" in message:
-                started.set_exception(StartRefused(_check_failure(message["failed"])))
-            elif "wants_folder" in message and number in self._folders:
-                self._folders[number].start()
-            return
         child = self._children.get(number)
-        if child is not None:
+        if number == 0:
+            self._on_agent_message(message)
+        elif started is not None and not started.done():
+            self._on_start_message(number, started, message)
+        elif child is not None:
             child.on_message(message)
+
+    def _on_agent_message(self, message: Mapping[str, Any]) -> None:
+        """Handle a message about the agent itself, not about one process."""
+        if "hello" in message:
+            self.hello = message
+            if not self._greeted.done():
+                self._greeted.set_result(None)
+        elif "farewell" in message:
+            self.lose(f"node {self.node}: {str(message['farewell'])[:500]}")
+        elif "usage" in message:
+            self._on_usage(message["usage"])
+
+    def _on_start_message(
+        self, number: int, started: "asyncio.Future[int]", message: Mapping[str, Any]
+    ) -> None:
+        """Handle a message about a process that is being started."""
+        if "started" in message:
+            started.set_result(_read_pid(message["started"]))
+        elif "failed" in message:
+            started.set_exception(StartRefused(_check_failure(message["failed"])))
+        elif "wants_folder" in message and number in self._folders:
+            self._folders[number].start()
 
     # -- the heartbeat -----------------------------------------------------------------------
 

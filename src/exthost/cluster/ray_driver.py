@@ -71,60 +71,78 @@ CLIENT_SCHEME = "ray://"
 
 def main() -> int:
     """Serve one host until the end of stdin. Return the exit code."""
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # Ray prints to stdout, which must have only answers: send that to stderr
-    lock = threading.Lock()
+    answers = AnswerWriter()
+    lines: SimpleQueue[str] = SimpleQueue()
+    is_connected = threading.Event()
+    threading.Thread(target=_read_stdin, args=(lines, is_connected), daemon=True).start()
+    driver = _connect(sys.argv[1], lines, answers)
+    if driver is None:
+        return 1
+    is_connected.set()
+    answers.send(number=0, result=None)  # the host's requests are numbered from 1
+    for line in iter(lines.get, ""):
+        # In a thread of its own, because it may wait for resources.
+        request = json.loads(line)
+        threading.Thread(target=_serve, args=(driver, request, answers), daemon=True).start()
+    driver.close()
+    return 0
 
-    def send(**message: Any) -> None:
-        with lock:
+
+class AnswerWriter:
+    """Writes answers to stdout, each as a line of JSON. Several threads may use it."""
+
+    def __init__(self) -> None:
+        self._file = os.fdopen(os.dup(1), "wb", buffering=0)
+        # Ray prints to stdout, which must have only answers: from now on, that goes to stderr.
+        os.dup2(2, 1)
+        self._lock = threading.Lock()
+
+    def send(self, **message: Any) -> None:
+        """Write one answer."""
+        with self._lock:
             try:
-                answers.write(json.dumps(message).encode() + b"\n")
+                self._file.write(json.dumps(message).encode() + b"\n")
             except OSError:
                 pass  # the host is gone
 
-    lines: SimpleQueue[str] = SimpleQueue()
-    is_connected = threading.Event()
 
-    def read_stdin() -> None:
-        for line in sys.stdin:
-            lines.put(line)
-        if not is_connected.is_set():
-            os._exit(1)  # the host has ended, and Ray would go on trying to connect
-        lines.put("")
+def _read_stdin(lines: "SimpleQueue[str]", is_connected: threading.Event) -> None:
+    """Put each line of stdin into the queue, and "" at the end of stdin."""
+    for line in sys.stdin:
+        lines.put(line)
+    if not is_connected.is_set():
+        os._exit(1)  # the host has ended, and Ray would go on trying to connect
+    lines.put("")
 
-    threading.Thread(target=read_stdin, daemon=True).start()
+
+def _connect(address: str, lines: "SimpleQueue[str]", answers: AnswerWriter) -> "Driver | None":
+    """Connect to the cluster, with the runtime environment in the first line. If that fails, answer
+    with the reason and return None."""
     try:
-        driver = Driver(sys.argv[1], json.loads(lines.get()))
+        return Driver(address, json.loads(lines.get()))
     except RuntimeEnvError as error:
-        send(number=0, runtime_env=error.reason)
-        return 1
+        answers.send(number=0, runtime_env=error.reason)
     except ModuleNotFoundError:
-        send(number=0, error="it is not installed: pip install 'exthost[ray]'")
-        return 1
+        answers.send(number=0, error="it is not installed: pip install 'exthost[ray]'")
     except Exception as error:
-        send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:_MAX_REASON]}")
-        return 1
-    is_connected.set()
-    send(number=0, result=None)  # the host's requests are numbered from 1
+        answers.send(number=0, error=f"no cluster at {address!r}: {str(error)[:_MAX_REASON]}")
+    return None
 
-    def serve(request: dict[str, Any]) -> None:
-        try:
-            send(number=request["number"], result=driver.serve(request))
-        except TimeoutError:
-            send(number=request["number"], timeout=True)
-        except RuntimeEnvError as error:
-            send(number=request["number"], runtime_env=error.reason)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
-            send(number=request["number"], error=reason)
-            if not driver.is_connected():
-                os._exit(1)  # the next start makes another driver
 
-    for line in iter(lines.get, ""):
-        # In a thread of its own, because it may wait for resources.
-        threading.Thread(target=serve, args=(json.loads(line),), daemon=True).start()
-    driver.close()
-    return 0
+def _serve(driver: "Driver", request: dict[str, Any], answers: AnswerWriter) -> None:
+    """Answer one request."""
+    number = request["number"]
+    try:
+        answers.send(number=number, result=driver.serve(request))
+    except TimeoutError:
+        answers.send(number=number, timeout=True)
+    except RuntimeEnvError as error:
+        answers.send(number=number, runtime_env=error.reason)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
+        answers.send(number=number, error=reason)
+        if not driver.is_connected():
+            os._exit(1)  # the next start makes another driver
 
 
 class RuntimeEnvError(Exception):

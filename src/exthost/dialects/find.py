@@ -1,5 +1,8 @@
 """Finds the installed dialects: the built-in dialects, and those of other packages.
 
+    find_dialect("mcp")           # a Dialect
+    find_dialect("nexo/2")        # the second contract of nexo: a version of its protocol
+
 Another package supplies a dialect by an entry point of the group `exthost.dialects`, which names a
 `DialectPackage` or a `Dialect`. If a dialect cannot be loaded, functions that look it up by name
 raise ConfigError, and functions that list all dialects omit it and log a warning.

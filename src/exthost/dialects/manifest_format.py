@@ -21,8 +21,9 @@ returns a `Verdict`:
   message, or read by the next format that has this file name.
 
 The function does no I/O. It uses the methods of `ManifestFile` to read a file beside the manifest,
-or to ask whether the extension's folder has a file. It may leave `origin` and `cwd` of the spec
-unset: discovery then sets them to the manifest's path and the extension's folder.
+or to ask whether the extension's folder has a file. It may leave `origin` and `cwd` of the `Spec`
+(the command and all settings of an extension) unset: discovery then sets them to the manifest's
+path and the extension's folder.
 """
 
 from collections.abc import Callable, Mapping

@@ -230,13 +230,31 @@ def _read_server(name: Any, value: Any, place: Place, extension: str) -> Declare
     fields = read_table(value, place, _READERS)
     if not isinstance(value, Mapping):
         return None
-    transport = fields.get("transport")
-    if "transport" not in value:
-        transport = "stdio" if "command" in value else "auto" if "url" in value else None
-        if transport is None:
-            place.add_problem(WRONG_VALUE, "has neither `command` nor `url`")
+    transport = fields.get("transport") if "transport" in value else _infer_transport(value, place)
     if transport is None:
         return None
+    _check_keys_of_transport(value, transport, place)
+    declared = {
+        key: item for key, item in fields.items() if item is not None and key != "transport"
+    }
+    for key in ("env", "headers"):
+        if key in declared:
+            declared[key] = MappingProxyType(declared[key])
+    return DeclaredServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
+
+
+def _infer_transport(value: Mapping[str, Any], place: Place) -> str | None:
+    """Return the transport of a server that names none, by its other keys."""
+    if "command" in value:
+        return "stdio"
+    if "url" in value:
+        return "auto"
+    place.add_problem(WRONG_VALUE, "has neither `command` nor `url`")
+    return None
+
+
+def _check_keys_of_transport(value: Mapping[str, Any], transport: str, place: Place) -> None:
+    """Check that a server has the key that its transport needs, and none of another transport."""
     is_stdio = transport == "stdio"
     needed = "command" if is_stdio else "url"
     not_allowed = _REMOTE_ONLY if is_stdio else _STDIO_ONLY
@@ -249,13 +267,6 @@ def _read_server(name: Any, value: Any, place: Place, extension: str) -> Declare
             place.at(key).add_problem(
                 WRONG_VALUE, f"is not allowed for a server with transport {transport}"
             )
-    declared = {
-        key: item for key, item in fields.items() if item is not None and key != "transport"
-    }
-    for key in ("env", "headers"):
-        if key in declared:
-            declared[key] = MappingProxyType(declared[key])
-    return DeclaredServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
 
 
 def replace_placeholders(

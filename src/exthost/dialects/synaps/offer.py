@@ -91,19 +91,7 @@ def make_offer(
     is what the handshake sent.
     """
     fields = _read(reply, dict[str, Any], "the reply")
-    protocol = _read(fields, _Versioned, "the reply").protocol_version
-    if not 0 <= protocol < _U32_LIMIT:
-        raise _invalid_reply_error("protocol_version is not a 32-bit whole number", fields)
-    # Without a manifest, the extension says itself which version it is written for.
-    accepted = PROTOCOL_VERSIONS if manifest is None else (manifest.protocol_version,)
-    if protocol not in accepted:
-        versions = " or ".join(map(str, accepted))
-        speaker = "this host supports" if manifest is None else "its manifest declares"
-        raise HandshakeFailed(
-            "X0551",
-            f"it uses protocol {protocol}, but {speaker} {versions}",
-            help="use a version of the plugin for the protocol named",
-        )
+    _check_protocol_version(fields, manifest)
     manifest = manifest or SynapsManifest()
     announced = fields.get("capabilities", {})
     if announced == []:  # some extensions serialize an empty object as a list
@@ -240,6 +228,22 @@ def _read_context_providers(announced: dict[str, Any]) -> list[str]:
 
 
 # -- checking ----------------------------------------------------------------------------------
+
+
+def _check_protocol_version(fields: dict[str, Any], manifest: SynapsManifest | None) -> None:
+    protocol = _read(fields, _Versioned, "the reply").protocol_version
+    if not 0 <= protocol < _U32_LIMIT:
+        raise _invalid_reply_error("protocol_version is not a 32-bit whole number", fields)
+    # Without a manifest, only the reply says for which version the extension is written.
+    accepted = PROTOCOL_VERSIONS if manifest is None else (manifest.protocol_version,)
+    if protocol not in accepted:
+        versions = " or ".join(map(str, accepted))
+        source = "this host supports" if manifest is None else "its manifest declares"
+        raise HandshakeFailed(
+            "X0551",
+            f"it uses protocol {protocol}, but {source} {versions}",
+            help="use a version of the plugin for the protocol named",
+        )
 
 
 def find_id_problem(id: str) -> str:
