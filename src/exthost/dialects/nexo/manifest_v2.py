@@ -1,8 +1,21 @@
 """Parses and checks a manifest of nexo's second contract (`manifest_version = 2`).
 
-Its file is `plugin.toml`, or `nexo-plugin.toml` under its former name. Everything is below
-`[plugin]`. An unknown key is an error. Real files often lack `manifest_version`, so `is_version_2`
-also recognises the shape.
+    manifest_version = 2
+    [plugin]
+    id = "tide"
+    version = "1.0.0"
+    name = "Tides"
+    description = "Tells tides"
+    min_nexo_version = ">=0.1.0"
+    [plugin.entrypoint]
+    command = "./tide"
+    [plugin.extends]
+    tools = ["tide_next"]
+
+nexo has two contracts: two versions of its protocol that have little in common. The file is
+`plugin.toml`, or `nexo-plugin.toml` under its former name. Everything is below `[plugin]`. An
+unknown key is an error. Real files often lack `manifest_version`, so `is_version_2` also recognises
+the shape.
 
 This host runs the tools and hooks of such an extension. It does not offer other parts of the
 contract, such as channels and model providers. Their form is checked as far as it is known, and one
@@ -105,8 +118,8 @@ class ManifestV2:
 
 
 def is_version_2(document: Mapping[str, Any]) -> bool:
-    """Return whether a manifest has this shape: it says so, or it has keys or tables in `[plugin]`
-    that the flat shape of the first contract never has."""
+    """Return whether a manifest has this shape: its `manifest_version` is 2, or it has keys or
+    tables in `[plugin]` that the flat shape of the first contract never has."""
     if "manifest_version" in document:
         return bool(document["manifest_version"] == 2)
     plugin = document.get("plugin")

@@ -1,6 +1,9 @@
 """Parses and checks the reply to synaps' `initialize`, and makes the Offer from it: the tools,
 hooks, providers and capabilities that the extension announces.
 
+    {"protocol_version": 1, "capabilities": {"tools": [
+     {"name": "add", "description": "Adds numbers", "input_schema": {"type": "object"}}]}}
+
 synaps calls an extension a plugin; this module says extension, except where it quotes the protocol.
 
 The checks, in this order; the first mistake raises HandshakeFailed:
