@@ -495,6 +495,8 @@ class Bus:
 
 
 def _check_subscription(kinds: tuple[Any, ...], listener: Any) -> None:
+    """Raise UsageError if one of `kinds` is not a class of event, or if the listener is not a plain
+    function."""
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, tuple)):
             class_names = ", ".join(event.__name__ for event in EVERYTHING)

@@ -165,6 +165,8 @@ class Agent:
         self._close()
 
     def _beat(self, now: float) -> None:
+        """Send a heartbeat, and do the work that is due from time to time. End the agent if the
+        host has been silent for too long."""
         if now - self._last_received > self._silence:
             self._on_readable()  # the agent may have been stopped for a while
             quiet = now - self._last_received
@@ -185,6 +187,7 @@ class Agent:
     # -- receiving ---------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        """Read from the connection, and handle everything that arrived."""
         try:
             data = self._link.read()
             frame = self._link.multiplexer.receive_one(data)
@@ -209,6 +212,7 @@ class Agent:
                 self._on_event(kind, stream, payload)
 
     def _on_event(self, kind: int, stream: int, payload: Any) -> None:
+        """Handle a frame that is not data."""
         match kind:
             case Kind.CREDIT:
                 if (process := self._outputs.get(stream)) is not None:
@@ -227,6 +231,8 @@ class Agent:
                     self._end(f"the host sent an invalid message: {error!r:.200}")
 
     def _on_message(self, number: int, message: Mapping[str, Any]) -> None:
+        """Handle a message of the host. Raises KeyError, TypeError or ValueError for an invalid
+        message."""
         if "order" in message:
             self._starting.add(number)
             threading.Thread(
@@ -289,6 +295,7 @@ class Agent:
         self._link.send_message(number, {"failed": failure})
 
     def _on_started(self, number: int, child: Child, copy: list[Path]) -> None:
+        """Relay the pipes of a started process, and report its start to the host."""
         is_killed = number in self._killed_starts
         self._end_start(number)
         if copy:
@@ -305,6 +312,7 @@ class Agent:
         self._link.send_message(number, {"started": child.pid})
 
     def _end_start(self, number: int) -> None:
+        """Forget the start of a process, which has succeeded or failed."""
         self._starting.discard(number)
         self._killed_starts.discard(number)
         folder = self._inputs.pop(number, None)
@@ -312,6 +320,7 @@ class Agent:
             folder.close()
 
     def _on_ended(self, process: AgentProcess) -> None:
+        """Forget a process whose end was reported to the host."""
         del self._processes[process.number]
         stdin, _, _ = stream_numbers(process.number)
         self._inputs.pop(stdin, None)

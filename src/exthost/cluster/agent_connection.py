@@ -152,6 +152,7 @@ class AgentConnection:
     # -- receiving ---------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        """Read from the connection, and handle everything that arrived."""
         try:
             data = self._link.read()
             # Most reads are one frame of data, which is decoded faster.
@@ -190,6 +191,7 @@ class AgentConnection:
             stream.notify()
 
     def _on_event(self, kind: int, stream: int, payload: Any) -> None:
+        """Handle a frame that is not data."""
         match kind:
             case Kind.CREDIT:
                 if (outgoing := self._outgoing.get(stream)) is not None:
@@ -209,6 +211,8 @@ class AgentConnection:
                     self.lose(f"node {self.node} sent an invalid message: {error!r:.200}")
 
     def _on_message(self, number: int, message: Mapping[str, Any]) -> None:
+        """Handle a message of the agent. Raises TypeError, ValueError, KeyError or AttributeError
+        for an invalid message."""
         started = self._starts.get(number)
         child = self._children.get(number)
         if number == 0:
@@ -243,6 +247,8 @@ class AgentConnection:
     # -- the heartbeat -----------------------------------------------------------------------
 
     def _beat(self) -> None:
+        """Send a heartbeat. If the agent has sent nothing for too long, mark the node as silent, or
+        as lost."""
         now = monotonic()
         if now - self._last_received > HEARTBEAT_SECONDS:
             self._on_readable()  # the host may have been too busy to read what has arrived

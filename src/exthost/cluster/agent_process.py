@@ -68,6 +68,8 @@ class PipeWriter:
         self._backlog.append(data)
 
     def _write(self, data: bytes | memoryview) -> int:
+        """Write as much as the pipe accepts, and return the number of bytes. Report consumed bytes
+        to the host in steps."""
         try:
             count = write(self._fd, data)
         except BlockingIOError:
@@ -82,6 +84,7 @@ class PipeWriter:
         return count
 
     def _on_writable(self) -> None:
+        """Continue to write what `feed` has kept."""
         # The pipe was full, and the process has read from it. Only now is more data accepted at
         # once: with a process that never reads, the host must notice soon that nothing is accepted.
         if not self._is_wide:

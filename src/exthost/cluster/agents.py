@@ -76,6 +76,8 @@ class Agents:
     async def _open(
         self, placer: Placer, node: Node, image: str, extension: str
     ) -> AgentConnection:
+        """Start an agent, and wait until it is connected and has sent its version. Raises
+        SpawnFailed."""
         nonce, connected = self._listener.expect()
         try:
             certificates = ""
@@ -149,6 +151,8 @@ class Agents:
             ended.cancel()
 
     def _on_connection_lost(self, node: Node, image: str, reason: str) -> None:
+        """Forget the agent of a connection that has ended. Report its node as lost, unless this
+        host has closed the connection."""
         self._connections.pop((node.id, image), None)
         self._idle_since.pop((node.id, image), None)
         self._stop_in_background(self._placers.pop((node.id, image)), node, image)

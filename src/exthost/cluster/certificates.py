@@ -87,6 +87,7 @@ def renew_certificates(folder: Path) -> None:
 
 
 def _openssl(folder: Path, *arguments: str) -> None:
+    """Run openssl in a folder. Raises ConfigError if it fails."""
     try:
         subprocess.run(
             ["openssl", *arguments],

@@ -146,6 +146,7 @@ class Cluster:
     # -- starting ----------------------------------------------------------------------------
 
     async def _spawn(self, plan: LaunchPlan, spec: Spec) -> RemoteChild:
+        """Start a process on the best node, without a second attempt."""
         began = time.perf_counter()
         placer = await self._get_placer()
         order, tree = await self._make_order(plan, spec)
@@ -340,6 +341,7 @@ def _on_released(
     child: RemoteChild,
     release: Callable[[], None],
 ) -> None:
+    """Forget a process that has ended, and give back its resources."""
     del members.children[child]
     connection.release(child)
     release()

@@ -209,6 +209,7 @@ class Link:
         self._watch(True)
 
     def _send_unsent(self) -> None:
+        """Send the kept buffers until the socket accepts no more. The caller holds the lock."""
         while self._unsent and not self.is_closed:
             try:
                 sent = self._socket.sendmsg(tuple(islice(self._unsent, _MAX_BUFFERS)))

@@ -148,6 +148,7 @@ def agent_command(start: AgentStart, *options: str) -> list[str]:
 
 
 def _start(start: AgentStart) -> "subprocess.Popen[bytes]":
+    """Start an agent as a child process, and pass it the nonce on stdin."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     process = subprocess.Popen(
         agent_command(start),

@@ -297,6 +297,7 @@ class Multiplexer:
                     raise ProtocolError(f"more was sent in stream {stream} than its window")
 
     def _on_complete_frame(self, payload: bytes, events: list[FrameEvent]) -> None:
+        """Handle a frame that is not data, and append its event, if it has one."""
         kind, stream = self._frame_kind, self._frame_stream
         match kind:
             case Kind.CREDIT:
@@ -315,6 +316,7 @@ class Multiplexer:
                 self._on_message(kind, stream, payload, events)
 
     def _on_message(self, kind: int, stream: int, payload: bytes, events: list[FrameEvent]) -> None:
+        """Collect the parts of a message. Append its event when it is complete."""
         if kind == Kind.PART:
             self._parts.setdefault(stream, bytearray()).extend(payload)
             if sum(map(len, self._parts.values())) > MAX_MESSAGE_BYTES:

@@ -87,6 +87,8 @@ class NodeListener:
         self._accepting = asyncio.create_task(self._accept(listener))
 
     def _open_tls(self) -> None:
+        """Load the certificates if connections are encrypted. Otherwise warn if other machines can
+        connect."""
         settings = self._settings
         if settings.is_encrypted:
             self._certificates = HostCertificates(settings.certificates or default_folder())
@@ -109,6 +111,8 @@ class NodeListener:
         return nonce, future
 
     async def _accept(self, listener: socket.socket) -> None:
+        """Accept connections until the task is cancelled, and start a task for each that reads its
+        nonce."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -137,6 +141,8 @@ class NodeListener:
             connection.close()
 
     async def _authenticate(self, connection: socket.socket) -> None:
+        """Read the nonce of a connection. Pass the connection on to the caller of `expect`, or
+        close it."""
         connection.setblocking(False)
         tune(connection)
         nonce, tls = b"", None

@@ -210,6 +210,8 @@ class Driver:
         return nodes
 
     def _hold(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Wait until Ray has reserved the resources of a process. Return the node, and the
+        variables of its devices. Raises TimeoutError."""
         from ray.util.placement_group import placement_group, placement_group_table
 
         selector = dict(request["labels"])

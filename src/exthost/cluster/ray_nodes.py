@@ -210,6 +210,8 @@ class RayNodes:
     # -- the driver --------------------------------------------------------------------------
 
     async def _ask(self, request: dict[str, Any], seconds: float | None = None) -> Any:
+        """Send a request to the driver, and return the result in its answer. Raises SpawnFailed,
+        and TimeoutError if the resources were not free in time."""
         number = next(self._numbers)
         answer: Future[Any] = Future()
         self._answers[number] = answer
@@ -240,6 +242,7 @@ class RayNodes:
             self._process.stdin.flush()
 
     def _read_answers(self) -> None:
+        """Read answers until the driver ends, and pass each on to its request. Runs in a thread."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             message = json.loads(line)
@@ -262,6 +265,7 @@ class RayNodes:
             self._last_lines = [*self._last_lines[-4:], line.decode(errors="replace").rstrip()]
 
     def _ray_error(self, reason: str) -> PlacementFailed:
+        """Return the error for this reason, with the advice that fits it."""
         last = "; ".join(self._last_lines)
         help = f"its last output: {last}" if last else "check the cluster with `ray status`"
         for known_reason, next_step in _NEXT_STEPS.items():
@@ -280,6 +284,7 @@ class RayNodes:
         self._process.returncode = 0
 
     def _end(self) -> None:
+        """End the driver by closing its stdin, and reap it. Blocks."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None and self._process.stderr is not None
         try:

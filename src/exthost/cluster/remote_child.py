@@ -75,6 +75,8 @@ class RemoteChild:
         self._end(ExitStatus(None, None, lost=reason))
 
     def _end(self, status: ExitStatus) -> None:
+        """Record how the process ended, end its streams, and report the exit. Only the first call
+        has an effect."""
         if self.status is not None:
             return
         self.status = status

@@ -199,6 +199,8 @@ def _load_built_in(name: str) -> DialectPackage:
 
 
 def _load_entry_point(name: str, entry: EntryPoint) -> DialectPackage:
+    """Return the package that an entry point names. Raises ConfigError if the object there is of
+    another type or has another name."""
     package = _load_guarded(name, entry.load)
     if isinstance(package, Dialect):
         package = DialectPackage(name=package.name, dialect=package)
@@ -245,6 +247,7 @@ def _load_guarded(name: str, load: Callable[[], T]) -> T:
 
 
 def _broken_package_error(name: str, reason: str, path: str = "", line: int = 0) -> ConfigError:
+    """Return the error for a dialect that cannot be used. It names the package at fault."""
     entry = None if name in BUILT_IN else _entry_points().get(name)
     if entry is not None and entry.dist is not None:
         package = f"{entry.dist.name} {entry.dist.version}"

@@ -147,6 +147,7 @@ class MessageAudit:
         return value, None
 
     def _not_json_problem(self, text: str, data: bytes, error: ValueError) -> Problem:
+        """Return the problem of a line that is not JSON. The most likely mistake is named."""
         line = text.strip()
         if _HEADER.search(data):
             reason = "it writes Content-Length headers, and a message of this dialect is a line"
@@ -166,6 +167,7 @@ class MessageAudit:
     def _check_object(
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
+        """Return the problems of one message."""
         if not _MESSAGE_FIELDS & message.keys():  # a log line in JSON, or only a result
             reason = f"a line on stdout is JSON, but not a message: {_quote(data)}"
             return [Problem("stdout-noise", reason, data, self._make_envelope_fix())]
@@ -275,6 +277,7 @@ class MessageAudit:
         return [problem._replace(data=data) for problem in found]
 
     def _check_outcome(self, message: dict[str, Any], data: bytes) -> Problem | None:
+        """Return the problem of a response that does not have exactly a result or a valid error."""
         has_result, error = "result" in message, message.get("error")
         if has_result and error is not None:
             return Problem("reply-form", "a response has both a result and an error", data)

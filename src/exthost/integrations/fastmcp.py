@@ -51,6 +51,8 @@ class ExthostProvider(Provider):
 
 
 class _HostTool(Tool):
+    """One tool of a host in the form of FastMCP."""
+
     _tools: HostTools = PrivateAttr()
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:

@@ -38,6 +38,8 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[Tool]:
 
 
 class _HostTool(Tool):
+    """One tool of a host in the form of smolagents."""
+
     skip_forward_signature_validation = True
     output_type = "any"
 

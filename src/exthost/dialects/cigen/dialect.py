@@ -70,6 +70,7 @@ _CAPABILITY = re.compile(r"[^\s:]+:\S+")
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
+    """Send Hello, check the PluginInfo, and return the Offer: the methods as tools."""
     options = context.options
     response = yield Request(
         "hello",
@@ -240,6 +241,7 @@ def _check_diagnostics(method: str, response: Received, earlier: Sequence[Any] =
 def _diagnostics_error(
     method: str, errors: list[dict[str, Any]], diagnostics: list[Any]
 ) -> CallFailed:
+    """Return the error for diagnostics that contain at least one error."""
     first = errors[0]
     text = ": ".join(part for part in (first["title"], first["message"]) if part)
     loc = first.get("loc") or {}
@@ -274,6 +276,7 @@ _STRATEGIES = {"MERGE_STRATEGY_MERGE": "merge", "MERGE_STRATEGY_APPEND": "append
 
 
 def _files(result: Any) -> tuple[FileFragment, ...]:
+    """Return the files that the result of `generate` contains."""
     fragments = result.get("fragments", ()) if isinstance(result, Mapping) else ()
     return tuple(
         FileFragment(

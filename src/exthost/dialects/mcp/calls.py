@@ -130,6 +130,8 @@ def read_tool_result(call: ToolCall, result: Any) -> Any:
 
 
 def _check_tool_result(call: ToolCall, result: Any) -> Any:
+    """Return the result of a tool. Raises ProtocolViolation if it breaks the protocol or does not
+    match the outputSchema."""
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",

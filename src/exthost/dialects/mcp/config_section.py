@@ -47,6 +47,7 @@ def read_mcp_servers(
 def _read_server(
     name: Any, value: Any, section: Place, origin: str, folder: str | None
 ) -> Entry | None:
+    """Return the entry of one server, or None if it is not a table or has no valid name."""
     id = read_name(name, section)
     if id is None:
         return None

@@ -117,6 +117,7 @@ class _Facet:
     async def _call_all_pages(
         self, method: str, member: str, timeout: float | None
     ) -> Sequence[Any]:
+        """Request every page of a list, and return the items of all pages."""
         collector = _PageCollector(method, member)
         try:
             while not collector.done:

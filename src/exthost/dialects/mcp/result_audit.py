@@ -158,6 +158,8 @@ def _audit_resource(resource: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_base64_or_no_text(value: Any) -> bool:
+    """Return whether a value is base64. A value that is not text counts as base64, because another
+    check reports it."""
     if not isinstance(value, str):
         return True
     try:

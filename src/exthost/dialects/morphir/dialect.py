@@ -133,6 +133,7 @@ def _codec(role: Role) -> MorphirHostCodec | MorphirGuestCodec:
 
 
 def _handshake(context: HandshakeContext) -> steps.Handshake:
+    """Send `initialize` with the config, then `capabilities`, whose reply lists the tools."""
     steps.handshake_result((yield Request("initialize", context.config)))
     response = yield Request("capabilities", None)
     try:

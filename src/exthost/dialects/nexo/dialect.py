@@ -46,6 +46,7 @@ _METHOD_NOT_FOUND = -32601
 
 
 def _handshake(context: HandshakeContext) -> steps.Handshake:
+    """Send `initialize`, and return the offer in the reply."""
     params = {"agent_version": context.host_version, "extension_id": context.extension}
     result = steps.handshake_result((yield Request("initialize", params, id=0)))
     if result is None:  # every field is optional, so null is the same as {}
@@ -74,6 +75,8 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
 
 
 def _parse_tools(items: Any, warnings: list[str]) -> tuple[Tool, ...]:
+    """Return the tools in a list of objects or names. Mistakes that do not prevent their use are
+    appended to `warnings`."""
     if items is None:
         return ()
     if type(items) is not list:
@@ -102,6 +105,7 @@ def _parse_tool(item: Any, position: int) -> Tool:
 
 
 def _parse_hooks(items: Any, warnings: list[str]) -> tuple[str, ...]:
+    """Return the known hooks in a list of names. Each unknown one is a warning."""
     if items is None:
         return ()
     if type(items) is not list:
@@ -166,6 +170,7 @@ def _passes_context(call: ToolCall) -> bool:
 
 
 def _list_tools(_: Any) -> steps.Exchanges:
+    """Request the tools again. The reply is an object with `tools`, or a list."""
     result = steps.result_of((yield Request("tools/list", {})), "tools/list")
     try:
         return _parse_tools(result.get("tools") if type(result) is dict else result, [])

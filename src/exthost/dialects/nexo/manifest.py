@@ -130,6 +130,7 @@ def read(file: ManifestFile) -> Verdict:
 
 
 def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> Verdict:
+    """Return the extension that a manifest of the flat shape describes, and its MCP servers."""
     problems = Problems(file.path, source)
     place = Place(problems)
     checked = read_table(document, place, _SECTIONS)
@@ -325,6 +326,7 @@ _TRANSPORT_KEYS: Mapping[str, Mapping[str, Reader]] = {
 
 
 def _read_transport(value: Any, place: Place) -> _Transport | None:
+    """Read `[transport]`: how the extension is reached. Only stdio is run by this host."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
@@ -354,6 +356,7 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
 
 
 def _read_bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
+    """Read `[outbound_bindings]`: channel → its accounts."""
     if not isinstance(value, Mapping):
         place.add_problem(
             WRONG_VALUE, f"must be a table of channel and accounts, not {describe_type(value)}"

@@ -209,6 +209,7 @@ def _make_warnings(manifest: ManifestV2) -> tuple[Remark, ...]:
 
 
 def _make_restart(supervisor: Mapping[str, Any]) -> Restart:
+    """Return the restart policy that `[plugin.supervisor]` describes."""
     if not supervisor.get("respawn"):
         return Restart()
     return Restart(
@@ -239,6 +240,7 @@ def _read_id(value: Any, place: Place) -> str | None:
 
 
 def _read_requirement(value: Any, place: Place) -> str | None:
+    """Read a requirement on a version, such as ">=0.1.0"."""
     checked = read_text(value, place)
     if checked is None:
         return None
@@ -305,6 +307,7 @@ _EXTENDS: Mapping[str, Reader] = dict.fromkeys(
 
 
 def _read_extends(value: Any, place: Place) -> dict[str, tuple[str, ...]]:
+    """Read `[plugin.extends]`: the names of what the extension offers, by kind."""
     lists = read_table(value, place, _EXTENDS)
     owners: dict[str, str] = {}
     for key, names in lists.items():
@@ -327,6 +330,7 @@ _OUTBOUND: Mapping[str, Reader] = {
 
 
 def _read_outbound(value: Any, place: Place) -> tuple[OutboundTool, ...]:
+    """Read `[[plugin.tools.outbound]]`: the tools that the manifest itself describes."""
     if not isinstance(value, list):
         place.add_problem(WRONG_VALUE, f"must be a list of tables, not {describe_type(value)}")
         return ()
@@ -352,6 +356,7 @@ def _read_outbound(value: Any, place: Place) -> tuple[OutboundTool, ...]:
 
 
 def _read_tools(value: Any, place: Place) -> dict[str, Any]:
+    """Read `[plugin.tools]`. The other lists may name only tools that are in `expose`."""
     tools = read_table(
         value, place, {"expose": read_names, "deferred": read_names, "outbound": _read_outbound}
     )

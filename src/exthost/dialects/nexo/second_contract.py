@@ -84,6 +84,7 @@ def other_contract_error() -> HandshakeFailed:
 
 
 def _handshake(context: HandshakeContext) -> steps.Handshake:
+    """Send `initialize`, compare the reply with the manifest, and send the config."""
     params = {"nexo_version": context.host_version}
     result = steps.handshake_result((yield Request("initialize", params)))
     if type(result) is not dict or not is_reply(result):
@@ -130,6 +131,7 @@ def _get_names(table: Any, key: str) -> tuple[str, ...]:
 
 
 def _parse_tools(result: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """Return the tools in the reply to `initialize`. Raises HandshakeFailed."""
     items = result.get("tools")
     if items is None:
         return ()
@@ -224,6 +226,7 @@ def _tool_error(message: str, fix: str) -> HandshakeFailed:
 
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
+    """Return the method and the params that call a tool."""
     extra = call.tool.extra if call.tool is not None else EMPTY_MAPPING
     rpc_method = extra.get("rpc_method")
     if rpc_method is not None:

@@ -93,6 +93,8 @@ def _codec(role: Role) -> RoderCodec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
+    """Send `extension/initialize`, compare the reply with the manifest, and return the offer, which
+    the manifest determines."""
     manifest = context.manifest
     if not isinstance(manifest, RoderManifest):
         raise HandshakeFailed(
@@ -149,6 +151,8 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
+    """Return the method and the params that call a tool. Ids that the caller did not pass are
+    generated."""
     provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
     # A dictionary, not `ToolCallParams`: this is on the path of every call.
     return messages.METHOD_TOOLS_CALL, {
@@ -162,6 +166,8 @@ def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
 
 
 def _read_tool_result(call: ToolCall, result: Any) -> Any:
+    """Return the result of a tool, with all three fields. Raises ProtocolViolation if it has
+    another form."""
     if (
         type(result) is not dict
         or type(result.get("content")) is not str
@@ -217,6 +223,7 @@ def _error_result(error: ExthostError) -> Any:
 
 
 def _read_extension_event(params: Any) -> Meaning:
+    """Return the event that an extension publishes, or Unusable if it is invalid or too large."""
     if type(params) is not dict or "payload" not in params:
         return Unusable("extension events that could not be read")
     by, kind, version = (params.get(key) for key in ("extensionId", "eventKind", "schemaVersion"))

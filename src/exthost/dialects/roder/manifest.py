@@ -182,6 +182,7 @@ def _check(manifest: RoderManifest, table: ManifestTable) -> None:
 
 
 def _check_tools(service: Mapping[str, Any], table: ManifestTable) -> None:
+    """Raise ManifestError for the first mistake in the tools of a tool provider."""
     provider = f"the tool provider {service['id']!r}"
     if not service["tools"]:
         raise table.error("X0245", f"{provider} has no tools", "provides")
@@ -199,6 +200,7 @@ def _check_tools(service: Mapping[str, Any], table: ManifestTable) -> None:
 
 
 def _parse_service(table: ManifestTable) -> Mapping[str, Any]:
+    """Return one entry of `provides`, with only the fields that the handshake must repeat."""
     kind = table.text("type")
     if kind not in _SERVICE_TYPES:
         known = ", ".join(_SERVICE_TYPES)

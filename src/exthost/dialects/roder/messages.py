@@ -326,6 +326,7 @@ def camel_case(name: str) -> str:
 
 
 def _to_json(value: Any) -> Any:
+    """Return the value of a field as a JSON value."""
     if isinstance(value, WireObject):
         return value.to_json()
     if isinstance(value, types.Payload):

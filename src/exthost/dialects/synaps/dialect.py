@@ -111,6 +111,7 @@ def _codec(role: Role) -> SynapsCodec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
+    """Send `initialize`, and return the offer in the reply."""
     # A command on the command line (after `--`), and a config entry that names no manifest, have no
     # manifest.
     manifest = context.manifest if isinstance(context.manifest, SynapsManifest) else None
@@ -140,6 +141,7 @@ def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
 
 
 def _parse_completion(result: Any) -> types.Completion:
+    """Return the reply that ends a stream of `provider.stream`. Raises ProtocolViolation."""
     completion = types.read_completion(result)
     if completion is None:
         raise ProtocolViolation(

@@ -89,6 +89,8 @@ def _session_id(call: HookCall, id: Any) -> Any:
 
 
 def _format_output(event: Mapping[str, Any]) -> str | None:
+    """Return the output of the event's tool as text, at most HOOK_OUTPUT_BYTES of it; None if the
+    event has no output."""
     if "error" in event:
         error = event["error"]
         message = error.get("message") if isinstance(error, Mapping) else error

@@ -73,6 +73,7 @@ def _check_namespace(spec: Spec, params: Any) -> None:
 
 
 def _parse_append(spec: Spec, params: Any) -> host_requests.Remember:
+    """Parse `memory.append`."""
     _require_permission(spec, "memory.write")
     _check_namespace(spec, params)
     content = _text(params, "content")

@@ -253,6 +253,7 @@ def _observer_hooks(permissions: Collection[str]) -> tuple[str, ...]:
 
 
 def _argv(table: ManifestTable, file: ManifestFile) -> tuple[str, ...]:
+    """Return the command line of the plugin."""
     command = table.text("command")
     # A name without a slash is looked up on PATH. Joining keeps an absolute path as it is.
     if "/" in command:
@@ -264,6 +265,7 @@ def _argv(table: ManifestTable, file: ManifestFile) -> tuple[str, ...]:
 
 
 def _parse_permissions(table: ManifestTable) -> tuple[str, ...]:
+    """Return the permissions, without duplicates."""
     permissions = table.texts("permissions")
     for name in permissions:
         if name in _RESERVED:
@@ -277,6 +279,7 @@ def _parse_permissions(table: ManifestTable) -> tuple[str, ...]:
 
 
 def _parse_theme_tokens(table: ManifestTable) -> Mapping[str, str]:
+    """Return the colours of the plugin by their names."""
     if not table.has("theme_tokens"):
         return EMPTY_MAPPING
     tokens = table.table("theme_tokens")
@@ -354,6 +357,7 @@ def _parse_context_provider(table: ManifestTable) -> str:
 def _parse_hook(
     table: ManifestTable, permissions: tuple[str, ...], protocol: int = PROTOCOL_VERSION
 ) -> Subscription:
+    """Return one subscription to a hook."""
     name = table.text("hook")
     kind = HOOKS.get(name)
     if kind is None:
@@ -389,6 +393,7 @@ def _parse_hook(
 
 
 def _parse_setting(table: ManifestTable, id: str) -> DeclaredSetting:
+    """Return one setting of `config`."""
     key = table.text("key")
     if not key.strip():
         raise table.value_error("key", "must not be blank")
@@ -416,6 +421,7 @@ def _variables(id: str, key: str, secret: str) -> tuple[str, ...]:
 
 
 def _parse_json(file: ManifestFile) -> Mapping[str, Any]:
+    """Return the plugin.json as an object."""
     try:
         document = jsontext.decode(file.data.removeprefix(b"\xef\xbb\xbf"))
     except jsontext.NotJson as reason:
@@ -519,6 +525,7 @@ def read_hooks(file: ManifestFile) -> Spec:
 
 
 def _read_subscription(hook: Mapping[str, Any]) -> Subscription:
+    """Return a subscription of a manifest with mistakes, for `read_hooks`."""
     name, tool, match = hook.get("hook"), hook.get("tool"), hook.get("match")
     if type(name) is not str or name not in HOOKS:
         name = "before_tool_call"

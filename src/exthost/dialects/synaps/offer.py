@@ -234,6 +234,8 @@ def _read_context_providers(announced: dict[str, Any]) -> list[str]:
 
 
 def _check_protocol_version(fields: dict[str, Any], manifest: SynapsManifest | None) -> None:
+    """Raise HandshakeFailed unless the reply has the protocol version of the manifest, or, without
+    a manifest, one that this host supports."""
     protocol = _read(fields, _Versioned, "the reply").protocol_version
     if not 0 <= protocol < _U32_LIMIT:
         raise _invalid_reply_error("protocol_version is not a 32-bit whole number", fields)
