@@ -254,25 +254,24 @@ class Multiplexer:
         if self._partial_header:
             data = self._partial_header + data
             self._partial_header = b""
-        at, size = 0, len(data)
-        while at < size:
+        offset, size = 0, len(data)
+        while offset < size:
             if not self._frame_left:
-                if size - at < _HEADER_BYTES:
-                    self._partial_header = data[at:]
+                if size - offset < _HEADER_BYTES:
+                    self._partial_header = data[offset:]
                     break
-                length_and_kind, self._frame_stream = _HEADER.unpack_from(data, at)
+                length_and_kind, self._frame_stream = _HEADER.unpack_from(data, offset)
                 self._frame_kind = length_and_kind & 255
                 self._frame_left = length_and_kind >> 8
-                at += _HEADER_BYTES
+                offset += _HEADER_BYTES
                 self._check_frame()
                 if not self._frame_left:
                     self._on_complete_frame(b"", events)
                 continue
-            count = min(self._frame_left, size - at)
-            chunk = (
-                data[at : at + count] if count < _VIEW_BYTES else memoryview(data)[at : at + count]
-            )
-            at += count
+            count = min(self._frame_left, size - offset)
+            source = data if count < _VIEW_BYTES else memoryview(data)
+            chunk = source[offset : offset + count]
+            offset += count
             self._frame_left -= count
             if self._frame_kind == _DATA:
                 if self._frame_stream in self._incoming:

@@ -273,8 +273,8 @@ class MessageAudit:
         self._methods_with_result.add(method)
         if audit_result is None:
             return []
-        found = audit_result(method, message["result"], earlier)
-        return [problem._replace(data=data) for problem in found]
+        problems = audit_result(method, message["result"], earlier)
+        return [problem._replace(data=data) for problem in problems]
 
     def _check_outcome(self, message: dict[str, Any], data: bytes) -> Problem | None:
         """Return the problem of a response that does not have exactly a result or a valid error."""
@@ -283,8 +283,8 @@ class MessageAudit:
             return Problem("reply-form", "a response has both a result and an error", data)
         if not has_result and "error" not in message:
             other_keys = ", ".join(key for key in message if key not in ("id", "jsonrpc"))
-            has = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
-            return Problem("reply-form", f"a response has neither result nor error{has}", data)
+            addition = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
+            return Problem("reply-form", f"a response has neither result nor error{addition}", data)
         if error is None:
             if not has_result:
                 reason = "a response has no result, and its error is null"

@@ -58,10 +58,10 @@ class _HostTool(Tool):
         super().__init__()
 
     def forward(self, *positional: Any, **arguments: Any) -> Any:
-        given = dict(zip(self.inputs, positional, strict=False)) | arguments
+        by_name = dict(zip(self.inputs, positional, strict=False)) | arguments
         if self._takes_any_arguments:
-            given = given.get("arguments") or {}
-        outcome = self._tools.call_blocking(self._registered_name, given)
+            by_name = by_name.get("arguments") or {}
+        outcome = self._tools.call_blocking(self._registered_name, by_name)
         if not outcome.has_media or outcome.is_error:
             return outcome.value
         values = [_convert_part(part) for part in outcome.parts if part != ""]

@@ -86,10 +86,10 @@ class CigenHostCodec:
 def _check_plan(result: Proto) -> None:
     """Raise ProtocolViolation if this is not a PlanResult. A plugin that expects no Plan decodes a
     PlanRequest as a GenerateRequest, and its GenerateResult decodes as a PlanResult."""
-    if where := find_mistyped_field(result):
+    if field := find_mistyped_field(result):
         raise ProtocolViolation(
             "X0622",
-            f"its answer to the plan is not a PlanResult: {where} has another type",
+            f"its answer to the plan is not a PlanResult: {field} has another type",
             help="if it expects no plan before it generates: options = { plan = false } in its "
             "entry, or --option plan=false for a command",
         )

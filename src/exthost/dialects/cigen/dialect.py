@@ -77,7 +77,11 @@ def _handshake(context: HandshakeContext) -> Handshake:
         {
             "core_protocol": PROTOCOL,
             "core_version": context.host_version,
-            "env": {k: v for k, v in context.env.items() if _is_text(k) and _is_text(v)},
+            "env": {
+                name: value
+                for name, value in context.env.items()
+                if _is_text(name) and _is_text(value)
+            },
         },
     )
     info = result_of(response, "hello")

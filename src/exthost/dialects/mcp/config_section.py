@@ -64,8 +64,8 @@ def _read_server(
     if "command" not in value and "url" not in value:
         help = 'add command = "…" and args = […]'
         for key in value:
-            if meant := nearest(str(key), ("command", "url")):
-                help = f"did you mean `{meant}` by `{key}`?"
+            if near := nearest(str(key), ("command", "url")):
+                help = f"did you mean `{near}` by `{key}`?"
         place.add_problem(WRONG_VALUE, "has neither `command` nor `url`", help)
     argv: tuple[str, ...] = () if command is None else (command,)
     problem = ""

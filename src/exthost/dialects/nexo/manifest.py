@@ -345,7 +345,8 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
         place.at(kind_key).add_problem(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
     keys = _TRANSPORT_KEYS[kind]
-    fields = read_table({k: v for k, v in value.items() if k != kind_key}, place, keys)
+    other_values = {key: item for key, item in value.items() if key != kind_key}
+    fields = read_table(other_values, place, keys)
     required_key = next(iter(keys))
     if required_key not in value:
         place.at(required_key).add_problem(WRONG_VALUE, f"is missing: {kind} needs it")

@@ -170,9 +170,9 @@ def _line_of(source: str, path: Sequence[Any]) -> int:
     for after the previous one."""
     position = 0
     for key in path:
-        found = source.find(json.dumps(key), position) if isinstance(key, str) else -1
-        if found >= 0:
-            position = found
+        key_position = source.find(json.dumps(key), position) if isinstance(key, str) else -1
+        if key_position >= 0:
+            position = key_position
     return source.count("\n", 0, position) + 1
 
 

@@ -259,8 +259,8 @@ def _plugin_id(spec: Spec | None) -> str | None:
 def _drop_publication(params: Any) -> Meaning:
     """Drop a message for the broker, which this host does not have."""
     topic = params.get("topic") if type(params) is dict else None
-    shown = f" to {topic[:80]!r}" if type(topic) is str else ""
-    return Unusable(f"broker.publish{shown}: this host has no broker")
+    destination = f" to {topic[:80]!r}" if type(topic) is str else ""
+    return Unusable(f"broker.publish{destination}: this host has no broker")
 
 
 # -- results ---------------------------------------------------------------------------------

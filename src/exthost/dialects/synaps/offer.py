@@ -164,7 +164,7 @@ def _read(value: Any, type_: type[T], place: str) -> T:
 def _read_list(announced: dict[str, Any], key: str, type_: type[T]) -> tuple[T, ...]:
     """Return a list of the reply; it is empty if the field is missing."""
     items = _read(announced.get(key, []), list[Any], key)
-    return tuple(_read(item, type_, f"{key}[{n}]") for n, item in enumerate(items))
+    return tuple(_read(item, type_, f"{key}[{index}]") for index, item in enumerate(items))
 
 
 def _make_tool(announced: _AnnouncedTool) -> Tool:
@@ -178,10 +178,10 @@ def _make_provider(provider: ProviderOffer) -> ProviderOffer:
     """Return the provider with trimmed ids. Raises HandshakeFailed if a number in it is not valid,
     which `convert` does not check."""
     models = tuple(replace(model, id=model.id.strip()) for model in provider.models)
-    for n, model in enumerate(models):
+    for index, model in enumerate(models):
         if model.context_window is not None and not 0 <= model.context_window < _U64_LIMIT:
             raise _invalid_reply_error(
-                f"models[{n}]: context_window is not a whole number below 2**64", asdict(model)
+                f"models[{index}]: context_window is not a whole number below 2**64", asdict(model)
             )
     return replace(provider, id=provider.id.strip(), models=models)
 

@@ -124,8 +124,8 @@ def find_mistyped_field(message: Message, place: str = "") -> str:
         if field.message_type is None or _is_map(field):
             continue
         for item in value if isinstance(value, Iterable) else (value,):
-            if where := find_mistyped_field(item, f"{place}{field.name}."):
-                return where
+            if mistyped_field := find_mistyped_field(item, f"{place}{field.name}."):
+                return mistyped_field
     return ""
 
 
