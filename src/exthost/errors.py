@@ -3,7 +3,10 @@
 Each error has a stable code (`exthost explain CODE` explains it; the texts are in `errors.toml`),
 the id of its extension, one line of help that says what to do next, and evidence (the command line,
 the exit status, the last lines of stderr, …). Exceptions of other libraries are translated to these
-classes where exthost calls those libraries.
+classes where exthost calls those libraries. On a terminal, an error looks like this:
+
+    weather: forecast failed: unknown city [X0702]
+      help: the tool reports this itself: check the arguments, or the log of the extension
 """
 
 import copy

@@ -1,7 +1,10 @@
 """Defines the events of a host, and the bus that delivers them to subscribers.
 
+    unsubscribe = host.events.subscribe(CallEnded, lambda ended: print(ended.tool, ended.seconds))
+
 Subscribers such as logs, metrics, the command line and traces only observe: the host behaves the
-same without them. Code on a hot path creates an event only if `bus.listeners` has one for it.
+same without them. Code on a hot path creates an event only if `bus.listeners` has a listener for
+its class.
 
 A listener is a plain function. It is called on the event loop's thread when the event happens. If
 it raises, the error is logged and the listener stays subscribed.
@@ -60,6 +63,7 @@ class CallEnded(NamedTuple):
 
 class HookFailed(NamedTuple):
     """A hook failed: its extension replied with an error, did not reply, or could not be started.
+    A hook is a function of an extension that the host calls before or after an event.
 
     `hook` is the name of the hook, such as `before_tool_call`. `outcome` is "refused" if the event
     that the hook was called for, such as a tool call, was refused because of the failure. It is
@@ -79,7 +83,7 @@ class HookFailed(NamedTuple):
 
 
 class RuleApplied(NamedTuple):
-    """A rule of the config decided about a tool call, before any hook was called.
+    """A rule of the config (`[[rules]]`) decided about a tool call, before any hook was called.
 
     `tool_name` is the registered name of the tool. `rule` is the position of the rule in the
     config, from 1, and `reason` the reason that it gives. `outcome` is "allowed" or "denied" if the
@@ -174,10 +178,11 @@ class OfferChanged(NamedTuple):
 
 
 class Quarantined(NamedTuple):
-    """A tool differs from the lock of the config, or the lock does not have it.
+    """A tool differs from its record in the lock, or the lock has no record of it.
 
-    `tool` is its own name, and `reason` says what differs. If `is_enforced`, the tool is not
-    offered to callers. Otherwise the config requests only a warning (`trust.lock = "warn"`).
+    The lock is the file `exthost.lock` beside the config, which records what a person approved.
+    `tool` is the own name of the tool, and `reason` says what differs. If `is_enforced`, the tool
+    is not offered to callers. Otherwise the config requests only a warning (`trust.lock = "warn"`).
     """
 
     extension: str
@@ -187,7 +192,7 @@ class Quarantined(NamedTuple):
 
 
 class LockMismatch(NamedTuple):
-    """An extension differs from its record in the lock of the config.
+    """An extension differs from its record in the lock (the file `exthost.lock`).
 
     `key` is the key of the record, `line` its line in the lock (0 if unknown), and `reason` says
     what differs. If `is_enforced`, the extension is not started. Otherwise the config requests only
@@ -277,7 +282,8 @@ class Exited(NamedTuple):
 
 
 class ProcessLost(NamedTuple):
-    """A process of a pool ended by itself or did not become ready. The other processes continue.
+    """A process of a pool (an extension with several processes) ended by itself or did not become
+    ready. The other processes continue.
 
     `reason` is the message of its error and `code` its code. `processes` is how many processes are
     ready. `delay` is the time in seconds until a new process is started in its place; None if none
@@ -425,7 +431,7 @@ Listener: TypeAlias = Callable[[Any], None]
 
 
 class Bus:
-    """Listeners by the type of event that they subscribed to."""
+    """Delivers each event to the listeners that subscribed to its class."""
 
     __slots__ = ("listeners",)
 
@@ -489,6 +495,8 @@ class Bus:
 
 
 def _check_subscription(kinds: tuple[Any, ...], listener: Any) -> None:
+    """Raise UsageError if one of `kinds` is not a class of event, or if the listener is not a plain
+    function."""
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, tuple)):
             class_names = ", ".join(event.__name__ for event in EVERYTHING)

@@ -124,6 +124,7 @@ class CallSpans:
             unsubscribe()
 
     def _on_call_started(self, started: CallStarted) -> None:
+        """Remember the context in which a call is made: it is the parent of the call's span."""
         # CallStarted is published synchronously in the task that makes the call, so the current
         # span is the caller's.
         current = otel_context.get_current()
@@ -134,6 +135,7 @@ class CallSpans:
         self._parents[started.key] = current
 
     def _on_call_ended(self, ended: CallEnded) -> None:
+        """Make the span of a call, and record the duration of a tool call."""
         parent = self._parents.pop(ended.key, None)
         end = time.time_ns()
         name = f"{ended.extension} {ended.method}"

@@ -1,4 +1,7 @@
-"""The result of a tool call, in one shape for every dialect.
+"""The result of a tool call, in one shape for every dialect (the protocol of an extension).
+
+    result = await host.call_tool("ext_weather_forecast", {"city": "Oslo"})
+    result.text, result.data, result.is_error
 
 A `ToolResult` keeps the dialect's own result and the dialect's `ResultReader`. It extracts text,
 data and content blocks lazily, because each call makes a result and most callers use only one of

@@ -115,9 +115,15 @@ def test_an_id_that_the_first_contract_reserves_is_allowed() -> None:
     assert accept(RUNNABLE.replace('"tide"', '"telegram"')).spec.id == "telegram"
 
 
+def test_an_id_with_a_hyphen_is_allowed() -> None:
+    assert accept(RUNNABLE.replace('"tide"', '"high-tide"')).spec.id == "high-tide"
+
+
 # The expected message, and a manifest with this mistake.
 MISTAKES = {
-    "plugin.id: 'Tide' is not an id": RUNNABLE.replace('"tide"', '"Tide"'),
+    "plugin.id: 'Tide' is not an id: a letter, then letters, digits, _ and -": RUNNABLE.replace(
+        '"tide"', '"Tide"'
+    ),
     "plugin.description: must not be blank": RUNNABLE.replace('"Tells tides"', '" "'),
     "plugin.name: is missing": RUNNABLE.replace('name = "Tides"\n', ""),
     "plugin.min_nexo_version": RUNNABLE.replace(">=0.1.0", "soon"),

@@ -21,7 +21,7 @@ from exthost.dialects.calls import HookCall
 from exthost.dialects.streams import Unreadable
 from exthost.dialects.synaps import types
 from exthost.dialects.synaps.dialect import DIALECT
-from exthost.dialects.synaps.hooks import hook_event
+from exthost.dialects.synaps.hooks import make_hook_params
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -170,7 +170,7 @@ async def test_the_text_of_a_result_with_content_is_that_content() -> None:
         assert result.text == "hello" and result.data == {"content": "hello"}
         assert [block.text for block in result.content if isinstance(block, TextBlock)] == ["hello"]
         assert (await ext.call_tool("echo", {"content": [1]})).text == '{"content":[1]}'
-    event_of_hook = hook_event(HookCall("after_tool_call", {"result": {"content": "hello"}}))
+    event_of_hook = make_hook_params(HookCall("after_tool_call", {"result": {"content": "hello"}}))
     assert event_of_hook["tool_output"] == "hello"
 
 

@@ -12,7 +12,7 @@ import exthost
 from exthost.config import Config, config_from_mapping
 from exthost.dialects.calls import HookCall
 from exthost.dialects.synaps.dialect import DIALECT
-from exthost.dialects.synaps.hooks import hook_event
+from exthost.dialects.synaps.hooks import make_hook_params
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import (
     CallFailed,
@@ -206,7 +206,7 @@ async def test_the_events_before_and_after_a_call(tmp_path: Path) -> None:
 @shows("synaps-hook-01")
 def test_long_output_is_cut_at_a_character_with_a_note() -> None:
     def tool_output(result: Any) -> str:
-        event = hook_event(HookCall("after_tool_call", {"result": result}))["tool_output"]
+        event = make_hook_params(HookCall("after_tool_call", {"result": result}))["tool_output"]
         assert isinstance(event, str)
         return event
 

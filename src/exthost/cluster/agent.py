@@ -4,10 +4,13 @@ host.
     python -m exthost.cluster.agent HOST:PORT [CERTIFICATES]
 
 It reads one line from stdin: its nonce (the random text by which the host recognises it). It
-connects to the host and carries out its orders (`messages.py`) for any number of processes.
+connects to the host and carries out its orders (`messages.py`) for any number of processes. One
+thread runs an event loop for the connection and all pipes; each start has a thread of its own.
 CERTIFICATES is the folder with the certificate of the node; without it, the connection is not
-encrypted. The agent ends when its stdin is closed (with `--with PID`: when that process ends), when
-the connection is closed, or when the host has been silent for too long; before that it kills its
+encrypted.
+
+The agent ends when its stdin is closed (with `--with PID`: when that process ends), when the
+connection is closed, or when the host has been silent for too long. Before it ends, it kills its
 processes. It imports only the standard library, and of exthost only what is needed to start
 processes.
 """
@@ -28,7 +31,7 @@ from typing import IO, Any
 from exthost.cluster.agent_process import AgentProcess, PipeWriter
 from exthost.cluster.folders import FolderStore
 from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection, tune
-from exthost.cluster.messages import decode_order, hello
+from exthost.cluster.messages import decode_order, hello, stream_numbers
 from exthost.cluster.multiplexer import Kind
 from exthost.cluster.poller import Poller
 from exthost.cluster.preparation import encode_error, prepare_on_node
@@ -77,8 +80,8 @@ def main() -> int:
 
 
 def _close_output() -> None:
-    """Close stdin, stdout and stderr. The program that has started the agent waits for that: it
-    shows that the agent is connected."""
+    """Close stdin, stdout and stderr. The program that has started the agent waits for the end of
+    its output, which shows that the agent is connected."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -120,18 +123,23 @@ class Agent:
     def __init__(self, connection: NodeConnection, companion: int = 0) -> None:
         self._poller = Poller()
         self._link = Link(connection, self._watch_writable)
-        self._processes: dict[int, AgentProcess] = {}
-        self._outputs: dict[int, AgentProcess] = {}  # by the numbers of their streams
-        self._inputs: dict[int, PipeWriter] = {}  # stdin of processes, and folders
+        self._processes: dict[int, AgentProcess] = {}  # by their numbers
+        # By the number of a stream: the process whose stdout or stderr it carries, and the writer
+        # to the stdin of a process or to the pipe for its folder.
+        self._outputs: dict[int, AgentProcess] = {}
+        self._inputs: dict[int, PipeWriter] = {}
+        # The numbers of processes that are being started, and of those that the host has killed
+        # during their start.
         self._starting: set[int] = set()
         self._killed_starts: set[int] = set()
         self._copies: dict[int, Path] = {}  # the copy of the folder that each process uses
         self._store = FolderStore(Path(state_root(os.environ), "folders"))
-        self._turns = threading.Semaphore(_MAX_STARTS)
+        self._start_slots = threading.Semaphore(_MAX_STARTS)
         self._silence = _WELCOME_SECONDS
         self._last_received = monotonic()
         self._end_reason = ""
         self._next_usage = 0.0
+        # Functions that other threads pass to the agent's thread, which a byte in the pipe wakes.
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -157,6 +165,8 @@ class Agent:
         self._close()
 
     def _beat(self, now: float) -> None:
+        """Send a heartbeat, and do the work that is due from time to time. End the agent if the
+        host has been silent for too long."""
         if now - self._last_received > self._silence:
             self._on_readable()  # the agent may have been stopped for a while
             quiet = now - self._last_received
@@ -177,6 +187,7 @@ class Agent:
     # -- receiving ---------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        """Read from the connection, and handle everything that arrived."""
         try:
             data = self._link.read()
             frame = self._link.multiplexer.receive_one(data)
@@ -201,6 +212,7 @@ class Agent:
                 self._on_event(kind, stream, payload)
 
     def _on_event(self, kind: int, stream: int, payload: Any) -> None:
+        """Handle a frame that is not data."""
         match kind:
             case Kind.CREDIT:
                 if (process := self._outputs.get(stream)) is not None:
@@ -219,6 +231,8 @@ class Agent:
                     self._end(f"the host sent an invalid message: {error!r:.200}")
 
     def _on_message(self, number: int, message: Mapping[str, Any]) -> None:
+        """Handle a message of the host. Raises KeyError, TypeError or ValueError for an invalid
+        message."""
         if "order" in message:
             self._starting.add(number)
             threading.Thread(
@@ -239,9 +253,10 @@ class Agent:
 
     def _start(self, number: int, message: Mapping[str, Any]) -> None:
         """Start a process, in a thread of its own. Its pipes are relayed by the agent's thread."""
-        # The copy of its folder, if it needs one. A list, so that `fetch_folder` can fill it in.
+        # The path of the copy of its folder; empty if it needs none. It is a list, so that
+        # `fetch_folder` can add the path.
         copy: list[Path] = []
-        with self._turns:
+        with self._start_slots:
             try:
                 order = decode_order(message)
 
@@ -280,13 +295,15 @@ class Agent:
         self._link.send_message(number, {"failed": failure})
 
     def _on_started(self, number: int, child: Child, copy: list[Path]) -> None:
+        """Relay the pipes of a started process, and report its start to the host."""
         is_killed = number in self._killed_starts
         self._end_start(number)
         if copy:
             self._copies[number] = copy[0]
         process = AgentProcess(self._link, number, self._poller, child, self._on_ended)
         self._processes[number] = process
-        self._inputs[number + 1] = process.stdin
+        stdin, _, _ = stream_numbers(number)
+        self._inputs[stdin] = process.stdin
         for stream in process.outputs:
             self._outputs[stream] = process
         child.start_watchdog(self._call_soon_with)
@@ -295,6 +312,7 @@ class Agent:
         self._link.send_message(number, {"started": child.pid})
 
     def _end_start(self, number: int) -> None:
+        """Forget the start of a process, which has succeeded or failed."""
         self._starting.discard(number)
         self._killed_starts.discard(number)
         folder = self._inputs.pop(number, None)
@@ -302,8 +320,10 @@ class Agent:
             folder.close()
 
     def _on_ended(self, process: AgentProcess) -> None:
+        """Forget a process whose end was reported to the host."""
         del self._processes[process.number]
-        self._inputs.pop(process.number + 1, None)
+        stdin, _, _ = stream_numbers(process.number)
+        self._inputs.pop(stdin, None)
         for stream in process.outputs:
             self._outputs.pop(stream, None)
         copy = self._copies.pop(process.number, None)

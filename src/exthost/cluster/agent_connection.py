@@ -1,28 +1,30 @@
 """The host's end of the connection to the agent of one node.
 
-It starts processes there and delivers what the agent sends: bytes to the streams of the processes,
-and messages to the processes. One heartbeat covers all of them. If the agent sends nothing for
-`silence` seconds, or the connection ends, the node is lost, and so are all its processes.
+A node is another machine, and its agent is the program that runs the host's processes there.
+`AgentConnection.start` starts a process and returns a `RemoteChild`. What the agent sends is
+delivered: bytes to the streams of the processes, and messages to the processes. One heartbeat
+covers all of them. If the agent sends nothing for `silence` seconds, or the connection ends, the
+node is lost, and so are all its processes.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
 from exthost.cluster.folders import write_folder
 from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection
 from exthost.cluster.messages import NUMBERS_PER_PROCESS, Order, encode_order, stream_numbers
-from exthost.cluster.multiplexer import Kind, ProtocolError
+from exthost.cluster.multiplexer import FrameEvent, Kind, ProtocolError
 from exthost.cluster.remote_child import RemoteChild
 from exthost.cluster.streams import IncomingStream, OutgoingStream
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.after_fork import disown_after_fork, replace_by_null
 
-# After this number of missed heartbeats, calls avoid the processes of the node if others are
-# free. The node may still be alive.
+# After this number of missed heartbeats, the node counts as silent: calls use the processes of
+# other nodes if any are free. The node may still be alive.
 _MISSED_BEATS = 2.5
 
 # How long the sender of a folder waits for room before it gives up.
@@ -62,9 +64,12 @@ class AgentConnection:
         self._on_lost = on_lost
         self._last_received = monotonic()
         self._next_number = NUMBERS_PER_PROCESS
+        # By the number of a process: the process, the future of its pid while it starts, and the
+        # sender of its folder.
         self._children: dict[int, RemoteChild] = {}
         self._starts: dict[int, asyncio.Future[int]] = {}
         self._folders: dict[int, _FolderSender] = {}
+        # By the number of a stream.
         self._incoming: dict[int, IncomingStream] = {}
         self._outgoing: dict[int, OutgoingStream] = {}
         self._greeted: asyncio.Future[None] = self._loop.create_future()
@@ -147,6 +152,7 @@ class AgentConnection:
     # -- receiving ---------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        """Read from the connection, and handle everything that arrived."""
         try:
             data = self._link.read()
             # Most reads are one frame of data, which is decoded faster.
@@ -162,12 +168,17 @@ class AgentConnection:
             return
         self._last_received = monotonic()
         if frame is not None:
-            stream = self._incoming.get(frame[0])
+            number, payload = frame
+            stream = self._incoming.get(number)
             if stream is not None:
-                stream.feed(frame[1])
+                stream.feed(payload)
                 stream.notify()
-            return
-        readable: dict[IncomingStream, None] = {}
+        else:
+            self._deliver(events)
+
+    def _deliver(self, events: Sequence[FrameEvent]) -> None:
+        """Handle each event. Notify each stream once, after it has got all of its data."""
+        readable: dict[IncomingStream, None] = {}  # an ordered set
         for kind, number, payload in events:
             if kind == _DATA:
                 stream = self._incoming.get(number)
@@ -180,6 +191,7 @@ class AgentConnection:
             stream.notify()
 
     def _on_event(self, kind: int, stream: int, payload: Any) -> None:
+        """Handle a frame that is not data."""
         match kind:
             case Kind.CREDIT:
                 if (outgoing := self._outgoing.get(stream)) is not None:
@@ -199,32 +211,44 @@ class AgentConnection:
                     self.lose(f"node {self.node} sent an invalid message: {error!r:.200}")
 
     def _on_message(self, number: int, message: Mapping[str, Any]) -> None:
-        if number == 0:
-            if "hello" in message:
-                self.hello = message
-                if not self._greeted.done():
-                    self._greeted.set_result(None)
-            elif "farewell" in message:
-                self.lose(f"node {self.node}: {str(message['farewell'])[:500]}")
-            elif "usage" in message:
-                self._on_usage(message["usage"])
-            return
+        """Handle a message of the agent. Raises TypeError, ValueError, KeyError or AttributeError
+        for an invalid message."""
         started = self._starts.get(number)
-        if started is not None and not started.done():
-            if "started" in message:
-                started.set_result(_read_pid(message["started"]))
-            elif "failed" in message:
-                started.set_exception(StartRefused(_check_failure(message["failed"])))
-            elif "wants_folder" in message and number in self._folders:
-                self._folders[number].start()
-            return
         child = self._children.get(number)
-        if child is not None:
+        if number == 0:
+            self._on_agent_message(message)
+        elif started is not None and not started.done():
+            self._on_start_message(number, started, message)
+        elif child is not None:
             child.on_message(message)
+
+    def _on_agent_message(self, message: Mapping[str, Any]) -> None:
+        """Handle a message about the agent itself, not about one process."""
+        if "hello" in message:
+            self.hello = message
+            if not self._greeted.done():
+                self._greeted.set_result(None)
+        elif "farewell" in message:
+            self.lose(f"node {self.node}: {str(message['farewell'])[:500]}")
+        elif "usage" in message:
+            self._on_usage(message["usage"])
+
+    def _on_start_message(
+        self, number: int, started: "asyncio.Future[int]", message: Mapping[str, Any]
+    ) -> None:
+        """Handle a message about a process that is being started."""
+        if "started" in message:
+            started.set_result(_read_pid(message["started"]))
+        elif "failed" in message:
+            started.set_exception(StartRefused(_check_failure(message["failed"])))
+        elif "wants_folder" in message and number in self._folders:
+            self._folders[number].start()
 
     # -- the heartbeat -----------------------------------------------------------------------
 
     def _beat(self) -> None:
+        """Send a heartbeat. If the agent has sent nothing for too long, mark the node as silent, or
+        as lost."""
         now = monotonic()
         if now - self._last_received > HEARTBEAT_SECONDS:
             self._on_readable()  # the host may have been too busy to read what has arrived
@@ -296,7 +320,7 @@ class AgentConnection:
         self._on_lost(reason)
 
     def close(self) -> None:
-        """Close the connection: the agent ends. No process may be left."""
+        """Close the connection, so that the agent ends. All processes must have ended before."""
         self.lose(f"the connection to node {self.node} was closed")
 
     def _close(self) -> None:
@@ -342,7 +366,7 @@ class _FolderSender:
         self.has_room = threading.Event()
 
     def start(self) -> None:
-        """Begin to send. Does nothing if it was begun before."""
+        """Start the thread that sends. Does nothing if it was started before."""
         if self._thread is None:
             self._link.perform(self._link.multiplexer.open_outgoing, self._stream)
             self._thread = threading.Thread(target=self._send, name="exthost-folder", daemon=True)

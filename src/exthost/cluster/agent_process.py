@@ -1,9 +1,10 @@
-"""One process of an extension on a node, and the relays between its pipes and the streams of the
-connection to the host.
+"""One process of an extension on a node (another machine), and the relays between its pipes and the
+streams of the connection to the host.
 
-What the host sends for stdin is kept while the pipe is full; the window of the stream limits it.
-The pipes of stdout and stderr are read only while the host gives credit and the connection has
-room.
+An agent, the program that runs there, uses it for each process. Each pipe of the process is a
+stream (`multiplexer`). Data for stdin is kept while the pipe is full; the window of the stream
+limits how much. The pipes of stdout and stderr are read only while the host gives credit and the
+connection has room.
 """
 
 import os
@@ -19,7 +20,7 @@ from exthost.cluster.poller import Poller
 from exthost.process.child import CLOSED, Child
 from exthost.process.large_reads import widen
 
-# The size of a read, and of a read from a pipe that was full.
+# The size of a read, and of the reads after one that has filled the buffer.
 _READ_BYTES = 64 * 1024
 _LARGE_READ_BYTES = 256 * 1024
 
@@ -55,7 +56,7 @@ class PipeWriter:
         link.perform(link.multiplexer.open_incoming, stream)
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Write, or keep what does not fit into the pipe."""
+        """Write the data. Keep what does not fit into the pipe, and write it later."""
         if not self._backlog:
             if self._fd == CLOSED:
                 return
@@ -67,6 +68,8 @@ class PipeWriter:
         self._backlog.append(data)
 
     def _write(self, data: bytes | memoryview) -> int:
+        """Write as much as the pipe accepts, and return the number of bytes. Report consumed bytes
+        to the host in steps."""
         try:
             count = write(self._fd, data)
         except BlockingIOError:
@@ -81,7 +84,9 @@ class PipeWriter:
         return count
 
     def _on_writable(self) -> None:
-        # Only now, because the process has read: the host has to notice if one does not read.
+        """Continue to write what `feed` has kept."""
+        # The pipe was full, and the process has read from it. Only now is more data accepted at
+        # once: with a process that never reads, the host must notice soon that nothing is accepted.
         if not self._is_wide:
             self._is_wide = True
             widen(self._fd)
@@ -158,7 +163,7 @@ class PipeReader:
             self._poller.forget(self._fd)
 
     def read(self) -> bool:
-        """Read once, and send it. Return whether there may be more to read now."""
+        """Read once, and send the data. Return whether there may be more to read now."""
         if self._fd == CLOSED:
             return False
         credit = self._credits.get(self._stream, 0)
@@ -191,7 +196,8 @@ class PipeReader:
 
 
 class AgentProcess:
-    """A process that runs on this node. `on_ended` is called when its end was reported."""
+    """A process that runs on this node. `on_ended` is called after its end was reported to the
+    host."""
 
     def __init__(
         self,

@@ -1,5 +1,8 @@
-"""The agents of one host: one on each node that has processes of the host, and its connection.
-Processes that run in a container image have an agent of their own, in a container of that image.
+"""The agents of one host, and the connections to them.
+
+An agent is the program of exthost that runs the host's processes on a node (another machine). There
+is one agent on each node that has processes of the host. Processes that run in a container image
+have a separate agent, in a container of that image.
 
 An agent is started with the first process on its node. It is kept for a while after the last one,
 so that a restart does not wait until another Python has started.
@@ -21,7 +24,8 @@ from exthost.errors import ExthostError
 
 _log = logging.getLogger("exthost.cluster")
 
-# An agent: the id of its node, and the container image in which it runs ("" for none).
+# What identifies an agent: the id of its node, and the container image in which it runs ("" for
+# none).
 _Key: TypeAlias = tuple[str, str]
 
 # How long an agent may take for its first message, once it has connected.
@@ -72,6 +76,8 @@ class Agents:
     async def _open(
         self, placer: Placer, node: Node, image: str, extension: str
     ) -> AgentConnection:
+        """Start an agent, and wait until it is connected and has sent its version. Raises
+        SpawnFailed."""
         nonce, connected = self._listener.expect()
         try:
             certificates = ""
@@ -83,10 +89,10 @@ class Agents:
             await placer.start_agent(node, start)
             await self._wait_connected(placer, node, image, connected, extension)
         except BaseException:
-            # It cannot be cancelled any more if the agent has connected.
+            # `cancel` returns false if the agent has connected in the meantime.
             if not connected.cancel() and not connected.cancelled():
                 connected.result().close()
-            self._run_in_background(placer, node, image)
+            self._stop_in_background(placer, node, image)
             raise
         self._placers[node.id, image] = placer
         connection = AgentConnection(
@@ -132,7 +138,7 @@ class Agents:
                 raise self._listener.accept_error
             address, closed = self._listener.address, self._listener.strangers_closed
             reason = ended.result() if ended.done() else ""
-            is_unreachable = "cannot be reached" in reason  # a message of `agent.main`
+            is_unreachable = "cannot be reached" in reason  # part of a message of `agent.main`
             if closed > strangers and (is_unreachable or not reason):
                 raise placement_errors.too_many_strangers(extension, node, address, closed)
             if is_unreachable:
@@ -145,13 +151,15 @@ class Agents:
             ended.cancel()
 
     def _on_connection_lost(self, node: Node, image: str, reason: str) -> None:
+        """Forget the agent of a connection that has ended. Report its node as lost, unless this
+        host has closed the connection."""
         self._connections.pop((node.id, image), None)
         self._idle_since.pop((node.id, image), None)
-        self._run_in_background(self._placers.pop((node.id, image)), node, image)
+        self._stop_in_background(self._placers.pop((node.id, image)), node, image)
         if not self._is_closing:
             self._on_lost(node.id)
 
-    def _run_in_background(self, placer: Placer, node: Node, image: str) -> None:
+    def _stop_in_background(self, placer: Placer, node: Node, image: str) -> None:
         task = asyncio.ensure_future(_stop(placer, node, image))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -162,9 +170,12 @@ class Agents:
             if connection.process_count:
                 self._idle_since.pop(key, None)
             elif now - self._idle_since.setdefault(key, now) > _IDLE_SECONDS:
-                self._is_closing, before = True, self._is_closing
+                # While `_is_closing` is true, the end of a connection does not mark its node as
+                # lost.
+                was_closing = self._is_closing
+                self._is_closing = True
                 connection.close()
-                self._is_closing = before
+                self._is_closing = was_closing
 
     def report_draining(self, ids: set[str]) -> None:
         """Notify the processes on these nodes that their node is being drained."""
@@ -173,7 +184,7 @@ class Agents:
                 connection.report_draining()
 
     async def close(self) -> None:
-        """Close all connections: the agents end."""
+        """Close all connections, so that the agents end."""
         self._is_closing = True
         opening = list(self._opening.values())
         for task in opening:

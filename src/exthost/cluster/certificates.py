@@ -1,4 +1,7 @@
-"""Makes the certificates of a cluster, with the program `openssl`.
+"""Makes the certificates of a cluster, with the program `openssl`, for `exthost cluster init`.
+
+With them, the host and its agents (the programs that run its processes on other machines, the
+nodes) encrypt their connections (`tls`). The files are in one folder:
 
 ca.pem, ca.key       the authority, which signs the others; the key is needed only to renew them
 host.pem, host.key   for the host
@@ -12,14 +15,17 @@ from exthost.cluster.tls import HOST_NAME, NODE_NAME
 from exthost.errors import ConfigError
 from exthost.process.private_folders import make_folder
 
-# The authority lasts for ten years. The certificates that it signs are renewed every year.
+# The authority is valid for ten years. The certificates that it signs are valid for a year and a
+# month, so that they can be renewed every year.
 _AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 
 _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
+# How long one run of openssl may take.
 _OPENSSL_SECONDS = 60.0
 
+# Role → the name in its certificate, and the purpose for which the certificate is valid.
 _ROLES = {"host": (HOST_NAME, "serverAuth"), "node": (NODE_NAME, "clientAuth")}
 
 
@@ -58,6 +64,8 @@ def renew_certificates(folder: Path) -> None:
             help="run this where the certificates were made, or make new ones in another folder",
         )
     for role, (name, usage) in _ROLES.items():
+        # Each step writes a file whose name ends with ".new". The finished files replace the old
+        # ones at the end.
         extensions = folder / "extensions.new"
         extensions.write_text(f"subjectAltName=DNS:{name}\nextendedKeyUsage={usage}\n")
         _openssl(
@@ -79,6 +87,7 @@ def renew_certificates(folder: Path) -> None:
 
 
 def _openssl(folder: Path, *arguments: str) -> None:
+    """Run openssl in a folder. Raises ConfigError if it fails."""
     try:
         subprocess.run(
             ["openssl", *arguments],

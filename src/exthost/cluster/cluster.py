@@ -40,7 +40,7 @@ from exthost.process.state_dirs import state_folder
 
 _log = logging.getLogger("exthost.cluster")
 
-# How long an agent may take to start a process, and if a folder is to be sent.
+# How long an agent may take to start a process: without a folder to be sent, and with one.
 _SPAWN_SECONDS = 20.0
 _FOLDER_SECONDS = 300.0
 
@@ -83,7 +83,8 @@ class _Members:
 
 
 class Cluster:
-    """The nodes of one host. Opened by the first start, closed with the host."""
+    """Starts the processes of one host on the nodes of one cluster. The first start connects to
+    the cluster; the host closes it."""
 
     def __init__(self, settings: ClusterSettings, make_placer: Callable[[], Placer]) -> None:
         self._settings = settings
@@ -145,6 +146,7 @@ class Cluster:
     # -- starting ----------------------------------------------------------------------------
 
     async def _spawn(self, plan: LaunchPlan, spec: Spec) -> RemoteChild:
+        """Start a process on the best node, without a second attempt."""
         began = time.perf_counter()
         placer = await self._get_placer()
         order, tree = await self._make_order(plan, spec)
@@ -270,8 +272,8 @@ class Cluster:
         return {id for id, lost_at in self._lost_at.items() if now - lost_at < _SUSPECT_SECONDS}
 
     async def _watch_nodes(self) -> None:
-        """Notify the processes whose node is being drained or has too many of them, and close idle
-        connections, until the cluster is closed."""
+        """List the nodes regularly until the cluster is closed. Move processes away from nodes that
+        are being drained or that have too many of them, and close idle connections."""
         while True:
             await asyncio.sleep(_LIST_SECONDS)
             self.agents.close_idle(time.monotonic())
@@ -285,25 +287,30 @@ class Cluster:
             self._move_processes(nodes)
 
     def _move_processes(self, nodes: list[Node]) -> None:
-        """Have one process of each extension replaced on a node with fewer of them, if there is
-        such a node. It continues until its replacement is ready and its calls are answered."""
+        """Replace one process of each extension by a process on a node with fewer of them, if there
+        is such a node. The old process continues until its replacement is ready and its calls are
+        answered."""
         now, suspects = time.monotonic(), self._suspects()
-        for id, members in self._members.items():
-            counts = self._processes[id]
+        for extension, members in self._members.items():
+            counts = self._processes[extension]
             if members.counts_at_move != counts:
                 members.counts_at_move = None
             is_changing = counts.total() != len(members.children)  # one is starting
             if is_changing or now < members.next_move or members.counts_at_move is not None:
                 continue
-            move = find_move(nodes, members.pool, counts, self._totals, suspects, id)
+            move = find_move(nodes, members.pool, counts, self._totals, suspects, extension)
             if move is None:
                 continue
-            crowded, node = move
-            child = next(child for child, id in members.children.items() if id == crowded)
+            crowded_id, node = move
+            child = next(
+                child for child, node_id in members.children.items() if node_id == crowded_id
+            )
             members.next_move = now + _MOVE_SECONDS
             members.counts_at_move = Counter(counts)
             if not child.is_node_draining:
-                _log.info("[%s] a process moves from %s to %s", id, child.node, node.name)
+                _log.info("[%s] a process moves from %s to %s", extension, child.node, node.name)
+                # The supervisor replaces a process whose node is being drained, so it replaces
+                # this one as well.
                 child.report_node_draining()
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -334,6 +341,7 @@ def _on_released(
     child: RemoteChild,
     release: Callable[[], None],
 ) -> None:
+    """Forget a process that has ended, and give back its resources."""
     del members.children[child]
     connection.release(child)
     release()

@@ -1,8 +1,9 @@
 """The clusters of a host, one for each engine that an extension uses.
 
 The engine (`pool.engine`) is the software that starts processes on nodes: "ray" uses a Ray cluster,
-and "local" simulates nodes on this machine. A cluster is created, and its modules are imported,
-when the first extension uses it: a host without one starts faster.
+and "local" simulates nodes on this machine. A node is a machine of the cluster. A cluster is
+created, and its modules are imported, when the first extension uses it, so that a host whose
+extensions use none starts faster.
 """
 
 from __future__ import annotations

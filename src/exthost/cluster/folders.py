@@ -1,4 +1,4 @@
-"""Copies the folder of an extension to nodes.
+"""Copies the folder of an extension to nodes, the other machines on which it runs.
 
 A node keeps one copy for each content in its state folder; the name of the copy is the digest of
 the content. Caches, such as `__pycache__`, are usually neither counted nor sent, because programs
@@ -9,8 +9,8 @@ shared lock on it while it uses or makes the copy, and an exclusive lock while i
 The kernel releases the locks of an agent that is killed, so that another agent can delete what it
 has left.
 
-The launch plan names paths of the host's machine; paths below the folder are replaced by paths
-below the copy.
+The launch plan (the command, the variables and the sandbox of a process) names paths of the host's
+machine. `replace_root` replaces those below the folder by paths below the copy.
 """
 
 import fcntl
@@ -49,9 +49,9 @@ _ARCHIVE_BYTES = 64 * 1024
 def read_folder(
     root: str, extension: str, *, with_caches: bool = False
 ) -> tuple[SentFolder, PackageTree]:
-    """Return the folder and its files. `with_caches` is for a package whose digest is pinned: that
-    digest covers the caches, too. Raises Refused if a file cannot be sent, such as a device or a
-    symlink that points outside."""
+    """Return the folder and its files. `with_caches` is for a package whose digest the config pins:
+    that digest covers the caches, too. Raises Refused if a file cannot be sent, such as a device or
+    a symlink that points outside."""
     try:
         if not root:
             raise UnusableTree("", "the extension has no folder of its own")
@@ -120,19 +120,21 @@ class FolderStore:
         self._base = base
         self._copies: dict[Path, _Copy] = {}
         self._lock = threading.Lock()
-        self._is_swept = False
+        self._has_deleted_abandoned = False
 
     def acquire(self, folder: SentFolder, fetch: Callable[[], IO[bytes]], extension: str) -> Path:
-        """Return a copy of the folder, to be given back with `release`. If there is no unchanged
-        copy, `fetch` opens the archive that the host sends. Raises SpawnFailed."""
+        """Return the path of a copy of the folder. The caller must call `release` when the process
+        that uses it has ended. If there is no unchanged copy, `fetch` opens the archive that the
+        host sends. Raises SpawnFailed."""
         with self._lock:
             try:
                 make_shared_root(self._base)
-                if not self._is_swept:
-                    self._is_swept = True
+                if not self._has_deleted_abandoned:
+                    self._has_deleted_abandoned = True
                     self._delete_abandoned(folder.digest)
-                for n in range(_MAX_COPIES):
-                    path = self._base / (folder.digest if n == 0 else f"{folder.digest}.{n}")
+                for number in range(_MAX_COPIES):
+                    name = folder.digest if number == 0 else f"{folder.digest}.{number}"
+                    path = self._base / name
                     if self._prepare(path, folder.digest, fetch):
                         self._copies[path].users += 1
                         return path
@@ -167,7 +169,9 @@ class FolderStore:
         fcntl.flock(copy.lock, fcntl.LOCK_SH)
         if not _has_digest(path, digest):
             self._delete(path)
-            raise OSError(f"its content has not the digest {digest}: it has changed meanwhile")
+            raise OSError(
+                f"its content does not have the digest {digest}: it has changed meanwhile"
+            )
         return True
 
     def release(self, path: Path) -> None:

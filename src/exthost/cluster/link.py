@@ -1,4 +1,5 @@
-"""One connection between a host and an agent: a socket, and the multiplexer on it.
+"""One connection between a host and an agent, the program that runs the host's processes on another
+machine: a socket, and the multiplexer that carries many streams on it.
 
 Both ends use it, each with its own event loop. A `Link` does not wait: `read` returns what has
 arrived, and what the socket does not accept now is kept until `flush`. Several threads may send;
@@ -17,7 +18,7 @@ from exthost.cluster.multiplexer import FrameEvent, Multiplexer
 if TYPE_CHECKING:  # an agent without TLS starts faster if it does not import the module
     from exthost.cluster.tls import TlsSession
 
-# While more than this waits to be sent, no further output of processes is accepted.
+# While more than this waits to be sent, `send` accepts no further output of processes.
 MAX_UNSENT_BYTES = 512 * 1024
 
 # How often each end sends a heartbeat. It covers all streams of the connection.
@@ -58,9 +59,12 @@ class NodeConnection(NamedTuple):
 
 
 class Link:
-    """The frames on a connection. `watch_writable` is called with True when something waits to be
-    sent, and with False when nothing does; any thread may call it. `unsent_bytes` is the size of
-    what waits."""
+    """Sends and receives the frames of a connection.
+
+    `watch_writable` is called with True when data begins to wait for the socket, and with False
+    when all of it was sent; the call may come from any thread. `unsent_bytes` is the size of the
+    data that waits.
+    """
 
     __slots__ = (
         "_is_watching",
@@ -106,12 +110,12 @@ class Link:
             raise ConnectionError("the connection was closed")
         self._read_bytes = _LARGE_READ_BYTES if len(data) >= _READ_BYTES else _READ_BYTES
         if self._tls is not None:
-            with self.lock:  # OpenSSL does not allow to encrypt and decrypt at the same time
+            with self.lock:  # OpenSSL cannot encrypt and decrypt at the same time
                 data = self._tls.decrypt(data)
         return data
 
     def decode(self, data: bytes) -> list[FrameEvent]:
-        """Return what these bytes mean. Raises ProtocolError."""
+        """Return the events in these bytes. Raises ProtocolError."""
         with self.lock:
             return self.multiplexer.receive(data)
 
@@ -163,12 +167,12 @@ class Link:
                 self._send_output()
 
     def flush(self) -> None:
-        """Send what waits. To be called when the socket is writable."""
+        """Send the data that waits. Call this when the socket is writable."""
         with self.lock:
             self._send_unsent()
 
     def _send_output(self) -> None:
-        """Send the output of the multiplexer. The lock is held."""
+        """Send the output of the multiplexer. The caller holds the lock."""
         size = self.multiplexer.output_bytes
         self._send_buffers(self.multiplexer.take_output(), size)
 
@@ -205,6 +209,7 @@ class Link:
         self._watch(True)
 
     def _send_unsent(self) -> None:
+        """Send the kept buffers until the socket accepts no more. The caller holds the lock."""
         while self._unsent and not self.is_closed:
             try:
                 sent = self._socket.sendmsg(tuple(islice(self._unsent, _MAX_BUFFERS)))
@@ -229,7 +234,7 @@ class Link:
             self._watch_writable(is_waiting)
 
     def close(self) -> None:
-        """Close the connection. What waits to be sent is dropped."""
+        """Close the connection. Data that waits to be sent is dropped."""
         with self.lock:
             if not self.is_closed:
                 self.is_closed = True

@@ -28,7 +28,7 @@ _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "XDG_STATE_HOME", "EXT
 
 def package_root() -> str:
     """Return the folder that must be in PYTHONPATH to import exthost."""
-    return str(Path(__file__).parents[2])
+    return str(Path(__file__).parents[2])  # this file is <folder>/exthost/cluster/local_nodes.py
 
 
 class LocalNodes:
@@ -42,9 +42,9 @@ class LocalNodes:
     def __init__(self, count: int = 3, resources: Mapping[str, float] | None = None) -> None:
         self._resources = resources
         self._nodes: dict[str, Node] = {}
-        # The places that are taken, by the id of the request: the id of the node, the resources.
+        # The places that are in use: id of the request → (id of the node, its resources there).
         self._held: dict[int, tuple[str, Mapping[str, float]]] = {}
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # nodes or free resources may have changed: wakes `hold`
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         for number in range(1, count + 1):
             self.join(f"local-{number}")
@@ -126,7 +126,9 @@ class LocalNodes:
         """Give up the agents in a forked copy of the host: they belong to the original."""
         for process in self.agents.values():
             replace_by_null(pipe.fileno() for pipe in (process.stdin, process.stderr) if pipe)
-            process.returncode = 0  # it is not a child of this process
+            # The agent is not a child of this process. With a return code, Popen does not try to
+            # wait for it.
+            process.returncode = 0
         self.agents = {}
 
 
@@ -146,6 +148,7 @@ def agent_command(start: AgentStart, *options: str) -> list[str]:
 
 
 def _start(start: AgentStart) -> "subprocess.Popen[bytes]":
+    """Start an agent as a child process, and pass it the nonce on stdin."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     process = subprocess.Popen(
         agent_command(start),

@@ -10,8 +10,9 @@ number, and a message about the connection in stream 0.
     host to agent, a process   order (what to start), then signal, kill
     agent to host, a process   wants_folder, then started or failed, then exit
 
-Four numbers belong to each process: its own, in which the folder is sent to the agent, too, and
-those of its stdin, stdout and stderr (`stream_numbers`).
+Four numbers belong to each process: its own, whose stream also carries the folder that the agent
+fetches, and those of its stdin, stdout and stderr (`stream_numbers`). For example, the first
+process has the number 4, and its stdin, stdout and stderr are the streams 5, 6 and 7.
 """
 
 from base64 import b64decode, b64encode
@@ -32,7 +33,8 @@ from exthost.model.spec import Pins
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
 
-# A nonce is this many characters, and a line feed follows it.
+# A nonce, the random text by which the host recognises an agent, has this many characters. A line
+# feed follows it.
 NONCE_BYTES = 64
 
 # How many numbers belong to a process: those of its streams follow its own.

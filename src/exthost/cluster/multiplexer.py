@@ -1,9 +1,10 @@
 """Many streams and messages on one connection, without I/O (pure).
 
-A `Multiplexer` is one end of the connection between a host and an agent, which runs the processes
-of one node. Bytes that were received go in, and events come out; what is sent is collected in
-`output`. Each frame has a header of eight bytes: the length of its payload (3 bytes), its kind (1)
-and the number of its stream (4).
+A `Multiplexer` is one end of the connection between a host and an agent, the program that runs the
+host's processes on another machine (a node). Each pipe of a process is a stream. `receive` takes
+the bytes that arrived and returns events; the methods that send add frames to `output`, which
+`link.Link` writes to the socket. Each frame has a header of eight bytes: the length of its payload
+(3 bytes), its kind (1) and the number of its stream (4).
 
     DATA     bytes of a stream
     CREDIT   the receiver of a stream has consumed so many bytes, so more may be sent
@@ -11,13 +12,13 @@ and the number of its stream (4).
     RESET    the receiver of a stream does not want more of it
     PART     the beginning of a message, which the next frames of the stream continue
     MESSAGE  a message (an object as JSON), or its last part
-    HEARTBEAT  nothing: the sender is alive
+    HEARTBEAT  empty: it shows that the sender is alive
 
 **Flow control.** The sender of a stream may send WINDOW_BYTES that the receiver has not consumed.
-So a process that does not read, or that floods its output, holds up no other stream, and the memory
-for each stream is bounded. A peer that sends more has broken the protocol (`ProtocolError`). Data
-of a stream that is not open is dropped, because it may have been sent before the peer knew that the
-stream was closed.
+So a process that does not read, or that floods its output, does not block the other streams, and
+the memory for each stream is bounded. A peer that sends more has broken the protocol
+(`ProtocolError`). Data of a stream that is not open is dropped, because it may have been sent
+before the peer knew that the stream was closed.
 """
 
 import json
@@ -26,11 +27,11 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-# Of the protocol. Both ends must have the same.
+# Both ends of a connection must have the same version.
 PROTOCOL_VERSION = 1
 
-# How much may be on its way in a stream. A larger window would let one stream use more memory; with
-# a smaller one, large messages would wait for credit.
+# How many bytes of a stream may be sent and not yet consumed. A larger window would let one stream
+# use more memory; with a smaller one, large messages would wait for credit.
 WINDOW_BYTES = 256 * 1024
 
 # The window of a stream whose receiver prepares for large messages (`widen`).
@@ -43,17 +44,19 @@ CONSUME_BYTES = WINDOW_BYTES // 8
 # The most bytes of one frame: other streams wait no longer than it takes to send them.
 MAX_FRAME_BYTES = 256 * 1024
 
-# The longest message is an order, which has all variables and the code of the sandbox.
+# The longest message is the order to start a process, which has all of its environment variables
+# and the code of its sandbox.
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
-# Up to this size the payload of a frame is copied behind its header: one buffer is sent faster than
-# two, and copying so little is faster than either.
+# Up to this size the payload of a frame is copied behind its header, because a copy of so few bytes
+# takes less time than the sending of a second buffer.
 _JOIN_BYTES = 4096
 
-# A part of what was received is passed on without a copy from this size on.
+# From this size on, a received payload is passed on as a memoryview instead of a copy.
 _VIEW_BYTES = 16 * 1024
 
 _HEADER = struct.Struct(">II")
+_HEADER_BYTES = _HEADER.size  # a constant, because `receive` uses it for each frame
 _CREDIT = struct.Struct(">I")
 
 
@@ -83,8 +86,12 @@ FrameEvent = tuple[int, int, Any]
 
 
 class _Incoming:
-    """A stream that is received: what its sender may still send, and what was consumed and is not
-    reported yet."""
+    """A stream that this end receives.
+
+    window    how many bytes its sender may have sent that are not consumed yet
+    room      how many more bytes the sender may send now
+    consumed  how many bytes were consumed since the last CREDIT
+    """
 
     __slots__ = ("consumed", "room", "window")
 
@@ -102,10 +109,10 @@ class Multiplexer:
         "_frame_kind",
         "_frame_left",
         "_frame_stream",
-        "_head",
         "_incoming",
+        "_partial_header",
+        "_partial_payload",
         "_parts",
-        "_small",
         "credits",
         "output",
         "output_bytes",
@@ -117,9 +124,13 @@ class Multiplexer:
         self.credits: dict[int, int] = {}
         self._incoming: dict[int, _Incoming] = {}
         self._parts: dict[int, bytearray] = {}  # unfinished messages, by stream
-        self._head = b""  # an incomplete header
+        self._partial_header = b""
+        # The frame that is being received. `_frame_left` is how many bytes of its payload are
+        # missing; 0 if the next bytes are a header.
         self._frame_kind = self._frame_stream = self._frame_left = 0
-        self._small = b""  # the payload so far of a frame that is passed on when it is complete
+        # The payload so far, of a frame that is not DATA: such a frame is handled when it is
+        # complete. DATA is passed on in the parts in which it arrives.
+        self._partial_payload = b""
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -128,8 +139,9 @@ class Multiplexer:
         self.credits[stream] = WINDOW_BYTES
 
     def pack(self, stream: int, data: bytes | memoryview) -> bytes:
-        """Return the frame of `data`, to be sent at once. Return b"" if `send` has to be used: the
-        data is large, or the credit does not suffice, or other output waits."""
+        """Return the frame of `data`, which the caller must write to the socket at once. Return b""
+        if the caller must use `send` instead: the data is large, or the credit does not suffice, or
+        other output waits."""
         size = len(data)
         credit = self.credits.get(stream, 0)
         if size > credit or size > _JOIN_BYTES or self.output or not size:
@@ -221,11 +233,11 @@ class Multiplexer:
             self._add_frame(Kind.RESET, stream)
 
     def receive_one(self, data: bytes) -> tuple[int, bytes | memoryview] | None:
-        """Return the number of the stream and the payload if these bytes are one whole frame of
-        data, as nearly always in one read. Otherwise do nothing and return None: `receive` has to
-        be used. This method changes nothing that senders use."""
-        size = len(data) - 8
-        if size <= 0 or size > MAX_FRAME_BYTES or self._frame_left or self._head:
+        """Return the number of the stream and the payload if these bytes are exactly one frame of
+        data, which they nearly always are. Otherwise do nothing and return None: the caller must
+        use `receive`. This method changes nothing that senders use."""
+        size = len(data) - _HEADER_BYTES
+        if size <= 0 or size > MAX_FRAME_BYTES or self._frame_left or self._partial_header:
             return None
         length_and_kind, stream = _HEADER.unpack_from(data)
         incoming = self._incoming.get(stream)
@@ -233,42 +245,42 @@ class Multiplexer:
         if length_and_kind != size << 8 or incoming is None or size > incoming.room:
             return None
         incoming.room -= size
-        return stream, data[8:] if size < _VIEW_BYTES else memoryview(data)[8:]
+        view_or_copy = data if size < _VIEW_BYTES else memoryview(data)
+        return stream, view_or_copy[_HEADER_BYTES:]
 
     def receive(self, data: bytes) -> list[FrameEvent]:
-        """Return what these bytes mean. Raises ProtocolError."""
+        """Return the events in these bytes. Raises ProtocolError."""
         events: list[FrameEvent] = []
-        if self._head:
-            data = self._head + data
-            self._head = b""
-        at, size = 0, len(data)
-        while at < size:
+        if self._partial_header:
+            data = self._partial_header + data
+            self._partial_header = b""
+        offset, size = 0, len(data)
+        while offset < size:
             if not self._frame_left:
-                if size - at < 8:
-                    self._head = data[at:]
+                if size - offset < _HEADER_BYTES:
+                    self._partial_header = data[offset:]
                     break
-                length_and_kind, self._frame_stream = _HEADER.unpack_from(data, at)
+                length_and_kind, self._frame_stream = _HEADER.unpack_from(data, offset)
                 self._frame_kind = length_and_kind & 255
                 self._frame_left = length_and_kind >> 8
-                at += 8
+                offset += _HEADER_BYTES
                 self._check_frame()
                 if not self._frame_left:
-                    self._on_small_frame(b"", events)
+                    self._on_complete_frame(b"", events)
                 continue
-            count = min(self._frame_left, size - at)
-            chunk = (
-                data[at : at + count] if count < _VIEW_BYTES else memoryview(data)[at : at + count]
-            )
-            at += count
+            count = min(self._frame_left, size - offset)
+            source = data if count < _VIEW_BYTES else memoryview(data)
+            chunk = source[offset : offset + count]
+            offset += count
             self._frame_left -= count
             if self._frame_kind == _DATA:
                 if self._frame_stream in self._incoming:
                     events.append((_DATA, self._frame_stream, chunk))
             elif self._frame_left:
-                self._small += chunk
+                self._partial_payload += chunk
             else:
-                payload, self._small = self._small + chunk, b""
-                self._on_small_frame(payload, events)
+                payload, self._partial_payload = self._partial_payload + chunk, b""
+                self._on_complete_frame(payload, events)
         return events
 
     def _check_frame(self) -> None:
@@ -283,7 +295,8 @@ class Multiplexer:
                 if incoming.room < 0:
                     raise ProtocolError(f"more was sent in stream {stream} than its window")
 
-    def _on_small_frame(self, payload: bytes, events: list[FrameEvent]) -> None:
+    def _on_complete_frame(self, payload: bytes, events: list[FrameEvent]) -> None:
+        """Handle a frame that is not data, and append its event, if it has one."""
         kind, stream = self._frame_kind, self._frame_stream
         match kind:
             case Kind.CREDIT:
@@ -302,9 +315,9 @@ class Multiplexer:
                 self._on_message(kind, stream, payload, events)
 
     def _on_message(self, kind: int, stream: int, payload: bytes, events: list[FrameEvent]) -> None:
-        parts = self._parts.setdefault(stream, bytearray()) if kind == Kind.PART else None
-        if parts is not None:
-            parts += payload
+        """Collect the parts of a message. Append its event when it is complete."""
+        if kind == Kind.PART:
+            self._parts.setdefault(stream, bytearray()).extend(payload)
             if sum(map(len, self._parts.values())) > MAX_MESSAGE_BYTES:
                 raise ProtocolError("a message is too long")
             return

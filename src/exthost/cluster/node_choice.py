@@ -20,10 +20,15 @@ def choose_node(
     suspects: Collection[str],
     extension: str,
 ) -> Node:
-    """Return the node that is best for the next process. `counts` has the number of the extension's
-    processes by the id of their node, and `totals` that of all processes of the host. `suspects`
-    are the ids of nodes that were lost a short time ago. Raises SpawnFailed if no node can run the
-    process."""
+    """Return the node that is best for the next process. Raises PlacementFailed if no node can run
+    the process.
+
+    pool       the settings of the extension's processes, such as the resources that each needs
+    counts     id of a node → how many processes of the extension run there
+    totals     id of a node → how many processes of all extensions of the host run there
+    suspects   the ids of nodes that were lost a short time ago
+    extension  the id of the extension, for errors
+    """
     alive = [node for node in nodes if not node.is_draining]
     wanted = dict(pool.resources or ())
     suitable = [node for node in alive if _is_suitable(node, pool, wanted)]
@@ -68,8 +73,9 @@ def find_move(
     suspects: Collection[str],
     extension: str,
 ) -> tuple[str, Node] | None:
-    """Return the id of the node whose processes are too many, and the node that is better for one
-    of them; None if they are spread already. The parameters are those of `choose_node`."""
+    """Return the id of the node with the most processes, and the node to which one of them should
+    move; None if the processes are spread evenly already. The parameters are those of
+    `choose_node`."""
     if pool.spread is False:
         return None
     nodes = list(nodes)
@@ -80,8 +86,9 @@ def find_move(
     if node.id in suspects or not _has_amounts(node.free, dict(pool.resources or ())):
         return None
     crowded = max((node.id for node in nodes), key=lambda id: counts.get(id, 0))
-    # A difference of one would only be reversed by the move.
-    return (crowded, node) if counts.get(crowded, 0) - counts.get(node.id, 0) >= 2 else None
+    difference = counts.get(crowded, 0) - counts.get(node.id, 0)
+    # A move would only reverse a difference of one.
+    return (crowded, node) if difference >= 2 else None
 
 
 def full_nodes(nodes: Iterable[Node], pool: Pool, counts: Mapping[str, int]) -> set[str]:
@@ -93,14 +100,15 @@ def full_nodes(nodes: Iterable[Node], pool: Pool, counts: Mapping[str, int]) -> 
 
 def _is_suitable(node: Node, pool: Pool, wanted: Mapping[str, float]) -> bool:
     has_labels = all(node.labels.get(name) == value for name, value in pool.labels or ())
-    # The operator keeps processes off a node by giving it no CPUs, such as the head of a cluster.
+    # An operator who wants no processes on a node, such as the head of a cluster, gives it no CPUs.
     is_closed = node.resources is not None and not node.resources.get("CPU") and "CPU" not in wanted
     return has_labels and not is_closed and _has_amounts(node.resources, wanted)
 
 
 def _has_amounts(amounts: Mapping[str, float] | None, wanted: Mapping[str, float]) -> bool:
-    """Return whether these amounts of resources are enough. Unknown amounts (None) are."""
-    return amounts is None or all(amounts.get(name, 0) >= n for name, n in wanted.items())
+    """Return whether these amounts of resources are enough. Unknown amounts (None) count as
+    enough."""
+    return amounts is None or all(amounts.get(name, 0) >= amount for name, amount in wanted.items())
 
 
 def _format_node(node: Node, wanted: Mapping[str, float]) -> str:

@@ -30,10 +30,11 @@ _NONCE_SECONDS = 5.0
 # The size of a read of an encrypted nonce. What follows it is decrypted later.
 _TLS_READ_BYTES = 1024
 
-# How many connections may be open that have not sent a valid nonce yet. If the process may open few
-# file descriptors, it is this part of them. One peer may have this part of the connections.
+# How many connections may be open that have not sent a valid nonce yet.
 _MAX_UNAUTHENTICATED = 256
+# If the process may open only a few file descriptors, at most one in 8 is for such a connection.
 _DESCRIPTOR_PART = 8
+# One peer (an IP address) may have at most one in 2 of these connections.
 _PEER_PART = 2
 
 
@@ -54,7 +55,7 @@ class NodeListener:
         self._expected: dict[bytes, asyncio.Future[NodeConnection]] = {}
         self.last_refusal = ""  # why the last connection was closed that did not authenticate
         self.accept_error: OSError | None = None  # why the last connection was not accepted
-        self.address = ""
+        self.address = ""  # the address for agents, as HOST:PORT, when the listener is open
         disown_after_fork(self)
 
     async def open(self) -> None:
@@ -86,6 +87,8 @@ class NodeListener:
         self._accepting = asyncio.create_task(self._accept(listener))
 
     def _open_tls(self) -> None:
+        """Load the certificates if connections are encrypted. Otherwise warn if other machines can
+        connect."""
         settings = self._settings
         if settings.is_encrypted:
             self._certificates = HostCertificates(settings.certificates or default_folder())
@@ -108,6 +111,8 @@ class NodeListener:
         return nonce, future
 
     async def _accept(self, listener: socket.socket) -> None:
+        """Accept connections until the task is cancelled, and start a task for each that reads its
+        nonce."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -124,24 +129,28 @@ class NodeListener:
             if closed is not None:
                 self.strangers_closed += 1
                 closed.cancel()
-            # Others have a turn, too: if a connection waits, `sock_accept` returns at once.
+            # Let other tasks run: while connections are waiting, `sock_accept` returns at once.
             await asyncio.sleep(0)
 
     def _forget(self, connection: socket.socket, task: "asyncio.Task[None]") -> None:
         self._unauthenticated.discard(task)
         self._limit.remove(task)
-        if task.cancelled():  # perhaps before its first step, in which it would close it
+        if task.cancelled():
+            # A task that is cancelled before its first step runs none of its code, so it cannot
+            # close the connection itself.
             connection.close()
 
     async def _authenticate(self, connection: socket.socket) -> None:
+        """Read the nonce of a connection. Pass the connection on to the caller of `expect`, or
+        close it."""
         connection.setblocking(False)
         tune(connection)
         nonce, tls = b"", None
         try:
             async with asyncio.timeout(_NONCE_SECONDS):
                 if self._certificates is not None:
-                    await _readable(connection)
-                    self._heard()
+                    await _wait_readable(connection)
+                    self._mark_active()
                     tls = await self._certificates.accept(connection)
                 while len(nonce) <= NONCE_BYTES:  # the nonce and a line feed
                     data = await _receive(
@@ -150,7 +159,7 @@ class NodeListener:
                     if not data:
                         break
                     nonce += data
-                    self._heard()
+                    self._mark_active()
         except (OSError, TimeoutError, ConfigError) as error:
             self.last_refusal = str(error)
             nonce = b""
@@ -163,7 +172,7 @@ class NodeListener:
             return
         future.set_result(NodeConnection(connection, tls))
 
-    def _heard(self) -> None:
+    def _mark_active(self) -> None:
         """Mark the connection of this task as active, because it has sent something."""
         task = asyncio.current_task()
         assert task is not None
@@ -199,10 +208,10 @@ def check_certificates(settings: ClusterSettings) -> None:
 
 def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MAX_UNAUTHENTICATED
+    maximum = _MAX_UNAUTHENTICATED
     if soft_limit >= 0:  # not RLIM_INFINITY
-        most = max(8, min(most, soft_limit // _DESCRIPTOR_PART))
-    return ConnectionLimit(most, most, most // _PEER_PART)
+        maximum = max(8, min(maximum, soft_limit // _DESCRIPTOR_PART))
+    return ConnectionLimit(maximum, maximum, maximum // _PEER_PART)
 
 
 def _has_port(address: str) -> bool:
@@ -211,13 +220,13 @@ def _has_port(address: str) -> bool:
 
 
 async def _receive(connection: NodeConnection, size: int) -> bytes:
-    """Return at most so many bytes, and b"" at the end. Raises OSError."""
+    """Return at most `size` bytes; b"" if the peer has closed the connection. Raises OSError."""
     source, tls = connection
     while True:
         try:
             return source.recv(size) if tls is None else tls.read(size)
         except BlockingIOError:
-            await _readable(source)
+            await _wait_readable(source)
             if tls is not None:
                 data = source.recv(_TLS_READ_BYTES)
                 if not data:
@@ -225,7 +234,7 @@ async def _receive(connection: NodeConnection, size: int) -> bytes:
                 tls.receive(data)
 
 
-async def _readable(connection: socket.socket) -> None:
+async def _wait_readable(connection: socket.socket) -> None:
     """Wait until the peer has sent something, or has left."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection, readable.set)

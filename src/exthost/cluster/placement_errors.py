@@ -1,4 +1,5 @@
-"""The errors of a start that the cluster, not the extension, is the cause of."""
+"""Makes the errors of a start on another machine (a node) that the cluster causes, not the
+extension. Each function is named after the problem and returns the exception to raise."""
 
 from typing import Any
 
@@ -9,11 +10,11 @@ from exthost.model.spec import Pool
 
 
 class NodeLostInStart(PlacementFailed):
-    """The node was lost while a process started on it, so that another one is tried."""
+    """The node was lost while a process started on it. The host tries another node."""
 
 
 def runtime_env_refused(reason: str, node: Node | None = None) -> PlacementFailed:
-    """Ray refused the runtime environment, or could not make it on a node."""
+    """Return the error if Ray refused the runtime environment, or could not make it on a node."""
     place = "" if node is None else f" on node {node.name}"
     return PlacementFailed(
         "X1990",
@@ -25,7 +26,7 @@ def runtime_env_refused(reason: str, node: Node | None = None) -> PlacementFaile
 
 
 def no_working_dir(extension: str) -> SpawnFailed:
-    """The files are to be in a folder that Ray was not given."""
+    """Return the error if the programs should be in Ray's working folder and Ray has none."""
     return SpawnFailed(
         "X1992",
         'pool.files is "runtime-env", and cluster.runtime_env has no working_dir',
@@ -37,13 +38,13 @@ def no_working_dir(extension: str) -> SpawnFailed:
 
 def describe_request(pool: Pool) -> str:
     """Return the resources and labels of a pool as a text."""
-    amounts = [f"{name} {n:g}" for name, n in pool.resources or ()]
+    amounts = [f"{name} {amount:g}" for name, amount in pool.resources or ()]
     labels = [f"{name}={value}" for name, value in pool.labels or ()]
     return ", ".join(amounts + labels) or "no resources"
 
 
 def no_resources_in_time(extension: str, pool: Pool, seconds: float) -> PlacementFailed:
-    """The resources were not free."""
+    """Return the error if the resources of the process did not become free in time."""
     return PlacementFailed(
         "X1976",
         f"no node had its resources free within {seconds:g} s; asked for: {describe_request(pool)}",
@@ -55,7 +56,7 @@ def no_resources_in_time(extension: str, pool: Pool, seconds: float) -> Placemen
 def agent_not_connected(
     extension: str, node: Node, address: str, seconds: float
 ) -> PlacementFailed:
-    """The agent was started, and nothing came of it."""
+    """Return the error if the agent was started and neither connected nor reported an error."""
     return PlacementFailed(
         "X0422",
         f"the agent of node {node.name} has not connected to {address} within {seconds:g} s",
@@ -65,7 +66,7 @@ def agent_not_connected(
 
 
 def agent_unreachable(extension: str, node: Node, reason: str) -> PlacementFailed:
-    """The agent could not connect."""
+    """Return the error if the agent reported that it cannot reach the host."""
     return PlacementFailed(
         "X0426",
         f"on node {node.name}: {reason}",
@@ -76,7 +77,7 @@ def agent_unreachable(extension: str, node: Node, reason: str) -> PlacementFaile
 
 
 def host_exhausted(extension: str, error: OSError) -> PlacementFailed:
-    """The host itself has no descriptors, processes or memory for a start on a node."""
+    """Return the error if the host has no descriptors, processes or memory for the start."""
     return PlacementFailed(
         "X0405",
         f"the host has no room for the connection to a node: {error}",
@@ -86,7 +87,7 @@ def host_exhausted(extension: str, error: OSError) -> PlacementFailed:
 
 
 def too_many_strangers(extension: str, node: Node, address: str, closed: int) -> PlacementFailed:
-    """Other connections have kept the agent from connecting."""
+    """Return the error if the agent could not connect because of too many other connections."""
     return PlacementFailed(
         "X0431",
         f"node {node.name} could not connect: too many connections without a nonce came to "
@@ -97,7 +98,7 @@ def too_many_strangers(extension: str, node: Node, address: str, closed: int) ->
 
 
 def node_lost(extension: str, node: Node, reason: str) -> NodeLostInStart:
-    """The node was lost while the process started."""
+    """Return the error if the node was lost while the process started."""
     return NodeLostInStart(
         "X0423",
         f"node {node.name} was lost while the process started: {reason}",
@@ -107,7 +108,7 @@ def node_lost(extension: str, node: Node, reason: str) -> NodeLostInStart:
 
 
 def other_version(extension: str, node: Node, version: str) -> PlacementFailed:
-    """The agent has a version that this host cannot work with."""
+    """Return the error if the agent has a version that this host cannot work with."""
     return PlacementFailed(
         "X0430",
         f"node {node.name} has exthost {version}, and the host has {__version__}",

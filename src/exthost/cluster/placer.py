@@ -1,7 +1,8 @@
 """`Placer`: the interface by which a host uses the nodes of a cluster.
 
-A node is a machine. A placer does two things there: it holds the resources of each process, and it
-starts an agent, the program of exthost that runs the processes of one host on the node.
+A node is a machine. A placer does two things there: it holds (reserves) the resources of each
+process, and it starts an agent, the program of exthost that runs the processes of one host on the
+node. `ray_nodes` implements it for a Ray cluster; `local_nodes` simulates nodes on this machine.
 """
 
 from collections.abc import Collection, Mapping

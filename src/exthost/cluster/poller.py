@@ -1,7 +1,8 @@
 """Calls a function when a file descriptor can be read or written.
 
-`selectors` of the standard library does the same, and takes several times as long for it. An agent
-waits twice for each call of an extension.
+An agent, the program that runs processes on another machine, waits with it for their pipes and for
+its connection. `selectors` of the standard library does the same, but takes several times as long,
+and an agent waits twice for each call of an extension.
 """
 
 import select
@@ -21,7 +22,8 @@ class Poller:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[], object]] = {}
-        self._writable_callbacks: dict[int, Callable[[], object]] = {}  # of those read as well
+        # For descriptors that are watched for reading, too (`watch_writable`).
+        self._writable_callbacks: dict[int, Callable[[], object]] = {}
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         """Call `callback` while `fd` can be read, or its other end is closed."""
@@ -34,8 +36,8 @@ class Poller:
         self._callbacks[fd] = callback
 
     def watch_writable(self, fd: int, is_wanted: bool, callback: Callable[[], object]) -> None:
-        """Call `callback` while `fd` can be written, too, or stop to do so. `on_readable` was
-        called for it before."""
+        """Begin to call `callback` while `fd` can be written, or stop if `is_wanted` is false. The
+        descriptor must already be watched by `on_readable`."""
         events = select.EPOLLIN | select.EPOLLOUT if is_wanted else select.EPOLLIN
         if is_wanted:
             self._writable_callbacks[fd] = callback
@@ -44,17 +46,16 @@ class Poller:
         self._epoll.modify(fd, events)
 
     def forget(self, fd: int) -> None:
-        """Stop waiting for `fd`. To be called before it is closed."""
+        """Stop waiting for `fd`. Call this before the descriptor is closed."""
         self._epoll.unregister(fd)
         del self._callbacks[fd]
 
     def wait(self, seconds: float) -> None:
-        """Wait this long at most until a descriptor is ready, and call the functions of those that
-        are."""
+        """Wait at most this long for a descriptor, and call the functions of all that are ready."""
         for fd, events in self._epoll.poll(seconds, _MAX_EVENTS):
             if events & _OUT and fd in self._writable_callbacks:
                 self._writable_callbacks[fd]()
-                if not events & ~_OUT:
+                if not events & ~_OUT:  # it is writable only, so there is nothing to read
                     continue
             callback = self._callbacks.get(fd)
             if callback is not None:  # None: an earlier callback has ended the wait for it

@@ -5,18 +5,22 @@
 It is the only process that imports Ray (see `ray_nodes`). It reads the runtime environment of the
 agents and then requests from stdin, and writes answers to stdout, each a line of JSON. An answer
 has the number of its request. The driver ends when its stdin is closed, and Ray then gives back the
-resources that it held.
+resources that it held. An example of a request and its answer:
+
+    {"number": 7, "do": "release", "id": 3}
+    {"number": 7, "result": null}
 
 **Resources.** Ray holds the resources of each process in a placement group of one bundle, which
 needs no worker. So Ray's own scheduler decides on which node they are free, nothing is assigned
-twice, and an autoscaler sees what is waited for. The node that the host prefers is a hint.
+twice, and an autoscaler sees which resources are missing. The node that the host prefers is a hint.
 
 **Agents.** A task on the node starts the agent as a process of its own and ends, so that no worker
 of Ray is kept for it. The agent ends with the raylet, Ray's process on the node. If the agent runs
 in a container, the task lasts as long as the agent, because the container ends with its worker.
 
 **Ray's client.** With an address `ray://HOST:PORT` this machine need not be a node of the cluster:
-Ray runs the requests in a process on the head. What Ray's client does not offer is read by a task.
+Ray runs the requests in a process on the cluster's head node. Ray's client does not offer all of
+Ray's functions: the list of nodes is therefore read by a task in the cluster.
 """
 
 import importlib.util
@@ -30,10 +34,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-# The resources that Ray assigns as devices: it tells a task by environment variables which it got.
+# The resources that Ray assigns as devices. Environment variables of a task name those that it got.
 _DEVICES = ("GPU", "TPU", "HPU", "NPU", "neuron_cores")
 
-# The variables by which Ray does so.
+# These environment variables.
 _DEVICE_VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
@@ -67,60 +71,78 @@ CLIENT_SCHEME = "ray://"
 
 def main() -> int:
     """Serve one host until the end of stdin. Return the exit code."""
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # Ray prints to stdout, which must have only answers: send that to stderr
-    lock = threading.Lock()
+    answers = AnswerWriter()
+    lines: SimpleQueue[str] = SimpleQueue()
+    is_connected = threading.Event()
+    threading.Thread(target=_read_stdin, args=(lines, is_connected), daemon=True).start()
+    driver = _connect(sys.argv[1], lines, answers)
+    if driver is None:
+        return 1
+    is_connected.set()
+    answers.send(number=0, result=None)  # the host's requests are numbered from 1
+    for line in iter(lines.get, ""):
+        # In a thread of its own, because it may wait for resources.
+        request = json.loads(line)
+        threading.Thread(target=_serve, args=(driver, request, answers), daemon=True).start()
+    driver.close()
+    return 0
 
-    def send(**message: Any) -> None:
-        with lock:
+
+class AnswerWriter:
+    """Writes answers to stdout, each as a line of JSON. Several threads may use it."""
+
+    def __init__(self) -> None:
+        self._file = os.fdopen(os.dup(1), "wb", buffering=0)
+        # Ray prints to stdout, which must have only answers: from now on, that goes to stderr.
+        os.dup2(2, 1)
+        self._lock = threading.Lock()
+
+    def send(self, **message: Any) -> None:
+        """Write one answer."""
+        with self._lock:
             try:
-                answers.write(json.dumps(message).encode() + b"\n")
+                self._file.write(json.dumps(message).encode() + b"\n")
             except OSError:
                 pass  # the host is gone
 
-    lines: SimpleQueue[str] = SimpleQueue()
-    is_connected = threading.Event()
 
-    def read_stdin() -> None:
-        for line in sys.stdin:
-            lines.put(line)
-        if not is_connected.is_set():
-            os._exit(1)  # the host has ended, and Ray would go on trying to connect
-        lines.put("")
+def _read_stdin(lines: "SimpleQueue[str]", is_connected: threading.Event) -> None:
+    """Put each line of stdin into the queue, and "" at the end of stdin."""
+    for line in sys.stdin:
+        lines.put(line)
+    if not is_connected.is_set():
+        os._exit(1)  # the host has ended, and Ray would go on trying to connect
+    lines.put("")
 
-    threading.Thread(target=read_stdin, daemon=True).start()
+
+def _connect(address: str, lines: "SimpleQueue[str]", answers: AnswerWriter) -> "Driver | None":
+    """Connect to the cluster, with the runtime environment in the first line. If that fails, answer
+    with the reason and return None."""
     try:
-        driver = Driver(sys.argv[1], json.loads(lines.get()))
+        return Driver(address, json.loads(lines.get()))
     except RuntimeEnvError as error:
-        send(number=0, runtime_env=error.reason)
-        return 1
+        answers.send(number=0, runtime_env=error.reason)
     except ModuleNotFoundError:
-        send(number=0, error="it is not installed: pip install 'exthost[ray]'")
-        return 1
+        answers.send(number=0, error="it is not installed: pip install 'exthost[ray]'")
     except Exception as error:
-        send(number=0, error=f"no cluster at {sys.argv[1]!r}: {str(error)[:_MAX_REASON]}")
-        return 1
-    is_connected.set()
-    send(number=0, result=None)
+        answers.send(number=0, error=f"no cluster at {address!r}: {str(error)[:_MAX_REASON]}")
+    return None
 
-    def serve(request: dict[str, Any]) -> None:
-        try:
-            send(number=request["number"], result=driver.serve(request))
-        except TimeoutError:
-            send(number=request["number"], timeout=True)
-        except RuntimeEnvError as error:
-            send(number=request["number"], runtime_env=error.reason)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
-            send(number=request["number"], error=reason)
-            if not driver.is_connected():
-                os._exit(1)  # the next start makes another driver
 
-    for line in iter(lines.get, ""):
-        # In a thread of its own, because it may wait for resources.
-        threading.Thread(target=serve, args=(json.loads(line),), daemon=True).start()
-    driver.close()
-    return 0
+def _serve(driver: "Driver", request: dict[str, Any], answers: AnswerWriter) -> None:
+    """Answer one request."""
+    number = request["number"]
+    try:
+        answers.send(number=number, result=driver.serve(request))
+    except TimeoutError:
+        answers.send(number=number, timeout=True)
+    except RuntimeEnvError as error:
+        answers.send(number=number, runtime_env=error.reason)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
+        answers.send(number=number, error=reason)
+        if not driver.is_connected():
+            os._exit(1)  # the next start makes another driver
 
 
 class RuntimeEnvError(Exception):
@@ -188,6 +210,8 @@ class Driver:
         return nodes
 
     def _hold(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Wait until Ray has reserved the resources of a process. Return the node, and the
+        variables of its devices. Raises TimeoutError."""
         from ray.util.placement_group import placement_group, placement_group_table
 
         selector = dict(request["labels"])
@@ -197,7 +221,7 @@ class Driver:
             [request["resources"]],
             strategy="STRICT_PACK",
             _soft_target_node_id=request["preferred"] or None,
-            # Only if it is needed: older versions of Ray do not have it.
+            # Older versions of Ray do not have this parameter, so it is passed only if needed.
             **({"bundle_label_selector": [selector]} if selector else {}),
         )
         self._groups[request["id"]] = group
@@ -316,8 +340,9 @@ def start_agent(address: str, nonce: str, certificates: str, is_in_container: bo
     if certificates:
         command.append(certificates)
     if not is_in_container:
-        # The shell ends at once, so that the agent is not a child of the worker, which ends its
-        # own.
+        # The shell starts the agent in the background and exits at once, so that the agent is not a
+        # child of the worker: a worker ends its children. A background command would get /dev/null
+        # as its stdin, so the shell passes its own by way of descriptor 3.
         command = ["/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command]
     process = subprocess.Popen(
         command,

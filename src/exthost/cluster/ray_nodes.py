@@ -1,4 +1,5 @@
-"""A placer (what holds resources and starts agents) that uses a Ray cluster.
+"""A placer that uses a Ray cluster. A placer is the interface by which a host reserves resources on
+other machines (nodes) and starts agents, the programs that run its processes there.
 
 Ray runs in a separate process (`ray_driver`), because Ray ends its own process some time after the
 head of the cluster is gone, and that must not be the host. The host and the driver exchange lines
@@ -82,7 +83,7 @@ class RayNodes:
         )
         self._numbers = itertools.count(1)
         self._answers: dict[int, Future[Any]] = {}
-        # The starts of agents, by the ids of their nodes and their images.
+        # The starts of agents, by the id of the node and the container image.
         self._agents: dict[tuple[str, str], asyncio.Future[Any]] = {}
         self._write_lock = threading.Lock()
         self._last_lines: list[str] = []
@@ -96,7 +97,7 @@ class RayNodes:
         for thread in self._threads:
             thread.start()
         try:
-            # Not as an argument, because every user of a machine can read those.
+            # Not as an argument, because every user of a machine can read the arguments.
             self._write(dict(runtime_env))
         except OSError:
             pass  # it has ended; the reason is its answer
@@ -112,7 +113,8 @@ class RayNodes:
             raise runtime_env_refused(str(error)) from None
         except SpawnFailed as error:
             self._end()
-            # Made again, because only now its output was read to the end.
+            # The error is made again, because its help quotes the last output of the driver, which
+            # was read to the end only by `_end`.
             raise self._ray_error(error.message.removeprefix(_UNUSABLE)) from None
 
     @property
@@ -145,23 +147,23 @@ class RayNodes:
                 request.seconds + _ANSWER_SECONDS,
             )
         except BaseException:
-            self._forget_soon(request.id)
+            self._release_without_waiting(request.id)
             raise
         node = nodes.get(answer["node"])
-        if node is None:  # it has joined meanwhile
+        if node is None:  # it has joined the cluster since the list was read
             node = {node.id: node for node in await self.nodes()}[answer["node"]]
         return HeldPlace(id=request.id, node=node, variables=answer["variables"])
 
-    def _forget_soon(self, id: int) -> None:
-        """Give back what is held for a request that was given up, without waiting for it."""
+    def _release_without_waiting(self, id: int) -> None:
+        """Give back the resources of a request, without waiting for the answer of the driver."""
         try:
             # No request has the number -1, so the answer is dropped.
             self._write({"number": -1, "do": "release", "id": id})
         except (OSError, ValueError):
-            pass  # the driver has ended, and so has what it held
+            pass  # the driver has ended, and Ray has given back its resources
 
     async def release(self, place: HeldPlace) -> None:
-        self._forget_soon(place.id)
+        self._release_without_waiting(place.id)
 
     async def start_agent(self, node: Node, start: AgentStart) -> None:
         self._agents[node.id, start.image] = asyncio.ensure_future(
@@ -186,12 +188,15 @@ class RayNodes:
             raise runtime_env_refused(str(error), node) from None
         except SpawnFailed as error:
             return error.message
-        if not output:  # it is connected
+        if not output:
+            # The agent is connected. Ray does not report its end, so wait until the caller gives
+            # up: it notices the end by the connection.
             await asyncio.get_running_loop().create_future()
         return output
 
     async def stop_agent(self, node: Node, image: str) -> None:
-        """Do nothing but forget it: an agent ends when its connection is closed."""
+        """Stop waiting for the start of the agent. The agent itself ends when its connection is
+        closed."""
         starting = self._agents.pop((node.id, image), None)
         if starting is not None:
             starting.cancel()
@@ -205,6 +210,8 @@ class RayNodes:
     # -- the driver --------------------------------------------------------------------------
 
     async def _ask(self, request: dict[str, Any], seconds: float | None = None) -> Any:
+        """Send a request to the driver, and return the result in its answer. Raises SpawnFailed,
+        and TimeoutError if the resources were not free in time."""
         number = next(self._numbers)
         answer: Future[Any] = Future()
         self._answers[number] = answer
@@ -235,6 +242,7 @@ class RayNodes:
             self._process.stdin.flush()
 
     def _read_answers(self) -> None:
+        """Read answers until the driver ends, and pass each on to its request. Runs in a thread."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             message = json.loads(line)
@@ -257,6 +265,7 @@ class RayNodes:
             self._last_lines = [*self._last_lines[-4:], line.decode(errors="replace").rstrip()]
 
     def _ray_error(self, reason: str) -> PlacementFailed:
+        """Return the error for this reason, with the advice that fits it."""
         last = "; ".join(self._last_lines)
         help = f"its last output: {last}" if last else "check the cluster with `ray status`"
         for known_reason, next_step in _NEXT_STEPS.items():
@@ -270,9 +279,12 @@ class RayNodes:
         """Give up the driver in a forked copy of the host: it belongs to the original."""
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         replace_by_null(pipe.fileno() for pipe in pipes if pipe is not None and not pipe.closed)
-        self._process.returncode = 0  # it is not a child of this process
+        # The driver is not a child of this process. With a return code, Popen does not try to wait
+        # for it.
+        self._process.returncode = 0
 
     def _end(self) -> None:
+        """End the driver by closing its stdin, and reap it. Blocks."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None and self._process.stderr is not None
         try:

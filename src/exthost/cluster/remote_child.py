@@ -1,4 +1,4 @@
-"""A process on another node (machine), with the methods of a local child.
+"""A process on another node (machine), with the methods of a local child (`process.child.Child`).
 
 Its stdin, stdout and stderr are streams of the connection to the agent of its node. Signals for the
 process, and its exit status, are messages there. If that connection ends, the node is lost: the
@@ -54,13 +54,13 @@ class RemoteChild:
         self.stderr = IncomingStream(link, stderr, loop)
         self._loop = loop
         self._on_exit: Callable[[], None] | None = None
-        self._kills = 0
+        self._kill_count = 0
         self._is_reaped = False
         self._on_node_draining: Callable[[], None] | None = None
         self.on_released: Callable[[], None] | None = None
         self.is_node_draining = False
         self.is_node_silent = False
-        self.node_usage = 0.0, 0
+        self.node_usage = 0.0, 0  # seconds of processor time, and bytes of memory
 
     # -- used by the connection --------------------------------------------------------------
 
@@ -75,6 +75,8 @@ class RemoteChild:
         self._end(ExitStatus(None, None, lost=reason))
 
     def _end(self, status: ExitStatus) -> None:
+        """Record how the process ended, end its streams, and report the exit. Only the first call
+        has an effect."""
         if self.status is not None:
             return
         self.status = status
@@ -104,7 +106,8 @@ class RemoteChild:
             loop.call_soon(callback)
 
     def unwatch_exit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do nothing: the function of `watch_exit` is called once."""
+        """Do nothing. `watch_exit` registers nothing with the event loop that would have to be
+        removed."""
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
         """Do nothing: the node enforces the limits of the process."""
@@ -121,7 +124,7 @@ class RemoteChild:
             callback()
 
     def poll_exit(self) -> ExitStatus | None:
-        """Return how the process ended, None if it runs."""
+        """Return how the process ended, or None if it is running."""
         return self.status
 
     def close_stdin(self) -> None:
@@ -140,13 +143,13 @@ class RemoteChild:
     def kill(self) -> None:
         """Kill the process and its group. After a second call the host does not wait for the
         agent's report any more."""
-        self._kills += 1
+        self._kill_count += 1
         self._link.send_message(self.number, KILL)
-        if self._kills > 1:
+        if self._kill_count > 1:
             self.lose(f"node {self.node} did not report the end of a killed process")
 
     def reap(self) -> None:
-        """Release the process. To be called after the exit."""
+        """Release the process. Call this after its exit."""
         if not self._is_reaped:
             self._is_reaped = True
             self.close_stdin()

@@ -1,7 +1,9 @@
 """The host's ends of the pipes of a process on another node: streams of the connection to its
 agent.
 
-They have the interface of pipes on this machine (`process.pipe_ends`), without descriptors.
+An agent is the program that runs the host's processes on another machine (a node). The streams have
+the interface of pipes on this machine (`process.pipe_ends`), without descriptors, so that a session
+uses both alike.
 """
 
 import asyncio
@@ -26,7 +28,7 @@ class IncomingStream:
         "is_ended",
     )
 
-    fd = -1
+    fd = -1  # in the interface of a pipe: there is no descriptor
 
     def __init__(self, link: Link, stream: int, loop: asyncio.AbstractEventLoop) -> None:
         self._link = link
@@ -65,7 +67,7 @@ class IncomingStream:
             self._is_notifying = True
             self._loop.call_soon(self.notify)
 
-    # -- the interface of a pipe -------------------------------------------------------------
+    # -- the interface of a pipe, documented in `process.pipe_ends` --------------------------
 
     def read(self, size: int) -> bytes:
         chunks = self._chunks
@@ -74,7 +76,7 @@ class IncomingStream:
                 return b""
             raise BlockingIOError
         if len(chunks) == 1 and len(chunks[0]) <= size:
-            data = bytes(chunks.popleft())  # not a copy, if it is bytes already
+            data = bytes(chunks.popleft())  # no copy is made of an object that is bytes already
         else:
             data = self._join(size)
         self._consumed += len(data)
@@ -171,7 +173,7 @@ class OutgoingStream:
             if self.on_broken is not None:
                 self.on_broken()
 
-    # -- the interface of a pipe -------------------------------------------------------------
+    # -- the interface of a pipe, documented in `process.pipe_ends` --------------------------
 
     def write(self, data: bytes | memoryview) -> int:
         if self.is_broken:
@@ -201,7 +203,7 @@ class OutgoingStream:
 
     def watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         self._callback = callback
-        # There may be room again by now, which would not be reported a second time.
+        # The room may have been reported before `watch` was called, and is reported only once.
         has_credit = self._link.multiplexer.credits.get(self._stream, 0) > 0
         if self.is_broken or (self._link.has_room and has_credit):
             loop.call_soon(self.notify)
@@ -213,7 +215,7 @@ class OutgoingStream:
         """Do nothing: the agent decides how much it accepts."""
 
     def unread_bytes(self) -> int:
-        return 0  # what is unread on the node is not known here
+        return 0  # the host does not know how much the process on the node has not read yet
 
     def close(self) -> None:
         """End the stream: the process reads the end of its stdin."""

@@ -1,8 +1,10 @@
 """Encrypts the connections between agents and the host (TLS 1.3). Each end proves who it is.
 
+An agent is the program that runs the host's processes on another machine (a node).
+
 `exthost cluster init` makes a folder with the certificates (`certificates.py`): that of an
 authority, which signs those of the host and of the nodes. The host accepts only a certificate of a
-node, and a node only that of the host. The folder is read for each new connection if a file has
+node, and a node only that of the host. The host reads the folder again when a file in it has
 changed, so that certificates can be renewed while the host runs.
 """
 
@@ -17,7 +19,8 @@ from typing import Any
 from exthost.errors import ConfigError
 from exthost.process.state_root import state_root
 
-# The names in the certificates: those of the two roles, because machines come and go.
+# The names in the certificates. They name the two roles and not machines, because nodes may join
+# the cluster and leave it at any time.
 HOST_NAME = "host.exthost.internal"
 NODE_NAME = "node.exthost.internal"
 
@@ -39,22 +42,22 @@ def default_folder() -> str:
 
 
 class HostCertificates:
-    """The certificates of a host, in a folder."""
+    """The certificates of a host, in a folder. They are loaded again when the files change."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._context: ssl.SSLContext | None = None
-        self._state: tuple[float, ...] = ()
+        self._loaded_mtimes: tuple[float, ...] = ()
 
     def context(self) -> ssl.SSLContext:
         """Return the context for the next connection. Raises ConfigError if the files cannot be
         used."""
         names = ("host.pem", "host.key", _AUTHORITY)
         try:
-            state = tuple(Path(self._folder, name).stat().st_mtime for name in names)
-            if self._context is None or state != self._state:
+            mtimes = tuple(Path(self._folder, name).stat().st_mtime for name in names)
+            if self._context is None or mtimes != self._loaded_mtimes:
                 self._context = _load(ssl.PROTOCOL_TLS_SERVER, self._folder, "host")
-                self._state = state
+                self._loaded_mtimes = mtimes
         except (OSError, ValueError) as error:
             raise ConfigError(
                 "X0172",
@@ -69,7 +72,8 @@ class HostCertificates:
         session = TlsSession(self.context(), server_side=True)
         loop, received = asyncio.get_running_loop(), b""
         while not session.is_established:
-            # An alert is sent to the peer even if the handshake has failed.
+            # Even if the handshake has failed, there is something to send: the alert that tells the
+            # peer why.
             await loop.sock_sendall(connection, session.shake_hands(received))
             session.check_handshake()
             if not session.is_established:
@@ -92,7 +96,7 @@ class TlsSession:
         self.is_established = False
 
     def shake_hands(self, received: bytes) -> bytes:
-        """Continue the handshake with what was received. Return what is to be sent."""
+        """Continue the handshake with the received bytes. Return the bytes to send."""
         self._incoming.write(received)
         try:
             self._object.do_handshake()
@@ -122,18 +126,20 @@ class TlsSession:
         self._incoming.write(data)
 
     def read(self, size: int) -> bytes:
-        """Return at most so many decrypted bytes. Raises BlockingIOError if none are complete."""
+        """Return at most `size` decrypted bytes. Raises BlockingIOError if the next TLS record is
+        incomplete."""
         try:
             return self._object.read(size)
         except ssl.SSLWantReadError:
             raise BlockingIOError from None
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return what these received bytes mean, together with those before; b"" if their record is
-        incomplete. Raises OSError."""
+        """Return the decrypted contents of all TLS records that these received bytes complete; b""
+        if they complete none. Raises OSError."""
         self._incoming.write(data)
         parts: list[bytes] = []
-        # Not read until it fails, because the exception takes longer than a small record.
+        # Stops when no bytes are left, instead of at the SSLWantReadError that follows, because the
+        # exception takes longer than the decryption of a small record.
         while self._incoming.pending:
             try:
                 part = self._object.read(_RECORD_BYTES)
@@ -148,9 +154,8 @@ class TlsSession:
 
 
 def connect_as_node(connection: socket.socket, folder: str) -> TlsSession:
-    """Return the session with the host after the handshake, for which the connection must be in
-    blocking mode. `folder` has the certificates; "default" is the one in the state folder. Raises
-    OSError."""
+    """Return the session with the host after the handshake. The connection must be in blocking
+    mode. `folder` has the certificates; "default" stands for `default_folder()`. Raises OSError."""
     path = default_folder() if folder == "default" else folder
     try:
         context = _load(ssl.PROTOCOL_TLS_CLIENT, path, "node")

@@ -1,7 +1,9 @@
 """The interface of dialects: `Dialect`, an object that each dialect's package fills in.
 
-The session uses the fields of this object and knows nothing else about any dialect. When a dialect
-seems to need a special case in the session, add a field here instead.
+A dialect is the protocol that an extension speaks. The session (the conversation with one process
+of an extension) uses the fields of this object and knows nothing else about any dialect. When a
+dialect seems to need a special case in the session, add a field here instead. The shortest example
+is `DIALECT` in `morphir/dialect.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,13 @@
 """Makes blocking methods from asynchronous methods, with the same parameters.
 
-In a class that has the attributes `_target` and `_loop_thread`, `open = forward(Documents.open)`
-defines a method that runs `_target.open` on the event loop's thread, blocks, and returns the
-result. Type checkers see the parameters of the original, so no signature is written a second time.
+    class SyncDocuments(SyncFacet):
+        open = forward(Documents.open)       # async def open(self, name: str) -> Document
+
+    document = sync_documents.open("a")      # blocks, and returns the Document
+
+The new method runs the asynchronous method of the object `_target` on the event loop's thread,
+blocks, and returns the result. Its class must have the attributes `_target` and `_loop_thread`.
+Type checkers see the parameters of the original, so no signature is written a second time.
 
 A facet is an attribute that only extensions of one dialect have, such as `ext.resources`. Each
 dialect's package defines the blocking forms of its facets with these functions, as subclasses of
@@ -19,6 +24,9 @@ from exthost.dialects.caller import Stream
 P = ParamSpec("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+# P are the parameters of the original method without `self`, and T is its result.
 
 
 class LoopRunner(Protocol):

@@ -22,7 +22,8 @@ class Stream(Protocol):
 
 
 class Caller(Protocol):
-    """The part of an extension that a facet may use. Tests implement it without a process."""
+    """The part of an extension that a facet may use. `Extension` has all of it; tests implement it
+    without a process."""
 
     @property
     def id(self) -> str:

@@ -1,6 +1,7 @@
-"""The interface of codecs, which convert frames to messages and back.
+"""The interface of codecs, which convert frames (the bytes of one message) to messages and back.
 
-Each session creates its own codec, for one role, so a codec may remember what it sent.
+Each dialect has a codec. Each session (the conversation with one process) creates its own codec
+object, for one role, so a codec may remember what it sent.
 """
 
 from enum import Enum
@@ -10,7 +11,7 @@ from exthost.model.messages import Id, Incoming, Message
 
 
 class Role(Enum):
-    """The end of the pipe that a codec works for: the host, or the extension (GUEST)."""
+    """The end of the pipe for which a codec works: the host, or the extension (GUEST)."""
 
     HOST = "host"
     GUEST = "guest"
@@ -19,10 +20,10 @@ class Role(Enum):
 class Codec(Protocol):
     """Encodes and decodes the messages of one session.
 
-    A codec may also have `decode_replies(frames)`. It returns one `(id, result)` for each frame,
-    or None if any frame is not a plain reply (see `jsontext.reply_decoder`). And it may have
-    `may_be_reply(head)`, which returns False if a frame that begins with these bytes is not a
-    reply. A large frame of that kind is read slowly.
+    A codec may also have two optional methods. `decode_replies(frames)` returns one `(id, result)`
+    for each frame, or None if any frame is not a plain reply (see `jsontext.reply_decoder`).
+    `may_be_reply(head)` returns False if a frame that begins with these bytes cannot be a reply. A
+    large frame of that kind is read slowly, because no call waits for it.
     """
 
     def request(self, method: str, params: Any, id: Id) -> bytes:

@@ -1,5 +1,8 @@
 """How `exthost check` checks extensions of a dialect: `Conformance`.
 
+`exthost check` tests whether an extension follows its dialect, and reports each mistake to its
+author.
+
 The checks are the same for every dialect and are in `authoring.check`. A Conformance names the
 dialect's requirement that each check tests, requests that have no effect, and the exact form of
 messages. The host itself accepts messages with many mistakes, but `exthost check` reports them to
@@ -76,7 +79,8 @@ def audit_by_readers(readers: Mapping[str, Callable[[Any], Meaning]]) -> Notific
 
 
 def read_rules(package: str, table: str = "rules") -> dict[str, str]:
-    """Return the rules of a Conformance that `check_rules.toml` in a dialect's package lists."""
+    """Return a table of `check_rules.toml` in a dialect's package, for `Conformance.rules`: name of
+    a check → the id of the requirement that it tests."""
     rules: dict[str, str] = read_tables(package, "check_rules.toml")[table]
     return rules
 

@@ -1,5 +1,8 @@
 """Finds the installed dialects: the built-in dialects, and those of other packages.
 
+    find_dialect("mcp")           # a Dialect
+    find_dialect("nexo/2")        # the second contract of nexo: a version of its protocol
+
 Another package supplies a dialect by an entry point of the group `exthost.dialects`, which names a
 `DialectPackage` or a `Dialect`. If a dialect cannot be loaded, functions that look it up by name
 raise ConfigError, and functions that list all dialects omit it and log a warning.
@@ -196,6 +199,8 @@ def _load_built_in(name: str) -> DialectPackage:
 
 
 def _load_entry_point(name: str, entry: EntryPoint) -> DialectPackage:
+    """Return the package that an entry point names. Raises ConfigError if the object there is of
+    another type or has another name."""
     package = _load_guarded(name, entry.load)
     if isinstance(package, Dialect):
         package = DialectPackage(name=package.name, dialect=package)
@@ -242,6 +247,7 @@ def _load_guarded(name: str, load: Callable[[], T]) -> T:
 
 
 def _broken_package_error(name: str, reason: str, path: str = "", line: int = 0) -> ConfigError:
+    """Return the error for a dialect that cannot be used. It names the package at fault."""
     entry = None if name in BUILT_IN else _entry_points().get(name)
     if entry is not None and entry.dist is not None:
         package = f"{entry.dist.name} {entry.dist.version}"

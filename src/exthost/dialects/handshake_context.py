@@ -13,8 +13,8 @@ class HandshakeContext:
     """The values that a handshake can send to the extension, or needs to check its reply.
 
     extension     the id of the extension in this host
-    config        the value of `config` in its entry, for the extension
-    options       the value of `options` in its entry, for the dialect
+    config        the value of `config` in its entry of the host's config, for the extension
+    options       the value of `options` in the same entry, for the dialect
     cwd, env      the working folder and the environment variables of the process
     host_version  the host's version, as the handshake may send it; a config can change it
     state_folder  the folder in which the extension may keep its state; "" if it has none

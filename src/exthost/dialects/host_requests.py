@@ -9,7 +9,8 @@ handles a request in three steps:
 3. `HostRequest.make_result` converts the outcome to the result that the extension receives.
 
 An action does not contain the id of the extension, because the host knows which extension sent the
-request.
+request. For example, an extension of synaps sends `config.get` with `{"key": "theme"}`; the action
+is `ReadConfig("theme")`, its outcome is "dark", and the result is `{"value": "dark"}`.
 """
 
 from collections.abc import Callable
@@ -81,8 +82,8 @@ HostAction: TypeAlias = Remember | Recall | ReadConfig | WriteConfig | WatchConf
 
 
 class HostRequest(NamedTuple):
-    """One method that an extension may call. `parse_params` takes the spec of the extension and the
-    params, `make_result` the spec and the outcome."""
+    """One method that an extension may call. `parse_params` takes the spec of the extension (its
+    configuration) and the params, `make_result` the spec and the outcome."""
 
     parse_params: Callable[[Spec, Any], HostAction]
     make_result: Callable[[Spec, Any], Any]

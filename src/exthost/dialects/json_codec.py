@@ -3,7 +3,11 @@
 The most frequent message is a reply with an id and a result and no other field. It is returned as a
 plain tuple (id, result). The method `read` of the dialect's codec converts any other JSON object. A
 frame that is not a JSON object is not a message (`Noise`), except that with `batches` a list of
-objects is a batch of messages.
+objects is a batch of messages. A frame is the bytes of one message, such as a line:
+
+    {"jsonrpc":"2.0","id":1,"result":5}                →  (1, 5)
+    {"jsonrpc":"2.0","method":"log","params":{…}}      →  what `read` returns, a Notification
+    starting…                                          →  Noise
 """
 
 from collections.abc import Callable

@@ -2,7 +2,10 @@
 
 A dialect whose extensions have manifests fills in one `ManifestFormat`. Discovery walks the search
 paths once for all formats, and knows nothing else about any of them. When a format seems to need a
-special case in the walk, add a field here instead.
+special case in the walk, add a field here instead. For example, roder's format, which is imported
+from its package by way of `DialectPackage.manifest`, is
+
+    FORMAT = ManifestFormat(dialect="roder", names=("roder-extension.toml",), read=read, join=join)
 
 **Which files** are manifests is data and not code, so that the file watcher and `exthost list` can
 use it as well: file names, the name of the parent folder, and whether the program itself is the
@@ -18,8 +21,9 @@ returns a `Verdict`:
   message, or read by the next format that has this file name.
 
 The function does no I/O. It uses the methods of `ManifestFile` to read a file beside the manifest,
-or to ask whether the extension's folder has a file. It may leave `origin` and `cwd` of the spec
-unset: discovery then sets them to the manifest's path and the extension's folder.
+or to ask whether the extension's folder has a file. It may leave `origin` and `cwd` of the `Spec`
+(the command and all settings of an extension) unset: discovery then sets them to the manifest's
+path and the extension's folder.
 """
 
 from collections.abc import Callable, Mapping

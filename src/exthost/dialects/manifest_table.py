@@ -1,4 +1,9 @@
-"""Reads and checks the keys of one table of a manifest. The first mistake raises ManifestError."""
+"""Reads and checks the keys of one table of a manifest. The first mistake raises ManifestError.
+
+table = ManifestTable(json.loads(data), "plugin.json", "X0250", "an object")
+command = table.text("command")             # the key is required
+hooks = table.tables("hooks", default=[])   # one ManifestTable for each item of the list
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +36,7 @@ class ManifestTable:
             raise self.error(self.code, f"{self.place}: must be {self.noun}")
 
     def error(self, code: str, message: str, key: str = "", help: str = "") -> ManifestError:
+        """Return an error about the table, or about one of its keys."""
         return ManifestError(
             code,
             message,
@@ -57,13 +63,19 @@ class ManifestTable:
             raise self.value_error(key, f"must be {expected}")
         return value
 
+    # Each of these methods raises ManifestError if the key is missing and has no default, or if its
+    # value is of another type.
+
     def text(self, key: str, default: str | None = None) -> str:
+        """Return a text."""
         return str(self._get(key, str, "text", default))
 
     def whole(self, key: str, default: int) -> int:
+        """Return a whole number."""
         return int(self._get(key, int, "a whole number", default))
 
     def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts; it is empty if the key is missing."""
         items = self._get(key, list, "a list of text", [])
         if not all(type(item) is str for item in items):
             raise self.value_error(key, "must be a list of text")
@@ -74,13 +86,19 @@ class ManifestTable:
         return list(self._get(key, list, "a list")) if self.has(key) else []
 
     def table(self, key: str) -> Self:
+        """Return the table under a key, which must be there."""
         return replace(self, values=self.values[key], place=self._place_of(key))
 
     def tables(self, key: str, default: list[Any] | None = None) -> list[Self]:
+        """Return the tables in a list."""
         noun = self.noun.split()[1]  # without the article
         items = self._get(key, list, f"a list of {noun}s", default)
         place = self._place_of(key)
-        return [replace(self, values=item, place=f"{place}[{n}]") for n, item in enumerate(items)]
+        return [
+            replace(self, values=item, place=f"{place}[{index}]")
+            for index, item in enumerate(items)
+        ]
 
     def _place_of(self, key: str) -> str:
+        """Return the path of a key in the document, or that of the table for the key ""."""
         return ".".join(part for part in (self.place, key) if part)

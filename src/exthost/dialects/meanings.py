@@ -1,7 +1,9 @@
 """The meaning of a notification of an extension for the host.
 
 A dialect has a table that maps the method of a notification to a function. The function parses the
-params and returns one of the values below, or None if the host ignores the notification.
+params and returns one of the values below, or None if the host ignores the notification. For
+example, mcp's function for `notifications/message` returns `Log(logging.INFO, "started")` for the
+params `{"level": "info", "data": "started"}`.
 """
 
 from collections.abc import Callable

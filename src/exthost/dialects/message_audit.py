@@ -1,9 +1,9 @@
 """Checks every message that an extension sends against the rules of its dialect.
 
-The host accepts many mistakes: it ignores lines that are not messages, accepts a reply
-without `jsonrpc`, and ignores a reply that matches no request. `exthost check` reports each of
-these mistakes to the author of the extension. This module does no I/O: it takes frames and returns
-problems.
+The host accepts many mistakes: it ignores lines that are not messages, accepts a reply without
+`jsonrpc`, and ignores a reply that matches no request. `exthost check` reports each of these
+mistakes to the author of the extension. This module does no I/O: it takes frames (the bytes of one
+message each) and returns problems.
 """
 
 import ast
@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS = 60
 # A message has at least one of these fields.
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
-# How the author fixes some mistakes.
+# The advice to the author for some mistakes.
 _NO_NULL_ERROR = "omit `error` from a response that has a result"
 _NULL_OUTCOME = "write `result`, which may be null, after a success, and `error` after a failure"
 _NO_METHOD = "omit `method` and `params` of a response: with a method it is read as a request"
@@ -37,7 +37,8 @@ _NO_UTF_16 = (
     "write UTF-8 (PowerShell: [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     'Python: sys.stdout.reconfigure(encoding="utf-8"))'
 )
-# The header of a frame, also after a message that does not end with a newline.
+# The header of a Content-Length frame. It may follow a message on the same line, because such a
+# message does not end with a newline.
 _HEADER = re.compile(rb"(?:^|\})\s*content-length: *\d+\s*$", re.IGNORECASE)
 _NO_HEADERS = "write each message as one line of JSON that ends with \\n, without headers"
 _NO_BATCH = "write each response by itself, as an object on its own line"
@@ -146,6 +147,7 @@ class MessageAudit:
         return value, None
 
     def _not_json_problem(self, text: str, data: bytes, error: ValueError) -> Problem:
+        """Return the problem of a line that is not JSON. The most likely mistake is named."""
         line = text.strip()
         if _HEADER.search(data):
             reason = "it writes Content-Length headers, and a message of this dialect is a line"
@@ -165,6 +167,7 @@ class MessageAudit:
     def _check_object(
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
+        """Return the problems of one message."""
         if not _MESSAGE_FIELDS & message.keys():  # a log line in JSON, or only a result
             reason = f"a line on stdout is JSON, but not a message: {_quote(data)}"
             return [Problem("stdout-noise", reason, data, self._make_envelope_fix())]
@@ -245,14 +248,14 @@ class MessageAudit:
     def _check_responses_without_id(self) -> list[Problem]:
         """Return a problem for each response without an id that answers no request: all requests
         that it could answer have got responses of their own."""
-        problems, rest = [], []
+        problems, undecided = [], []
         for response in self._without_id:
             if response.candidates <= self._answered:
                 reason = f"a response without an id answers no request: {_quote(response.data)}"
                 problems.append(Problem("notification-reply", reason, response.data))
             else:
-                rest.append(response)
-        self._without_id = rest
+                undecided.append(response)
+        self._without_id = undecided
         return problems
 
     def finish(self) -> list[Problem]:
@@ -270,17 +273,18 @@ class MessageAudit:
         self._methods_with_result.add(method)
         if audit_result is None:
             return []
-        found = audit_result(method, message["result"], earlier)
-        return [problem._replace(data=data) for problem in found]
+        problems = audit_result(method, message["result"], earlier)
+        return [problem._replace(data=data) for problem in problems]
 
     def _check_outcome(self, message: dict[str, Any], data: bytes) -> Problem | None:
+        """Return the problem of a response that does not have exactly a result or a valid error."""
         has_result, error = "result" in message, message.get("error")
         if has_result and error is not None:
             return Problem("reply-form", "a response has both a result and an error", data)
         if not has_result and "error" not in message:
             other_keys = ", ".join(key for key in message if key not in ("id", "jsonrpc"))
-            has = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
-            return Problem("reply-form", f"a response has neither result nor error{has}", data)
+            addition = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
+            return Problem("reply-form", f"a response has neither result nor error{addition}", data)
         if error is None:
             if not has_result:
                 reason = "a response has no result, and its error is null"
@@ -323,13 +327,13 @@ def is_message(incoming: Incoming) -> bool:
 
 
 def _is_utf_16(data: bytes) -> bool:
-    """Return whether bytes are text in UTF-16: they begin with its mark, or nearly every second
-    byte is zero, and no other. A line that is cut at the byte 0A may begin with the second half of
-    a character."""
+    """Return whether bytes are text in UTF-16: they begin with its byte-order mark, or many bytes
+    are zero, either all at even or all at odd positions. Both are possible, because a line that is
+    cut at the byte 0A may begin with the second half of a character."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return True
-    fewer, more = sorted((data[0::2].count(0), data[1::2].count(0)))
-    return len(data) > 3 and not fewer and 3 * more > len(data)
+    fewer_zeros, more_zeros = sorted((data[0::2].count(0), data[1::2].count(0)))
+    return len(data) > 3 and not fewer_zeros and 3 * more_zeros > len(data)
 
 
 def _utf_16_problem(data: bytes) -> Problem:

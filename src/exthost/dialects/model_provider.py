@@ -1,5 +1,9 @@
-"""The base class of facets (attributes that only extensions of one dialect have) whose models
-`host.complete` can use."""
+"""The base class of facets whose models `host.complete` can use.
+
+A facet is an attribute that only extensions of one dialect have, such as `ext.providers` in synaps.
+`host.complete` lets a model of an extension answer a conversation; the caller need not know the
+dialect.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -1,5 +1,10 @@
 """Checks of `options` in a config: the names that a dialect has, and their valid values.
 
+    [[extensions]]
+    name = "files"
+    dialect = "mcp"
+    options = { log_level = "debug" }     # mcp declares {"log_level": TEXT.described("…")}
+
 One table may contain options of several dialects, for example in `[defaults]`. Therefore a dialect
 ignores a name that it does not have, unless the name looks like a misspelling of one that it has.
 """
@@ -14,7 +19,7 @@ from exthost.model.names import nearest
 class Option(NamedTuple):
     """One option.
 
-    fits      a predicate: returns whether a value is valid
+    fits      returns whether a value is valid
     expected  describes the valid values in an error message, after "must be"
     schema    the JSON Schema of the valid values, for editors
     about     one sentence that describes the option, for the documentation

@@ -4,6 +4,12 @@ Each dialect's package has one, and its entry point names it. The host reads the
 installed dialects to list extensions, to discover manifests and to read a config, so they must be
 cheap to import. Everything costly is a reference, a string "module:attribute", which is imported
 lazily. A dialect that needs none of these fields can name its `Dialect` in the entry point instead.
+
+    PACKAGE = DialectPackage(
+        name="morphir",
+        dialect="exthost.dialects.morphir.dialect:DIALECT",
+        first_bytes=JSON_LINES,
+    )
 """
 
 from collections.abc import Callable, Mapping

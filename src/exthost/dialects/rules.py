@@ -1,6 +1,7 @@
 """The rules of `exthost check`, which are data in `rules.toml`.
 
-A broken rule is either a fault, which fails the check, or a warning.
+`exthost check` tests whether an extension follows its dialect. A broken rule is either a fault,
+which fails the check, or a warning.
 """
 
 from collections.abc import Mapping

@@ -38,8 +38,9 @@ def sniff(first: bytes) -> Sniffed | None:
 # Cached, because many handshakes may fail at once, and finding the packages is slow.
 @lru_cache(maxsize=2)
 def _load_patterns(search_path: tuple[str, ...]) -> tuple[tuple[FirstBytes, str], ...]:
-    """Return the first bytes of each dialect, with its name. `search_path`, which is `sys.path`, is
-    only the key of the cache."""
+    """Return the first bytes of each dialect, with its name. The function does not use
+    `search_path`, which is `sys.path`: it is the key of the cache, because a new folder in it may
+    have further dialects."""
     return tuple(
         (package.first_bytes, package.name)
         for package in iter_packages()

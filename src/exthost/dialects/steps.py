@@ -18,6 +18,12 @@ A generator yields one step at a time and is resumed with the step's outcome:
     RetireProcess  resumed with None
     CancelWith     resumed with None
 
+For example, an operation of two requests, each sent when the reply to the one before has arrived:
+
+    def _plan_and_apply(params):
+        plan = result_of((yield Request("plan", params)), "plan")
+        return result_of((yield Request("apply", plan)), "apply")
+
 The generator returns the value of the operation, or raises one of the errors in `exthost.errors`.
 It does no I/O and never waits: the session does both, and handles everything else that the
 extension sends in the meantime. A handshake is such a generator, too. It returns an Offer (what the

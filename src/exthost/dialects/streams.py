@@ -1,4 +1,8 @@
-"""Calls that are answered with a sequence of events: how the events are sent, decoded and shown."""
+"""Calls that are answered with a sequence of events: how the events are sent, decoded and shown.
+
+For example, an extension of synaps answers `provider.stream`, a request to a model, with many
+notifications `provider.stream.event`, each with a part of the text, and at last with the reply.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
-"""The tools of a host for agent frameworks, on each framework's own extension point.
+"""Offers the tools of a host to agent frameworks, by means of each framework's own interface for
+tools.
 
-Each module needs the framework, which the extra of the same name installs. Importing `exthost`
-imports none of them.
+Each module needs the framework, which the extra of the same name installs, such as
+`exthost[langchain]`. Importing `exthost` imports none of them.
 
     pydantic_ai    a toolset of Pydantic AI
     langchain      tools of LangChain and LangGraph

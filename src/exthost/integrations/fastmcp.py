@@ -1,10 +1,11 @@
-"""The tools of a host as a provider of FastMCP.
+"""Offers the tools of a host to a FastMCP server, as a provider.
 
-    server = FastMCP("server", providers=[ExthostProvider(host)])
+    async with exthost.Host.from_config("exthost.toml") as host:
+        server = FastMCP("server", providers=[ExthostProvider(host)])
 
-The list of tools is that of the host at each request. A failed tool is a result that is marked as
-an error. Progress of a tool reaches the client. If the client cancels a request, the call is
-cancelled, too.
+Each request for the list of tools returns the tools that the host has at that moment. A failed tool
+is a result that is marked as an error. Progress of a tool reaches the client. If the client cancels
+a request, the call is cancelled, too.
 """
 
 import asyncio
@@ -50,6 +51,8 @@ class ExthostProvider(Provider):
 
 
 class _HostTool(Tool):
+    """One tool of a host in the form of FastMCP."""
+
     _tools: HostTools = PrivateAttr()
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:

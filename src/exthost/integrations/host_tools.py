@@ -1,8 +1,10 @@
-"""The tools of any kind of host, and calls of them whose failures are results.
+"""Lists and calls the tools of any kind of host, for the integrations of agent frameworks.
+
+A call never raises because the tool failed: its failure is a `ToolOutcome` that a model can read.
 
 A source is a host (`Host`, `SyncHost`, `exthost.attach`, `sync_attach`), or a selection of its
-tools (`host.tools.select(…)`). Of a host, all tools that it has at the moment are used; of a
-selection, those with the selected names. This module knows no framework.
+tools (`host.tools.select(…)`). From a host, all tools that it has at the moment are used; from a
+selection, those with the selected names. This module does not depend on any framework.
 """
 
 import asyncio
@@ -32,7 +34,8 @@ Source: TypeAlias = AnyHost | RegisteredTools
 
 @contextmanager
 def framework(extra: str) -> Iterator[None]:
-    """Translate the ImportError of a framework. `extra` is the extra that installs it."""
+    """Translate the ImportError of a framework that is imported in the `with` block. `extra` is the
+    extra of exthost that installs the framework."""
     try:
         yield
     except ImportError as error:
@@ -46,9 +49,10 @@ def framework(extra: str) -> Iterator[None]:
 class CallSettings(TypedDict, total=False):
     """The keyword arguments that every integration takes.
 
-    timeout      the limit of each call in seconds; None is the configured one
-    on_progress  is called with what tools report, on the thread of the host's event loop
-    prefix       whether descriptions begin with `[ext:…]`, the id of the extension; True without it
+    timeout      the time limit of each call in seconds; None for the configured limit
+    on_progress  called with the progress that tools report, on the thread of the host's event loop
+    prefix       whether descriptions begin with `[ext:ID]`, the id of the extension; by default
+                 they do
     """
 
     timeout: float | None
@@ -57,8 +61,13 @@ class CallSettings(TypedDict, total=False):
 
 
 class HostTool(NamedTuple):
-    """A tool as frameworks describe it. `schema` is that of its arguments: an object with
-    `properties`. A tool without a description has its own name as one."""
+    """A tool in the form that frameworks need.
+
+    name         its registered name, by which it is called
+    description  its description; its own name if it has none
+    schema       the JSON Schema of its arguments: of the type "object", with `properties`
+    registered   the tool as the host has registered it
+    """
 
     name: str
     description: str
@@ -71,7 +80,12 @@ class HostTool(NamedTuple):
 
 
 class ToolOutcome(NamedTuple):
-    """The outcome of a call. `result` is None if the tool did not run to its end."""
+    """The outcome of a call.
+
+    parts     the texts, images, sounds and documents of the result, or the text of an error
+    is_error  whether the call failed
+    result    the result of the tool; None if there is none, such as after a timeout
+    """
 
     parts: list[str | Media]
     is_error: bool
@@ -84,7 +98,7 @@ class ToolOutcome(NamedTuple):
 
     @property
     def marked_text(self) -> str:
-        """The text; that of a failure begins with "Error: "."""
+        """The text. If the call failed, it begins with "Error: "."""
         return f"Error: {self.text}" if self.is_error else self.text
 
     @property
@@ -175,8 +189,8 @@ class HostTools:
         call_id: str = "",
         on_progress: OnProgress | None = None,
     ) -> ToolOutcome:
-        """Call a tool. If the task is cancelled, the call is cancelled, too, also of a blocking
-        host."""
+        """Call a tool. If the task is cancelled, the call is cancelled, too. This also works with a
+        blocking host, whose event loop runs on another thread."""
         host, options = self._host, self._options(call_id, on_progress)
         try:
             if not isinstance(host, BlockingHost):
@@ -197,7 +211,7 @@ class HostTools:
 
     def call_blocking(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Call a tool from a program without an event loop. Raises UsageError for a host that
-        belongs to one."""
+        belongs to an event loop."""
         if not isinstance(self._host, BlockingHost):
             raise self.needs_blocking_error()
         try:
@@ -217,14 +231,14 @@ class HostTools:
     def _options(self, call_id: str, on_progress: OnProgress | None) -> dict[str, Any]:
         return {
             "timeout": self._timeout,
-            "on_progress": _both(self._on_progress, on_progress),
+            "on_progress": _combine(self._on_progress, on_progress),
             "context": {"call_id": call_id} if call_id else {},
             "check": False,
         }
 
 
-def _both(first: OnProgress | None, second: OnProgress | None) -> OnProgress | None:
-    """Return a callback that calls both."""
+def _combine(first: OnProgress | None, second: OnProgress | None) -> OnProgress | None:
+    """Return a callback that calls both callbacks; None if both are None."""
     if first is None or second is None:
         return first or second
 

@@ -1,4 +1,4 @@
-"""The tools of a host for LangChain and LangGraph.
+"""Offers the tools of a host to agents of LangChain and LangGraph.
 
     agent = create_agent("openai:gpt-5-mini", tools(host))
 
@@ -48,7 +48,8 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[StructuredTool
 
 
 class _HostTool(StructuredTool):
-    """The base class would take arguments named `config` or `run_manager` as its own."""
+    """A tool that overrides the two methods by which LangChain calls it, because those of the base
+    class would take arguments named `config` or `run_manager` as their own."""
 
     _tools: HostTools = PrivateAttr()
 
@@ -60,7 +61,8 @@ class _HostTool(StructuredTool):
 
 
 def _answer(outcome: ToolOutcome) -> tuple[Any, ToolResult | None]:
-    """Return the content and the artifact of a message."""
+    """Return the content and the artifact of a message. Raises ToolException, which LangChain
+    converts to a message with the status "error", if the tool failed."""
     if outcome.is_error:
         raise ToolException(outcome.text)
     if not outcome.has_media:

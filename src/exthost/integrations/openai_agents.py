@@ -1,11 +1,12 @@
-"""The tools of a host for the OpenAI Agents SDK, as function tools or as one MCP server.
+"""Offers the tools of a host to agents of the OpenAI Agents SDK, as function tools or as one MCP
+server.
 
     Agent(name="agent", tools=tools(host))
     Agent(name="agent", mcp_servers=[ExthostMCPServer(host)])
 
-The list of `tools` is that of the moment; the server is asked again for each turn. A failed tool is
-a result that begins with "Error: "; it does not raise. If the run is cancelled, its calls are
-cancelled, too.
+`tools` returns the tools that the host has when it is called. `ExthostMCPServer` is asked for its
+tools again in each turn of the agent. A failed tool is a result that begins with "Error: "; it does
+not raise. If the run is cancelled, its calls are cancelled, too.
 """
 
 from typing import Any, Unpack
@@ -45,6 +46,8 @@ def _output(part: str | Media) -> Any:
         return ToolOutputText(text=part)
     if part.kind == "image":
         return ToolOutputImage(image_url=part.url)
+    # The API needs a file name with a suffix. The last three letters of the media type are one for
+    # "audio/wav" and "application/pdf".
     return ToolOutputFileContent(file_data=part.url, filename=f"result.{part.media_type[-3:]}")
 
 
@@ -59,6 +62,7 @@ class ExthostMCPServer(MCPServer):
         self._tools = HostTools(host, **settings)
         self.name = name
 
+    # The host is open already, and the program closes it.
     async def connect(self) -> None: ...
 
     async def cleanup(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The tools of a host as a toolset of Pydantic AI.
+"""Offers the tools of a host to agents of Pydantic AI, as a toolset.
 
     agent = Agent("openai:gpt-5-mini", toolsets=[ExthostToolset(host)])
 
@@ -17,10 +17,11 @@ with framework("pydantic-ai"):
 
 __all__ = ["ExthostToolset"]
 
-# The host checks arguments against the schema of the tool.
+# The framework accepts any arguments, because the host checks them against the schema of the tool.
 _ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
-# How a tool reports a failure that the model should not simply repeat; newer releases have it.
+# The exception that reports a failure to the model without a retry. Older releases do not have it:
+# then the text of the failure is an ordinary result.
 _ToolFailed: type[Exception] | None = getattr(exceptions, "ToolFailed", None)
 
 

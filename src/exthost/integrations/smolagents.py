@@ -1,4 +1,5 @@
-"""The tools of a host for smolagents, which is a blocking framework: use `SyncHost`.
+"""Offers the tools of a host to agents of smolagents, which is a blocking framework: use
+`SyncHost`.
 
     agent = CodeAgent(tools=tools(host), model=model)
 
@@ -37,6 +38,8 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[Tool]:
 
 
 class _HostTool(Tool):
+    """One tool of a host in the form of smolagents."""
+
     skip_forward_signature_validation = True
     output_type = "any"
 
@@ -46,26 +49,28 @@ class _HostTool(Tool):
         self.description = tool.description
         properties, required = tool.schema["properties"], tool.schema.get("required", ())
         self.inputs = {name: _input(properties[name], name in required) for name in properties}
-        # A tool that does not name its arguments takes them as one, because names must be known.
-        self._is_open = "properties" not in (tool.registered.input_schema or ())
-        if self._is_open:
+        # The framework must know the names of all arguments. A tool whose schema names none
+        # therefore gets one argument, the object with all of its arguments.
+        self._takes_any_arguments = "properties" not in (tool.registered.input_schema or ())
+        if self._takes_any_arguments:
             self.inputs = {"arguments": _input({"type": "object"}, is_required=False)}
         self._tools, self._registered_name = host_tools, tool.name
         super().__init__()
 
-    def forward(self, *values: Any, **arguments: Any) -> Any:
-        given = dict(zip(self.inputs, values, strict=False)) | arguments
-        if self._is_open:
-            given = given.get("arguments") or {}
-        outcome = self._tools.call_blocking(self._registered_name, given)
+    def forward(self, *positional: Any, **arguments: Any) -> Any:
+        by_name = dict(zip(self.inputs, positional, strict=False)) | arguments
+        if self._takes_any_arguments:
+            by_name = by_name.get("arguments") or {}
+        outcome = self._tools.call_blocking(self._registered_name, by_name)
         if not outcome.has_media or outcome.is_error:
             return outcome.value
-        shown = [_value(part) for part in outcome.parts if part != ""]
-        return shown[0] if len(shown) == 1 else shown
+        values = [_convert_part(part) for part in outcome.parts if part != ""]
+        return values[0] if len(values) == 1 else values
 
 
 def _input(property: Any, is_required: bool) -> dict[str, Any]:
-    """Return an argument as the framework describes it. It knows few types."""
+    """Return the description of an argument in the form of the framework, which knows only a few
+    types. Any other type becomes "any"."""
     schema = property if isinstance(property, dict) else {}
     type = schema.get("type")
     types = type if isinstance(type, list) else [type]
@@ -74,7 +79,8 @@ def _input(property: Any, is_required: bool) -> dict[str, Any]:
     return described if is_required else {**described, "nullable": True}
 
 
-def _value(part: str | Media) -> Any:
+def _convert_part(part: str | Media) -> Any:
+    """Return a part of a result as an image of Pillow, as bytes, or as text."""
     if isinstance(part, Media) and part.kind == "image":
         return Image.open(io.BytesIO(part.content))
     return part.content if isinstance(part, Media) else part

@@ -280,7 +280,7 @@ def test_settings_that_are_not_imported_are_reported(machine: Path) -> None:
     assert server["state"] == "new"
     assert [note.partition(":")[0] for note in server["notes"]] == ["a.envFile", "a.trust"]
     result = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
-    assert "a.trust: unknown here" in result.stderr
+    assert "a.trust: unknown to exthost" in result.stderr
 
 
 def test_secrets_of_a_remote_server_become_references(machine: Path) -> None:

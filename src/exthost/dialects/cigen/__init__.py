@@ -1,6 +1,8 @@
-"""cigen: length-prefixed protobuf messages without ids; replies match requests by their order.
+"""The dialect cigen, which cigen's plugins speak: they generate the configuration of CI systems.
 
-In reading order:
+The messages are protobuf, each after its length, and have no ids: replies match requests by their
+order. A facet is a group of operations that only extensions of this dialect have: `ext.typed`.
+`docs/dialects/cigen.md` is the page for users. In reading order:
 
     dialect            handshake and methods, and the facet `ext.typed`
     blocking_facets    the same facet without `await`, for programs without an event loop

@@ -1,5 +1,9 @@
-"""cigen's six pairs of request and result, and the codecs. Messages carry neither ids nor method
-names, so the codecs match requests and replies by their order."""
+"""Encodes and decodes the messages of cigen, which are protobuf.
+
+The protocol has six requests, each with its result (`EXCHANGES`). Messages carry neither ids nor
+method names, so the bytes do not show which message they are: the codecs remember the order of the
+messages. A plugin is cigen's name for an extension.
+"""
 
 from collections import deque
 from collections.abc import Mapping
@@ -82,18 +86,19 @@ class CigenHostCodec:
 def _check_plan(result: Proto) -> None:
     """Raise ProtocolViolation if this is not a PlanResult. A plugin that expects no Plan decodes a
     PlanRequest as a GenerateRequest, and its GenerateResult decodes as a PlanResult."""
-    if where := find_mistyped_field(result):
+    if field := find_mistyped_field(result):
         raise ProtocolViolation(
             "X0622",
-            f"its answer to the plan is not a PlanResult: {where} has another type",
+            f"its answer to the plan is not a PlanResult: {field} has another type",
             help="if it expects no plan before it generates: options = { plan = false } in its "
             "entry, or --option plan=false for a command",
         )
 
 
 class CigenGuestCodec:
-    """The codec of an extension, which cigen calls a plugin. After Hello it expects Plan and
-    Generate alternately, as existing plugins do, unless `expect` names another method."""
+    """The codec of a plugin, for the SDK, for test extensions and for test vectors. After Hello it
+    expects Plan and Generate alternately, as existing plugins do, unless `expect` names another
+    method."""
 
     __slots__ = ("_current", "_next")
 

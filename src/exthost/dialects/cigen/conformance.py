@@ -1,4 +1,8 @@
-"""How `exthost check` checks cigen extensions: which requirement each check tests."""
+"""How `exthost check`, which tests whether an extension follows its dialect, checks cigen
+extensions.
+
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
+"""
 
 from exthost.dialects.conformance import Conformance, OfferWarning, read_rules
 
@@ -21,8 +25,9 @@ CONFORMANCE = Conformance(
             }
         },
     ),
-    # A plugin that expects no plan: its frames are right.
+    # The error for a plugin that expects no plan. The frames of such a plugin are valid; only the
+    # result is of the wrong type.
     result_violations=frozenset({"X0622"}),
-    # Its author declares it on purpose.
+    # The author of a plugin declares conflicts on purpose, so the warning breaks no rule ("").
     offer_warnings=(OfferWarning("it reports a conflict with ", ""),),
 )

@@ -12,6 +12,9 @@ Callers pass JSON, as in any other dialect (`proto.mapping` converts it). The fa
 takes and returns the generated messages. The method `generate` consists of two exchanges, because
 plugins return an empty result to a Generate that no Plan preceded.
 
+The handshake and the methods are generators: they yield a message and are resumed with its reply
+(`dialects.steps`).
+
 Only this module and the modules that it imports import protobuf; the package's `__init__` does not.
 """
 
@@ -67,13 +70,18 @@ _CAPABILITY = re.compile(r"[^\s:]+:\S+")
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
+    """Send Hello, check the PluginInfo, and return the Offer: the methods as tools."""
     options = context.options
     response = yield Request(
         "hello",
         {
             "core_protocol": PROTOCOL,
             "core_version": context.host_version,
-            "env": {k: v for k, v in context.env.items() if _is_text(k) and _is_text(v)},
+            "env": {
+                name: value
+                for name, value in context.env.items()
+                if _is_text(name) and _is_text(value)
+            },
         },
     )
     info = result_of(response, "hello")
@@ -237,6 +245,7 @@ def _check_diagnostics(method: str, response: Received, earlier: Sequence[Any] =
 def _diagnostics_error(
     method: str, errors: list[dict[str, Any]], diagnostics: list[Any]
 ) -> CallFailed:
+    """Return the error for diagnostics that contain at least one error."""
     first = errors[0]
     text = ": ".join(part for part in (first["title"], first["message"]) if part)
     loc = first.get("loc") or {}
@@ -271,6 +280,7 @@ _STRATEGIES = {"MERGE_STRATEGY_MERGE": "merge", "MERGE_STRATEGY_APPEND": "append
 
 
 def _files(result: Any) -> tuple[FileFragment, ...]:
+    """Return the files that the result of `generate` contains."""
     fragments = result.get("fragments", ()) if isinstance(result, Mapping) else ()
     return tuple(
         FileFragment(

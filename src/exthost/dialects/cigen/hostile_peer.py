@@ -1,7 +1,9 @@
-"""How the hostile extension of the fault tests speaks cigen.
+"""How the hostile extension (the one that breaks the protocol on purpose, in fault tests) speaks
+cigen.
 
-A command is sent as a path in a DetectRequest, and its value is returned as a fact in the
-DetectResult, because cigen has no message that carries arbitrary JSON.
+A test sends it commands, such as `{"do": "die"}`. A command is sent as a path in a DetectRequest,
+and its value is returned as a fact in the DetectResult, because cigen has no message that carries
+arbitrary JSON.
 """
 
 import json

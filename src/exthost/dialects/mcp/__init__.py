@@ -1,6 +1,9 @@
-"""mcp: the Model Context Protocol over stdio, in both of its eras (with and without a handshake).
+"""The dialect mcp: the Model Context Protocol over stdio, as JSON-RPC 2.0 with one object per line.
 
-In reading order:
+exthost is the client, and each MCP server is an extension. The protocol has two eras: since
+revision 2026-07-28 it is stateless, before that a handshake opens a session. A facet is a group of
+operations that only extensions of this dialect have, such as `ext.resources`.
+`docs/dialects/mcp.md` is the page for users. In reading order:
 
     dialect            notifications, and the `Dialect` object
     handshake          opens a session, in both eras

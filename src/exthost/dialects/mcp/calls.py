@@ -130,6 +130,8 @@ def read_tool_result(call: ToolCall, result: Any) -> Any:
 
 
 def _check_tool_result(call: ToolCall, result: Any) -> Any:
+    """Return the result of a tool. Raises ProtocolViolation if it breaks the protocol or does not
+    match the outputSchema."""
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",
@@ -307,7 +309,7 @@ def check_health(_: Any) -> steps.Exchanges:
 
 
 def _is_stateless() -> Any:
-    """Return whether the session is of the stateless era. To be used with `yield from`."""
+    """Return whether the session is of the stateless era. Call this with `yield from`."""
     offer = yield steps.GetOffer()
     return isinstance(offer, Offer) and offer.extra.get("era") == "stateless"
 
@@ -332,8 +334,8 @@ def subscribe(params: Any) -> steps.Exchanges:
 
 
 def make_subscription(notifications: dict[str, Any]) -> steps.Subscribe:
-    """Return the request for these notifications of a stateless server. It stays open, and the
-    notifications come while it does."""
+    """Return the request for these notifications of a stateless server. The request stays open, and
+    the server sends the notifications while it does."""
     request = Request("subscriptions/listen", {"notifications": notifications})
     return steps.Subscribe(
         request, LISTEN_PAUSES, refetch_offer="toolsListChanged" in notifications

@@ -4,7 +4,11 @@ In the stateless era of the protocol (since 2026-07-28, without a handshake), ev
 envelope in `_meta` (revision, capabilities and name of the client). The codec takes the envelope
 from the `server/discover` that it encodes and adds it to every later request, also to one that a
 program sends with `ext.call`. If an `initialize` is sent, the server is of the older era, and the
-codec removes the envelope.
+codec removes the envelope. A stateless request looks like this (the names in `_meta` have the
+prefix `io.modelcontextprotocol/`):
+
+    {"jsonrpc": "2.0", "id": 3, "method": "tools/list",
+     "params": {"_meta": {"…/protocolVersion": "2026-07-28", "…/clientInfo": {…}, …}}}
 
 Params that are None are left out, because many servers refuse null. Some servers return a numeric
 id as text, or write 2 as 2.0; it is read as the number. A line may have several messages (a

@@ -1,5 +1,9 @@
 """The config files in which other programs keep their MCP servers, from `config_files.toml`.
 
+`exthost mcp import` looks for servers in these files. For example, the third one is
+
+    ConfigFile("VS Code", "{project}/.vscode/mcp.json", section="servers")
+
 A path begins with `{home}`, the home folder; `{settings}`, the folder in which desktop programs
 keep their settings (`~/.config`, on macOS `~/Library/Application Support`); or `{project}`, the
 folder of a project.

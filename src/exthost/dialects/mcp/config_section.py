@@ -1,5 +1,9 @@
 """Reads the tables `[mcp_servers.NAME]` of a config.
 
+    [mcp_servers.files]
+    command = "uvx"
+    args = ["mcp-server-files", "."]
+
 Each table becomes an `Entry`, like the tables of `[[extensions]]`, and may have the same keys
 (limits, restart, options …) besides `command`. A server that has a URL and no command is remote.
 """
@@ -23,9 +27,11 @@ from exthost.model.spec import Spec
 def read_mcp_servers(
     value: Any, place: Place, origin: str, folder: str | None
 ) -> tuple[Entry, ...]:
-    """Return the entries of the section. Problems are added to `place`.
+    """Return the entries of the section, which is the table `value`.
 
-    `origin` is the path of the config. `folder` is the one from which relative paths start.
+    place   the position of the section in the config, to which problems are added
+    origin  the path of the config
+    folder  the folder from which relative paths start
     """
     if not isinstance(value, Mapping):
         place.add_problem(
@@ -41,6 +47,7 @@ def read_mcp_servers(
 def _read_server(
     name: Any, value: Any, section: Place, origin: str, folder: str | None
 ) -> Entry | None:
+    """Return the entry of one server, or None if it is not a table or has no valid name."""
     id = read_name(name, section)
     if id is None:
         return None
@@ -57,12 +64,13 @@ def _read_server(
     if "command" not in value and "url" not in value:
         help = 'add command = "…" and args = […]'
         for key in value:
-            if meant := nearest(str(key), ("command", "url")):
-                help = f"did you mean `{meant}` by `{key}`?"
+            if near := nearest(str(key), ("command", "url")):
+                help = f"did you mean `{near}` by `{key}`?"
         place.add_problem(WRONG_VALUE, "has neither `command` nor `url`", help)
     argv: tuple[str, ...] = () if command is None else (command,)
     problem = ""
     if is_remote:
+        # A remote server runs as a local process, too: a bridge that connects to it.
         argv, variables, problem = bridge_arguments(fields)
         settings = replace(settings, env=MappingProxyType({**settings.env, **variables}))
     spec = Spec(
@@ -91,7 +99,7 @@ _KEYS: Mapping[str, Key] = {
         ANY_TEXT, "The era of the protocol: auto, stateless or handshake.", '"handshake"', '"auto"'
     ),
 }
-# The keys of a server that are short for a key of its `options`.
+# The keys of a server that set the key of the same name in its `options`.
 _OPTIONS = ("log_level", "context_passthrough", "era")
 
 SECTION = make_section(

@@ -1,6 +1,6 @@
-"""How `exthost check` checks mcp extensions.
+"""How `exthost check`, which tests whether an extension follows its dialect, checks MCP servers.
 
-Names the requirement that each check tests, requests without an effect, and the check of results.
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
 """
 
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, OfferWarning, read_rules
@@ -20,7 +20,7 @@ CONFORMANCE = Conformance(
     audit_result=audit_result,
     audit_notification=audit_notification,
     offer_warnings=(
-        OfferWarning(NO_CAPABILITIES, ""),  # `audit_result` reports it
+        OfferWarning(NO_CAPABILITIES, ""),  # breaks no further rule: `audit_result` reports it
         OfferWarning(f" {SAME_PAGE} after ", "last-page"),
         OfferWarning(f" {ENDLESS} after ", "last-page"),
         OfferWarning(f" {TOO_LARGE} after ", "last-page"),

@@ -74,7 +74,9 @@ def _refuse(request: Request) -> Reply | Failure:
 
 
 def _cancel_message(request: Request, reason: str) -> Notification | None:
-    if type(request.id) is not int:  # it waits for the host: the server has no open request
+    # Without a number, the request was not sent: its call waits for an answer of the host, and the
+    # server has no open request that could be cancelled.
+    if type(request.id) is not int:
         return None
     return Notification("notifications/cancelled", {"requestId": request.id, "reason": reason})
 

@@ -54,6 +54,7 @@ class _PageCollector:
     def __init__(self, method: str, member: str) -> None:
         self._method = method
         self._member = member
+        # A cursor is the server's text for the position of the next page.
         self._cursors: set[str] = set()
         self._pages: list[list[Any]] = []
         self._bytes = 0
@@ -70,7 +71,9 @@ class _PageCollector:
         cursor = page.get("nextCursor")
         # A page with a known cursor leads back to an earlier page. Often it is an earlier page
         # itself, whose items have been added already.
-        if type(cursor) is not str or cursor not in self._cursors or items not in self._pages:
+        leads_back = type(cursor) is str and cursor in self._cursors
+        is_repeated = leads_back and items in self._pages
+        if not is_repeated:
             self.items += items
             self._pages.append(items)
         if type(cursor) is not str:
@@ -86,7 +89,7 @@ class _PageCollector:
             self.params = {"cursor": cursor}
 
     def _reason_to_stop(self, cursor: str, page: Any) -> str:
-        """Return the reason to request no further page; "" for none."""
+        """Return the reason to stop before the page at this cursor; "" if there is none."""
         if cursor in self._cursors:
             return SAME_PAGE
         try:
@@ -106,12 +109,15 @@ class _PageCollector:
 
 
 class _Facet:
+    """The base class of the facets: requests every page of a list."""
+
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     async def _call_all_pages(
         self, method: str, member: str, timeout: float | None
     ) -> Sequence[Any]:
+        """Request every page of a list, and return the items of all pages."""
         collector = _PageCollector(method, member)
         try:
             while not collector.done:

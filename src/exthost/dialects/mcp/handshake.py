@@ -11,6 +11,9 @@ last process of the server was opened with `initialize`. In all other cases `ser
 sent first. If the server refuses `server/discover`, does not reply in time or exits, `initialize`
 is tried. If the server refuses `initialize`, or names the stateless revision in its reply,
 `server/discover` is tried, unless the server has refused it already.
+
+The functions that send are generators: they yield a message and are resumed with its reply
+(`dialects.steps`).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,5 @@
-"""How the hostile extension of the fault tests speaks mcp."""
+"""How the hostile extension (the one that breaks the protocol on purpose, in fault tests) speaks
+mcp. It refuses `server/discover`, so that the host opens the session with `initialize`."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
 from exthost.model.messages import Failure, Notification, Request

@@ -7,7 +7,10 @@ the settings of a server.
 The config is read leniently. Unknown keys are ignored with a note, a number is converted to text,
 null means that the key is not set, and a disabled server stays disabled. A variable whose whole
 value is `${NAME}` refers to the host's variable of that name. Other placeholders stay as they are,
-with a note. The result has the form of `[mcp_servers.NAME]`, which `config_section` reads.
+with a note. The result has the form of `[mcp_servers.NAME]`, which `config_section` reads:
+
+    {"mcpServers": {"a": {"command": "prog", "env": {"KEY": "${TOKEN}"}, "timeout": 60}}}
+    {"a": {"command": "prog", "env": {"KEY": {"from": "TOKEN"}}, "limits": {"call": "60s"}}}
 """
 
 import json
@@ -36,7 +39,7 @@ _KEY_ALIASES = {
 # Codex's names for two of exthost's limits, in seconds.
 _LIMIT_ALIASES = {"startup_timeout_sec": "handshake", "tool_timeout_sec": "call"}
 
-# The names that other programs have for the tools of a server that may be used, and for those that
+# The keys under which other programs list the tools of a server that may be used, and those that
 # must not be used.
 _ALLOWED_TOOLS = ("includeTools", "enabled_tools", "enabledTools", "available_tools", "tools")
 _DENIED_TOOLS = ("excludeTools", "disabled_tools", "disabledTools", "excludedTools")
@@ -65,44 +68,62 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
     servers = get_servers(document, section)
     if not isinstance(servers, dict):
         return "mcp_servers", servers, tuple(notes)
+    is_disabled = _find_disabled_servers(document)
     converted = {}
-    is_off = _find_switched_off(document)
     for name, item in servers.items():
         if isinstance(item, dict):
-            renamed = _rename_keys(item)
-            tools = _read_tool_filters(renamed)
-            if is_off(name):
-                renamed["disabled"] = True
-            limits = {
-                limit: renamed.pop(key) for key, limit in _LIMIT_ALIASES.items() if key in renamed
-            }
-            if (timeout := _read_timeout(renamed.get("timeout"))) is not None:
-                del renamed["timeout"]
-                limits.setdefault("call", timeout)
-            unknown = [key for key in renamed if key not in _SERVER_KEYS]
-            notes += [f"{name}.{key}: unknown here, and left alone" for key in unknown]
-            item = {
-                key: _convert_value(value, key)
-                for key, value in renamed.items()
-                if key in _SERVER_KEYS
-            }
-            item = {key: value for key, value in item.items() if value is not None}
-            if "command" not in item and "url" not in item:
-                misspelt = {key for key in unknown if nearest(key, ("command", "url"))}
-                if not misspelt and item.get("disabled") is not True:
-                    # Such as a server that an extension of the editor starts.
-                    notes.append(f"{name}: has neither command nor url, and is ignored")
-                    continue
-                # `config_section` reports the misspelt key.
-                item |= {key: renamed[key] for key in misspelt}
-            if limits:
-                item["limits"] = limits
-            if tools:
-                item["tools"] = tools
-            if "command" in item or "url" in item:
-                notes += _note_placeholders(name, item)
-        converted[name] = item
+            server, server_notes = _convert_server(name, item, is_disabled=is_disabled(name))
+            notes += server_notes
+            if server is not None:
+                converted[name] = server
+        else:
+            converted[name] = item  # `config_section` reports that it is not an object
     return "mcp_servers", converted, tuple(notes)
+
+
+def _convert_server(
+    name: str, item: dict[str, Any], *, is_disabled: bool
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return one server in the form of exthost's config, and notes about it. The server is None if
+    exthost cannot use it."""
+    renamed = _rename_keys(item)
+    tools = _read_tool_filters(renamed)
+    limits = _read_limits(renamed)
+    if is_disabled:
+        renamed["disabled"] = True
+    unknown_keys = [key for key in renamed if key not in _SERVER_KEYS]
+    notes = [f"{name}.{key}: unknown to exthost, and ignored" for key in unknown_keys]
+    server = {
+        key: converted
+        for key, value in renamed.items()
+        if key in _SERVER_KEYS and (converted := _convert_value(value, key)) is not None
+    }
+    if "command" not in server and "url" not in server:
+        misspelt_keys = {key for key in unknown_keys if nearest(key, ("command", "url"))}
+        if not misspelt_keys and server.get("disabled") is not True:
+            # Such as a server that an extension of the editor starts.
+            notes.append(f"{name}: has neither command nor url, and is ignored")
+            return None, notes
+        # `config_section` reports the misspelt key.
+        server |= {key: renamed[key] for key in misspelt_keys}
+    if limits:
+        server["limits"] = limits
+    if tools:
+        server["tools"] = tools
+    if "command" in server or "url" in server:
+        notes += _note_placeholders(name, server)
+    return server, notes
+
+
+def _read_limits(item: dict[str, Any]) -> dict[str, Any]:
+    """Take the time limits of another program out of a server, and return them as the setting
+    `limits`. A `timeout` that is not a number stays, and is noted as an unknown key."""
+    limits = {limit: item.pop(key) for key, limit in _LIMIT_ALIASES.items() if key in item}
+    timeout = _read_timeout(item.get("timeout"))
+    if timeout is not None:
+        del item["timeout"]
+        limits.setdefault("call", timeout)
+    return limits
 
 
 def _read_tool_filters(item: dict[str, Any]) -> dict[str, list[str]]:
@@ -127,16 +148,16 @@ def _read_tool_filters(item: dict[str, Any]) -> dict[str, list[str]]:
     return filters
 
 
-def _find_switched_off(document: dict[str, Any]) -> Callable[[str], bool]:
-    """Return a function that says whether the user has disabled a server by a setting beside
-    the servers."""
-    off = _names(document, *_DISABLED_SERVERS)
-    on = _names(document, *_ENABLED_SERVERS)
+def _find_disabled_servers(document: dict[str, Any]) -> Callable[[str], bool]:
+    """Return a function that takes the name of a server, and returns whether the user has disabled
+    it by a setting beside the servers."""
+    disabled = _names(document, *_DISABLED_SERVERS)
+    enabled = _names(document, *_ENABLED_SERVERS)  # if there are any, all others are disabled
     settings = document.get("mcp")  # of Gemini CLI
     if isinstance(settings, dict):
-        off |= _names(settings, "excluded")
-        on |= _names(settings, "allowed")
-    return lambda name: name in off or (bool(on) and name not in on)
+        disabled |= _names(settings, "excluded")
+        enabled |= _names(settings, "allowed")
+    return lambda name: name in disabled or (bool(enabled) and name not in enabled)
 
 
 def _names(settings: dict[str, Any], *keys: str) -> set[str]:
@@ -153,7 +174,7 @@ def get_servers(document: dict[str, Any], section: str) -> Any:
     return servers
 
 
-def _read_timeout(value: Any) -> Any:
+def _read_timeout(value: Any) -> str | None:
     """Return the key `timeout` of a server as a limit of exthost, or None if it is not a number.
     Some programs have seconds in it and others milliseconds; none allows more than an hour in
     seconds."""
@@ -163,10 +184,12 @@ def _read_timeout(value: Any) -> Any:
 
 
 def _note_ignored_keys(keys: list[str]) -> list[str]:
-    """Return notes about these settings of the other program, which have nothing to do with MCP."""
-    notes = [f"{key}: not for us, and left alone" for key in keys[:_MAX_NAMED_SETTINGS]]
+    """Return notes about these settings of the other program, which are not about MCP servers."""
+    notes = [f"{key}: not about MCP servers, and ignored" for key in keys[:_MAX_NAMED_SETTINGS]]
     more = len(keys) - _MAX_NAMED_SETTINGS
-    return [*notes, f"{more} more settings: not for us, and left alone"] if more > 0 else notes
+    if more > 0:
+        notes.append(f"{more} more settings: not about MCP servers, and ignored")
+    return notes
 
 
 def _rename_keys(item: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,11 @@
 """Checks the notifications of an MCP server for `exthost check`, more strictly than the host does.
 
-The host drops a notification that it cannot read, or reads what it can. Official clients validate
-each notification, and report one that breaks the protocol only in their own log.
+The host drops a notification that it cannot read, and ignores invalid fields that it does not need.
+Official clients validate each notification, and report one that breaks the protocol only in their
+own log. So the author of the server learns of a mistake only from `exthost check`:
+
+    {"method": "notifications/progress", "params": {"progressToken": 7, "progress": "half"}}
+    in notifications/progress progress is 'half' and must be a number
 """
 
 import difflib

@@ -1,5 +1,6 @@
-"""Requests that the host passes on for another MCP client, as the gateway does.
+"""Requests that the host passes on for another MCP client.
 
+The gateway does so: it is exthost as an MCP server, which offers the tools of all its extensions.
 Such a client speaks the protocol itself. The request is sent with the client's own `_meta` and
 answers. A result that requests input (`input_required`) is returned to the client, and the host's
 own handlers are not called.

@@ -1,7 +1,13 @@
 """Checks the results of an MCP server for `exthost check`, more strictly than the host does.
 
-The host reads what it can. Official clients validate each result and refuse one that breaks the
-protocol, so the author of the server must learn of it. Only what the protocol requires is checked.
+The host accepts many results that break the protocol. Official clients validate each result and
+refuse such a one, so the author of the server must learn of it. Only requirements of the protocol
+are checked, no advice. For example, of the result of `initialize`:
+
+    {"protocolVersion": "2025-11-25", "capabilities": [], "serverInfo": {"name": "a"}}
+    in its reply to initialize the version of serverInfo is missing and must be text
+    in its reply to initialize capabilities is [] and must be an object
+
 The handshake era (revisions before 2026-07-28) restricts schemas and data of results to objects;
 the stateless era does not.
 """
@@ -152,6 +158,8 @@ def _audit_resource(resource: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_base64_or_no_text(value: Any) -> bool:
+    """Return whether a value is base64. A value that is not text counts as base64, because another
+    check reports it."""
     if not isinstance(value, str):
         return True
     try:

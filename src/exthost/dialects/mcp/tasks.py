@@ -4,6 +4,9 @@ A stateless server may reply to `tools/call` with a task in place of a result. T
 for the state of the task (`tasks/get`) until it is over, at the interval that the server names. A
 task may request input, which the host's handlers supply (`tasks/update`). If the call is given up,
 the task is cancelled (`tasks/cancel`).
+
+The functions that send are generators: they yield a message and are resumed with its reply
+(`dialects.steps`).
 """
 
 from typing import Any
@@ -18,8 +21,8 @@ TASKS = "io.modelcontextprotocol/tasks"
 # The requests about a task. Each has a `taskId`.
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
-# How often the state of a task is requested if the server does not say, and the limits of what it
-# can say, in seconds.
+# The interval at which the state of a task is requested if the server names none, and the limits
+# of an interval that it names.
 _POLL_SECONDS, _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 1.0, 0.05, 30.0
 
 # The number of characters of a server's value that an error shows.
@@ -43,7 +46,8 @@ def wait_for_task(method: str, created: dict[str, Any]) -> Any:
             except (CallFailed, ProtocolViolation):
                 yield cancellation  # the server would wait for the input until the task expires
                 raise
-        # A server may also report changes of the state, if it was asked to. The host only polls.
+        # Wait for the interval. A server that reports changes of the state by notifications ends
+        # the wait earlier, although the host does not subscribe to them.
         yield steps.WaitFor("notifications/tasks", _is_about(task_id), _poll_seconds(task))
         task = steps.result_of((yield Request("tasks/get", {"taskId": task_id})), "tasks/get")
         if type(task) is not dict:
@@ -79,10 +83,11 @@ def _supply_input(method: str, task: dict[str, Any], answered: set[str]) -> Any:
 
 
 def answer_of(response: steps.Received, method: str) -> Any:
-    """Return what a handler of the host answered to an inquiry. Raises CallFailed if none did."""
+    """Return the answer of the host's handler to a request for input. Raises CallFailed if no
+    handler answered it."""
     if isinstance(response, Reply):
         return response.result
-    assert isinstance(response, Failure), "an inquiry is answered with a Reply or a Failure"
+    assert isinstance(response, Failure), "AskHost is answered with a Reply or a Failure"
     raise CallFailed(
         "X0760",
         f"{method} needs an answer from here that it did not get: {response.message}",
@@ -101,6 +106,7 @@ def _poll_seconds(task: dict[str, Any]) -> float:
 
 
 def _is_about(task_id: str) -> Any:
+    """Return a function that returns whether the params of a notification name this task."""
     return lambda params: type(params) is dict and params.get("taskId") == task_id
 
 

@@ -1,6 +1,10 @@
-"""morphir: one JSON object per line, without `jsonrpc`; errors are plain strings.
+"""The dialect morphir, which is simple enough for scripts: one JSON object per line, without
+`jsonrpc`; errors are plain strings.
 
-In reading order:
+    {"id": 1, "method": "count", "params": {"text": "a b"}}    a request of the host
+    {"id": 1, "result": 2}                                     the reply
+
+`docs/dialects/morphir.md` is the page for users. In reading order:
 
     dialect            codec, handshake and calls
     errors.toml        the error codes that only this dialect raises

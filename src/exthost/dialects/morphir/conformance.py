@@ -1,6 +1,7 @@
-"""How `exthost check` checks morphir extensions.
+"""How `exthost check`, which tests whether an extension follows its dialect, checks morphir
+extensions.
 
-Names the requirement that each check tests, and requests without an effect.
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -19,13 +20,15 @@ def _audit_notification(message: Mapping[str, Any], _: Collection[Id]) -> Iterat
 
 
 CONFORMANCE = Conformance(
+    # An extension must check these itself, although this host checks them before a call, too.
     refused_calls=frozenset({"unknown-tool", "bad-arguments"}),
     rules=read_rules("exthost.dialects.morphir"),
     pings=(Request("capabilities", None), Request("health_check", None)),
     has_version=False,
     error_form="text",
     audit_notification=_audit_notification,
-    # Some extensions omit a result that is null, and the host accepts such a reply.
-    # Many small programs, as the first ones in Go, read lines of at most 64 KiB.
+    # These checks only warn. "reply-form": some extensions omit a result that is null, and the host
+    # accepts such a reply. "large-message": many small programs read lines of at most 64 KiB, which
+    # is the default of Go's line reader.
     warnings=frozenset({"reply-form", "large-message"}),
 )

@@ -5,6 +5,9 @@ replies, `{"id", "result"}` or `{"id", "error": "text"}`, and notifications, `{"
 the protocol defines one notification, `log`. The host sends no notifications. An extension sends no
 requests: a request that arrives is ignored. Therefore a program that only repeats its
 input, such as `cat`, cannot complete the handshake.
+
+The handshake and the operations are generators: they yield a message and are resumed with its reply
+(`dialects.steps`).
 """
 
 import logging
@@ -45,6 +48,8 @@ class MorphirHostCodec:
 
     __slots__ = ()
 
+    # `decode` calls `read` for every message but the simplest reply, which has these two members:
+    # an id and a result.
     decode = decoder(members=2)
     decode_replies = staticmethod(jsontext.reply_decoder())
     may_be_reply = staticmethod(jsontext.may_be_reply)
@@ -128,6 +133,7 @@ def _codec(role: Role) -> MorphirHostCodec | MorphirGuestCodec:
 
 
 def _handshake(context: HandshakeContext) -> steps.Handshake:
+    """Send `initialize` with the config, then `capabilities`, whose reply lists the tools."""
     steps.handshake_result((yield Request("initialize", context.config)))
     response = yield Request("capabilities", None)
     try:

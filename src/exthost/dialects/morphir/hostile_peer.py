@@ -1,4 +1,5 @@
-"""How the hostile extension of the fault tests speaks morphir."""
+"""How the hostile extension (the one that breaks the protocol on purpose, in fault tests) speaks
+morphir. The dialect has no requests to the host, so there is no `host_request`."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
 from exthost.model.messages import Notification

@@ -1,6 +1,10 @@
-"""nexo: JSON-RPC 2.0, one object per line. Messages are read leniently.
+"""The dialect nexo, which the agent extensions of nexo speak: JSON-RPC 2.0, one object per line.
 
-In reading order:
+    {"jsonrpc":"2.0","method":"tools/call","params":{"name":"add","arguments":{}},"id":1}
+
+nexo has two contracts: two versions of its protocol that have little in common. An extension is a
+folder with a manifest, `plugin.toml`. `docs/dialects/nexo.md` is the page for users. In reading
+order:
 
     codec              the messages, which are the same in both contracts
     hooks              the events and replies of hooks, which are the same in both contracts

@@ -1,4 +1,8 @@
-"""The codec of nexo, for both contracts: JSON-RPC 2.0, one object per line, read leniently."""
+"""The codec of nexo, for both contracts: JSON-RPC 2.0, one object per line, read leniently.
+
+{"jsonrpc":"2.0","method":"tools/call","params":{"name":"add","arguments":{}},"id":1}
+{"jsonrpc":"2.0","result":3,"id":1}
+"""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
-"""How `exthost check` checks nexo extensions, in each of the two contracts.
+"""How `exthost check`, which tests whether an extension follows its dialect, checks nexo
+extensions, in each of the two contracts.
 
-Names the requirement that each check tests, and requests without an effect.
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
 """
 
 from exthost.dialects.conformance import (
@@ -15,7 +16,7 @@ from exthost.dialects.nexo.hooks import HOOKS
 from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
-    # Programs of this dialect rely on the host, which checks arguments before a call.
+    # Extensions of this dialect do not check arguments, because the host does so before a call.
     refused_calls=frozenset({"unknown-tool"}),
     rules=read_rules("exthost.dialects.nexo"),
     pings=(Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
@@ -33,6 +34,7 @@ SECOND_CONTRACT = Conformance(
     refused_calls=CONFORMANCE.refused_calls,
     rules={**CONFORMANCE.rules, **read_rules("exthost.dialects.nexo", "second_contract")},
     pings=(Request(UNKNOWN_METHOD, {}),),
-    # The comparison of the manifest with the handshake reports the tool.
+    # The first warning breaks no rule of its own (""), because the comparison of the manifest with
+    # the handshake reports the same tool.
     offer_warnings=(OfferWarning("its manifest lists the tool", ""), _UNKNOWN_HOOK),
 )

@@ -1,7 +1,8 @@
 """nexo: JSON-RPC 2.0, one object per line. Messages are read leniently.
 
-There are two contracts. This module is the first one, with a flat `plugin.toml`, and chooses
-between the two (`_contract_for`); `second_contract` is the other one, with `manifest_version = 2`.
+There are two contracts, which are two versions of the protocol that have little in common. This
+module is the first one, with a flat `plugin.toml`, and chooses
+between the two (`contract_for`); `second_contract` is the other one, with `manifest_version = 2`.
 
 The host sends `initialize` with id 0, then `tools/call`, `tools/list`, `hooks/<name>` and the
 methods that callers name. Their ids count up from 1, and a restarted process continues the count.
@@ -12,6 +13,9 @@ Existing extensions rely on these deviations from JSON-RPC: if a reply has a res
 the error is ignored; a null result counts as no result; a reply with neither is a success with the
 result null; an error may be any JSON value. If an extension does not know `tools/call`, the host
 sends a second request, `tools/<name>`, with the arguments as params.
+
+The handshake and the operations are generators: they yield a message and are resumed with its reply
+(`dialects.steps`).
 """
 
 from collections.abc import Mapping
@@ -42,6 +46,7 @@ _METHOD_NOT_FOUND = -32601
 
 
 def _handshake(context: HandshakeContext) -> steps.Handshake:
+    """Send `initialize`, and return the offer in the reply."""
     params = {"agent_version": context.host_version, "extension_id": context.extension}
     result = steps.handshake_result((yield Request("initialize", params, id=0)))
     if result is None:  # every field is optional, so null is the same as {}
@@ -70,6 +75,8 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
 
 
 def _parse_tools(items: Any, warnings: list[str]) -> tuple[Tool, ...]:
+    """Return the tools in a list of objects or names. Mistakes that do not prevent their use are
+    appended to `warnings`."""
     if items is None:
         return ()
     if type(items) is not list:
@@ -98,6 +105,7 @@ def _parse_tool(item: Any, position: int) -> Tool:
 
 
 def _parse_hooks(items: Any, warnings: list[str]) -> tuple[str, ...]:
+    """Return the known hooks in a list of names. Each unknown one is a warning."""
     if items is None:
         return ()
     if type(items) is not list:
@@ -139,7 +147,8 @@ def _make_arguments(call: ToolCall) -> Any:
 
 
 def _try_tool_as_method(call: ToolCall, failure: Failure) -> steps.Exchanges | None:
-    """Continue if the extension has no method `tools/call`: it may have a method for each tool."""
+    """Return the steps of a second attempt if the extension has no method `tools/call`, because it
+    may have a method for each tool. Otherwise return None: the failure is the result."""
     return _call_tool_as_method(call, failure) if failure.code == _METHOD_NOT_FOUND else None
 
 
@@ -151,6 +160,7 @@ def _call_tool_as_method(call: ToolCall, first_failure: Failure) -> steps.Exchan
 
 
 def _passes_context(call: ToolCall) -> bool:
+    """Return whether the arguments of a call get the context that the caller passed with it."""
     spec = call.spec
     if spec is None:
         return False
@@ -160,6 +170,7 @@ def _passes_context(call: ToolCall) -> bool:
 
 
 def _list_tools(_: Any) -> steps.Exchanges:
+    """Request the tools again. The reply is an object with `tools`, or a list."""
     result = steps.result_of((yield Request("tools/list", {})), "tools/list")
     try:
         return _parse_tools(result.get("tools") if type(result) is dict else result, [])

@@ -1,4 +1,11 @@
-"""The hooks of nexo, whose events and replies are the same in both contracts."""
+"""The hooks of nexo, whose events and replies are the same in both contracts of the dialect.
+
+The host calls a hook of an extension before or after an event, such as a tool call. The request has
+the event, and the reply may stop or change it:
+
+    {"tool_name": "delete", "arguments": {"path": "/"}, …}     the event of before_tool_call
+    {"abort": true, "reason": "not this path"}                 a reply
+"""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -14,13 +21,13 @@ HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call
 # The hooks for tool calls. The other hooks receive the event of the caller unchanged.
 _TOOL_HOOKS = frozenset({"before_tool_call", "after_tool_call"})
 
-# With this field in its reply a hook requests that the program does not reply to the message again.
+# A hook sets this field to true if the program should not reply to the message again.
 _DO_NOT_REPLY = "do_not_reply_again"
 _FINAL_REPLY = MappingProxyType({_DO_NOT_REPLY: True})
 
 
-# The fields of a hook's reply, each with a predicate for its valid values. Null is always valid and
-# means the default.
+# The fields of a hook's reply, each with a function that returns whether a value is valid. Null is
+# always valid and means the default.
 _HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "abort": lambda value: type(value) is bool,
     "reason": lambda value: type(value) is str,

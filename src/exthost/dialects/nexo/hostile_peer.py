@@ -1,4 +1,5 @@
-"""How the hostile extension of the fault tests speaks nexo."""
+"""How the hostile extension (the one that breaks the protocol on purpose, in fault tests) speaks
+nexo."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
 from exthost.model.messages import Notification, Request

@@ -1,5 +1,14 @@
 """Parses and checks `plugin.toml`, the manifest of a nexo extension, in its first, flat shape.
 
+    [plugin]
+    id = "weather"
+    version = "1.0.0"
+    [capabilities]
+    tools = ["forecast"]
+    [transport]
+    kind = "stdio"
+    command = "./weather"
+
 `read` decides which shape a file has. `manifest_v2` reads the other one, the nested shape of nexo's
 second contract. That contract formerly named the file `nexo-plugin.toml`; such a file is ignored
 beside a `plugin.toml`.
@@ -41,9 +50,9 @@ from exthost.dialects.nexo.mcp_servers import (
     JsonMistake,
     make_spec,
     read_servers,
+    read_url,
     replace_placeholders,
     servers_from_json,
-    url,
 )
 from exthost.errors import ManifestError
 from exthost.model.documents.problems import WRONG_VALUE, Place, Problems
@@ -121,6 +130,7 @@ def read(file: ManifestFile) -> Verdict:
 
 
 def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> Verdict:
+    """Return the extension that a manifest of the flat shape describes, and its MCP servers."""
     problems = Problems(file.path, source)
     place = Place(problems)
     checked = read_table(document, place, _SECTIONS)
@@ -136,7 +146,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
         return Rejected(make_errors(file, problems, id, _ORDER))
     warnings: tuple[Remark, ...] = ()
     if "mcp_servers" not in document:
-        servers, warnings = _read_sidecar(file, id)
+        servers, warnings = _read_mcp_json(file, id)
     capabilities, transport = checked["capabilities"], checked["transport"]
     requires = checked.get("requires") or {}
     context, meta = checked.get("context") or {}, checked.get("meta") or {}
@@ -179,7 +189,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
     return Accepted(spec=spec, also=server_specs, warnings=warnings)
 
 
-def _read_sidecar(
+def _read_mcp_json(
     file: ManifestFile, id: str
 ) -> tuple[tuple[DeclaredServer, ...], tuple[Remark, ...]]:
     """Return the MCP servers of the `.mcp.json` beside the manifest, or a warning about it."""
@@ -196,8 +206,9 @@ def _read_sidecar(
 
 
 def read_hooks(file: ManifestFile) -> Spec:
-    """Return what can be read of the hooks of a plugin.toml that has a mistake. A misspelt section
-    with a list of hooks counts."""
+    """Return a spec with the hooks of a plugin.toml that has a mistake, as far as they can be read.
+    The host blocks the calls that these hooks would judge. Hooks in a section of any name count,
+    because the mistake may be the name of the section."""
     spec = Spec(id=file.folder_name, argv=(), dialect="nexo")
     try:
         document, _ = parse_file(file)
@@ -310,11 +321,12 @@ class _Transport:
 _TRANSPORT_KEYS: Mapping[str, Mapping[str, Reader]] = {
     "stdio": {"command": read_text, "args": read_any_text_list},
     "nats": {"subject_prefix": read_text},
-    "http": {"url": url},
+    "http": {"url": read_url},
 }
 
 
 def _read_transport(value: Any, place: Place) -> _Transport | None:
+    """Read `[transport]`: how the extension is reached. Only stdio is run by this host."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, not {describe_type(value)}")
         return None
@@ -333,7 +345,8 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
         place.at(kind_key).add_problem(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
     keys = _TRANSPORT_KEYS[kind]
-    fields = read_table({k: v for k, v in value.items() if k != kind_key}, place, keys)
+    other_values = {key: item for key, item in value.items() if key != kind_key}
+    fields = read_table(other_values, place, keys)
     required_key = next(iter(keys))
     if required_key not in value:
         place.at(required_key).add_problem(WRONG_VALUE, f"is missing: {kind} needs it")
@@ -344,6 +357,7 @@ def _read_transport(value: Any, place: Place) -> _Transport | None:
 
 
 def _read_bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
+    """Read `[outbound_bindings]`: channel → its accounts."""
     if not isinstance(value, Mapping):
         place.add_problem(
             WRONG_VALUE, f"must be a table of channel and accounts, not {describe_type(value)}"

@@ -1,4 +1,5 @@
-"""What the readers of nexo manifests share: the TOML text, names, versions, and errors.
+"""The functions that both readers of nexo manifests use, for the TOML text, names, versions and
+errors.
 
 A manifest has one of two shapes: the flat one of the first contract, which `manifest` reads, or the
 nested one of the second contract, which `manifest_v2` reads.
@@ -113,6 +114,7 @@ def make_table_reader(keys: Mapping[str, Reader]) -> Reader:
     """Return a reader of a table with these keys. The reader omits keys without a valid value."""
 
     def read(value: Any, place: Place) -> dict[str, Any]:
-        return {k: v for k, v in read_table(value, place, keys).items() if v is not None}
+        fields = read_table(value, place, keys)
+        return {key: item for key, item in fields.items() if item is not None}
 
     return read

@@ -1,8 +1,21 @@
 """Parses and checks a manifest of nexo's second contract (`manifest_version = 2`).
 
-Its file is `plugin.toml`, or `nexo-plugin.toml` under its former name. Everything is below
-`[plugin]`. An unknown key is an error. Real files often lack `manifest_version`, so `is_version_2`
-also recognises the shape.
+    manifest_version = 2
+    [plugin]
+    id = "tide"
+    version = "1.0.0"
+    name = "Tides"
+    description = "Tells tides"
+    min_nexo_version = ">=0.1.0"
+    [plugin.entrypoint]
+    command = "./tide"
+    [plugin.extends]
+    tools = ["tide_next"]
+
+nexo has two contracts: two versions of its protocol that have little in common. The file is
+`plugin.toml`, or `nexo-plugin.toml` under its former name. Everything is below `[plugin]`. An
+unknown key is an error. Real files often lack `manifest_version`, so `is_version_2` also recognises
+the shape.
 
 This host runs the tools and hooks of such an extension. It does not offer other parts of the
 contract, such as channels and model providers. Their form is checked as far as it is known, and one
@@ -43,7 +56,7 @@ from exthost.model.offer import Tool
 from exthost.model.spec import Requires, Restart, Spec
 from exthost.model.versionreq import NotAVersion, VersionReq
 
-# Hyphens are in the documentation of the contract, though its own host refuses them.
+# The documentation of the contract allows hyphens, though its own host refuses them.
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 
 # The default of `rpc_method`.
@@ -52,6 +65,7 @@ _OUTBOUND_METHOD = "outbound_tool.invoke"
 # The longest delay between two restarts, in seconds.
 _MAX_BACKOFF_SECONDS = 60
 
+# Why an extension whose manifest names no command cannot be started.
 _BUILT_IN = (
     "its manifest names no command: it is a part of nexo itself and is not started from here"
 )
@@ -104,8 +118,8 @@ class ManifestV2:
 
 
 def is_version_2(document: Mapping[str, Any]) -> bool:
-    """Return whether a manifest has this shape: it says so, or it has keys or tables in `[plugin]`
-    that the flat shape of the first contract never has."""
+    """Return whether a manifest has this shape: its `manifest_version` is 2, or it has keys or
+    tables in `[plugin]` that the flat shape of the first contract never has."""
     if "manifest_version" in document:
         return bool(document["manifest_version"] == 2)
     plugin = document.get("plugin")
@@ -195,6 +209,7 @@ def _make_warnings(manifest: ManifestV2) -> tuple[Remark, ...]:
 
 
 def _make_restart(supervisor: Mapping[str, Any]) -> Restart:
+    """Return the restart policy that `[plugin.supervisor]` describes."""
     if not supervisor.get("respawn"):
         return Restart()
     return Restart(
@@ -218,13 +233,14 @@ def _accept(value: Any, place: Place) -> Any:
 def _read_id(value: Any, place: Place) -> str | None:
     checked = read_text(value, place)
     if checked is not None and (not _ID.fullmatch(checked) or len(checked) > MAX_NAME_CHARS):
-        rule = f"a letter, then letters, digits and _, all lower case, up to {MAX_NAME_CHARS}"
+        rule = f"a letter, then letters, digits, _ and -, all lower case, up to {MAX_NAME_CHARS}"
         place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is not an id: {rule}")
         return None
     return checked
 
 
 def _read_requirement(value: Any, place: Place) -> str | None:
+    """Read a requirement on a version, such as ">=0.1.0"."""
     checked = read_text(value, place)
     if checked is None:
         return None
@@ -291,6 +307,7 @@ _EXTENDS: Mapping[str, Reader] = dict.fromkeys(
 
 
 def _read_extends(value: Any, place: Place) -> dict[str, tuple[str, ...]]:
+    """Read `[plugin.extends]`: the names of what the extension offers, by kind."""
     lists = read_table(value, place, _EXTENDS)
     owners: dict[str, str] = {}
     for key, names in lists.items():
@@ -313,6 +330,7 @@ _OUTBOUND: Mapping[str, Reader] = {
 
 
 def _read_outbound(value: Any, place: Place) -> tuple[OutboundTool, ...]:
+    """Read `[[plugin.tools.outbound]]`: the tools that the manifest itself describes."""
     if not isinstance(value, list):
         place.add_problem(WRONG_VALUE, f"must be a list of tables, not {describe_type(value)}")
         return ()
@@ -338,6 +356,7 @@ def _read_outbound(value: Any, place: Place) -> tuple[OutboundTool, ...]:
 
 
 def _read_tools(value: Any, place: Place) -> dict[str, Any]:
+    """Read `[plugin.tools]`. The other lists may name only tools that are in `expose`."""
     tools = read_table(
         value, place, {"expose": read_names, "deferred": read_names, "outbound": _read_outbound}
     )

@@ -1,8 +1,13 @@
 """Parses the MCP servers that a nexo manifest, or a `.mcp.json` beside it, declares.
 
+    [mcp_servers.files]                        # in plugin.toml
+    command = "${EXTENSION_ROOT}/server"
+
+    {"mcpServers": {"files": {"command": "${EXTENSION_ROOT}/server"}}}    in .mcp.json
+
 Parsing returns `DeclaredServer` values whose texts still contain placeholders such as
-`${EXTENSION_ROOT}`. `replace_placeholders` replaces them, and `make_spec` returns the extension of
-a server.
+`${EXTENSION_ROOT}`. `replace_placeholders` replaces them, and `make_spec` returns the spec of a
+server (its command and settings), with which the host runs it as an extension of its own.
 
 An unknown key in a manifest is an error. In a `.mcp.json` it is ignored, because other programs use
 the same file and have their own keys.
@@ -63,7 +68,7 @@ class DeclaredServer:
     context_passthrough: bool | None = None
 
 
-def _transport(value: Any, place: Place) -> str | None:
+def _read_transport(value: Any, place: Place) -> str | None:
     """Read the name of a transport."""
     if isinstance(value, str) and value in _TRANSPORTS:
         return value
@@ -74,24 +79,26 @@ def _transport(value: Any, place: Place) -> str | None:
     return None
 
 
-def url(value: Any, place: Place) -> str | None:
+def read_url(value: Any, place: Place) -> str | None:
     """Read the address of a server: http or https, with a host."""
-    read = read_text(value, place)
-    if read is None or read.startswith(_PLACEHOLDER) or _URL.match(read):
-        return read
+    text = read_text(value, place)
+    if text is None or text.startswith(_PLACEHOLDER) or _URL.match(text):
+        return text
     place.add_problem(
-        WRONG_VALUE, f"{quote_text(read)} is not an http or https URL", "write https://host/path"
+        WRONG_VALUE, f"{quote_text(text)} is not an http or https URL", "write https://host/path"
     )
     return None
 
 
+# A reader checks one value, and adds a problem to `place` (the value's place in the file) for a
+# mistake.
 _READERS: Mapping[str, Reader] = {
-    "transport": _transport,
+    "transport": _read_transport,
     "command": read_text,
     "args": read_any_text_list,
     "env": read_variables,
     "cwd": read_text,
-    "url": url,
+    "url": read_url,
     "headers": read_variables,
     "log_level": read_any_text,
     "context_passthrough": read_flag,
@@ -111,16 +118,16 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServ
                 place.at(name).add_problem(
                     WRONG_VALUE, f"{quote_text(name)} is not the name of a server: {rule}"
                 )
-    return _servers(value, place, extension)
+    return _read_server_table(value, place, extension)
 
 
-def _servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
+def _read_server_table(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
     """Return the valid servers of a table, and add a problem to `place` for each mistake."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table by name, not {describe_type(value)}")
         return ()
-    read = (_server(name, item, place.at(name), extension) for name, item in value.items())
-    return tuple(server for server in read if server is not None)
+    servers = (_read_server(name, item, place.at(name), extension) for name, item in value.items())
+    return tuple(server for server in servers if server is not None)
 
 
 class JsonMistake(Exception):
@@ -150,7 +157,7 @@ def servers_from_json(data: bytes, extension: str) -> tuple[DeclaredServer, ...]
         raise JsonMistake("it has neither `mcpServers` nor `mcp_servers`", 1)
     problems = Problems()
     place = Place(problems).at("mcpServers" if "mcpServers" in document else "mcp_servers")
-    servers = _servers(_renamed_keys(declared), place, extension)
+    servers = _read_server_table(_rename_keys(declared), place, extension)
     if problems.items:
         first = problems.items[0]
         line = _line_of(source, first.path)
@@ -163,18 +170,18 @@ def _line_of(source: str, path: Sequence[Any]) -> int:
     for after the previous one."""
     position = 0
     for key in path:
-        found = source.find(json.dumps(key), position) if isinstance(key, str) else -1
-        if found >= 0:
-            position = found
+        key_position = source.find(json.dumps(key), position) if isinstance(key, str) else -1
+        if key_position >= 0:
+            position = key_position
     return source.count("\n", 0, position) + 1
 
 
-def _renamed_keys(declared: Any) -> Any:
+def _rename_keys(declared: Any) -> Any:
     """Return the servers of a `.mcp.json` as a manifest would declare them: with the known keys
     only, and the transport under its name in a manifest. Disabled servers are left out."""
     if not isinstance(declared, dict):
         return declared
-    read = {}
+    renamed = {}
     for name, item in declared.items():
         if isinstance(item, dict):
             if item.get("disabled") is True:
@@ -183,8 +190,8 @@ def _renamed_keys(declared: Any) -> Any:
             item = {key: value for key, value in item.items() if key in _READERS}
             if isinstance(transport, str):
                 item["transport"] = _TRANSPORT_ALIASES.get(transport, transport)
-        read[name] = item
-    return read
+        renamed[name] = item
+    return renamed
 
 
 def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
@@ -194,6 +201,7 @@ def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
     declared = {"log_level": server.log_level, "context_passthrough": server.context_passthrough}
     argv, env, problem = (server.command, *server.args), server.env, ""
     if remote:
+        # A remote server runs as a local process, too: a bridge that connects to it.
         values = {"url": server.url, "headers": server.headers, "transport": server.transport}
         argv, env, problem = bridge_arguments(values)
     return Spec(
@@ -209,7 +217,7 @@ def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
     )
 
 
-def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServer | None:
+def _read_server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServer | None:
     """Return one server; None if its name or its transport cannot be used."""
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_CHARS:
         place.add_problem(
@@ -219,31 +227,46 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServ
     if not name.isprintable():
         place.add_problem(WRONG_VALUE, "the name of a server cannot contain control characters")
         return None
-    read = read_table(value, place, _READERS)
+    fields = read_table(value, place, _READERS)
     if not isinstance(value, Mapping):
         return None
-    transport = read.get("transport")
-    if "transport" not in value:
-        transport = "stdio" if "command" in value else "auto" if "url" in value else None
-        if transport is None:
-            place.add_problem(WRONG_VALUE, "has neither `command` nor `url`")
+    transport = fields.get("transport") if "transport" in value else _infer_transport(value, place)
     if transport is None:
         return None
-    needed, foreign = ("command", _REMOTE_ONLY) if transport == "stdio" else ("url", _STDIO_ONLY)
-    if needed not in value:
-        place.add_problem(
-            WRONG_VALUE, f"a server over {transport} needs `{needed}`", f"add {needed}"
-        )
-    for key in foreign:
-        if key in value:
-            place.at(key).add_problem(
-                WRONG_VALUE, f"is not allowed for a server with transport {transport}"
-            )
-    declared = {key: item for key, item in read.items() if item is not None and key != "transport"}
+    _check_keys_of_transport(value, transport, place)
+    declared = {
+        key: item for key, item in fields.items() if item is not None and key != "transport"
+    }
     for key in ("env", "headers"):
         if key in declared:
             declared[key] = MappingProxyType(declared[key])
     return DeclaredServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
+
+
+def _infer_transport(value: Mapping[str, Any], place: Place) -> str | None:
+    """Return the transport of a server that names none, by its other keys."""
+    if "command" in value:
+        return "stdio"
+    if "url" in value:
+        return "auto"
+    place.add_problem(WRONG_VALUE, "has neither `command` nor `url`")
+    return None
+
+
+def _check_keys_of_transport(value: Mapping[str, Any], transport: str, place: Place) -> None:
+    """Check that a server has the key that its transport needs, and none of another transport."""
+    is_stdio = transport == "stdio"
+    needed = "command" if is_stdio else "url"
+    not_allowed = _REMOTE_ONLY if is_stdio else _STDIO_ONLY
+    if needed not in value:
+        place.add_problem(
+            WRONG_VALUE, f"a server over {transport} needs `{needed}`", f"add {needed}"
+        )
+    for key in not_allowed:
+        if key in value:
+            place.at(key).add_problem(
+                WRONG_VALUE, f"is not allowed for a server with transport {transport}"
+            )
 
 
 def replace_placeholders(

@@ -1,4 +1,8 @@
-"""The progress of a call, in both contracts. nexo itself has none; `exthost.sdk` sends it."""
+"""The progress of a call, in both contracts of nexo. nexo itself does not report progress; this is
+an addition of exthost. Extensions that use `exthost.sdk` send it as a notification:
+
+    {"jsonrpc":"2.0","method":"tools/progress","params":{"id":7,"progress":1,"total":3}}
+"""
 
 from typing import Any
 

@@ -4,7 +4,8 @@ Its messages have the form of the first contract, and other methods. The host se
 which the extension answers with its own manifest and its tools. Then it sends `plugin.configure`
 with the extension's config, calls `tool.invoke`, `outbound_tool.invoke` and `hook.on_hook`, and
 ends the extension with `shutdown`. The extension may send `memory.recall` and `llm.complete`, which
-the program that embeds the host handles.
+the program that embeds the host handles. The handshake is a generator: it yields a message and is
+resumed with its reply (`dialects.steps`).
 
 The announced offer is compared with the manifest: the id must be the same, and a tool that
 the manifest does not list fails the handshake. The names of tools begin with the id and are
@@ -83,6 +84,7 @@ def other_contract_error() -> HandshakeFailed:
 
 
 def _handshake(context: HandshakeContext) -> steps.Handshake:
+    """Send `initialize`, compare the reply with the manifest, and send the config."""
     params = {"nexo_version": context.host_version}
     result = steps.handshake_result((yield Request("initialize", params)))
     if type(result) is not dict or not is_reply(result):
@@ -90,7 +92,7 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
     announced: Mapping[str, Any] = result["manifest"]["plugin"]
     manifest = context.manifest
     has_manifest = isinstance(manifest, ManifestV2)
-    if not has_manifest:  # a bare command: the manifest in its reply is used, unchecked
+    if not has_manifest:  # a command without a manifest: the one in its reply is used, unchecked
         manifest = _read_announced_manifest(announced)
     if announced.get("id") != manifest.id:
         raise _handshake_error(
@@ -99,7 +101,7 @@ def _handshake(context: HandshakeContext) -> steps.Handshake:
         )
     warnings = OfferWarnings()
     tools = _check_tools(_parse_tools(result), manifest, warnings)
-    if not has_manifest:  # calls have to name the id that the extension has for itself
+    if not has_manifest:  # calls have to name the extension by the id in its own manifest
         own_id = MappingProxyType({"plugin_id": manifest.id})
         tools = tuple(replace(tool, extra=own_id) for tool in tools)
     if context.config or manifest.has_config:
@@ -129,6 +131,7 @@ def _get_names(table: Any, key: str) -> tuple[str, ...]:
 
 
 def _parse_tools(result: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """Return the tools in the reply to `initialize`. Raises HandshakeFailed."""
     items = result.get("tools")
     if items is None:
         return ()
@@ -180,8 +183,8 @@ def _check_tools(
 
 
 def _configure(config: Any, manifest: ManifestV2, warnings: list[str]) -> steps.Handshake:
-    """Send the config of the extension. It may have no handler for it; any other error fails the
-    handshake."""
+    """Send the config of the extension. An extension without a handler for it is accepted; any
+    other error fails the handshake."""
     value = config or ([] if manifest.config_is_list else {})
     received = yield Request("plugin.configure", {"value": value})
     if isinstance(received, Failure) and received.code == steps.METHOD_NOT_FOUND:
@@ -193,7 +196,7 @@ def _configure(config: Any, manifest: ManifestV2, warnings: list[str]) -> steps.
             f"it refused its config: {received.message or 'it gives no reason'}",
             help="the text after the colon is its own answer: correct `config` in its entry",
         )
-    return Offer()  # `Handshake` generators return one; the caller ignores it
+    return Offer()  # the type `Handshake` requires an Offer; the caller ignores it
 
 
 def _make_outbound_tool(tool: OutboundTool) -> Tool:
@@ -223,6 +226,7 @@ def _tool_error(message: str, fix: str) -> HandshakeFailed:
 
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
+    """Return the method and the params that call a tool."""
     extra = call.tool.extra if call.tool is not None else EMPTY_MAPPING
     rpc_method = extra.get("rpc_method")
     if rpc_method is not None:
@@ -255,8 +259,8 @@ def _plugin_id(spec: Spec | None) -> str | None:
 def _drop_publication(params: Any) -> Meaning:
     """Drop a message for the broker, which this host does not have."""
     topic = params.get("topic") if type(params) is dict else None
-    shown = f" to {topic[:80]!r}" if type(topic) is str else ""
-    return Unusable(f"broker.publish{shown}: this host has no broker")
+    destination = f" to {topic[:80]!r}" if type(topic) is str else ""
+    return Unusable(f"broker.publish{destination}: this host has no broker")
 
 
 # -- results ---------------------------------------------------------------------------------
@@ -305,9 +309,10 @@ def _read_data(result: Any) -> Any:
 
 def _read_milliseconds(text: str | None) -> float | None:
     """Return a variable's value in seconds; None if it is not a positive whole number."""
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 12
-    # `or None`: 0 is no positive number. `text is not None` is repeated for the type checker.
-    return (int(text) / 1000 or None) if text is not None and is_number else None
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 12):
+        return None
+    milliseconds = int(text)
+    return milliseconds / 1000 if milliseconds > 0 else None
 
 
 # Time limits in seconds, by method or by the name of an operation.

@@ -1,6 +1,9 @@
-"""roder: JSON-RPC 2.0, one object per line. The handshake must repeat the manifest.
+"""The dialect roder, which inference engines, subagents and task executors of roder speak: JSON-RPC
+2.0, one object per line.
 
-In reading order:
+The manifest, `roder-extension.toml`, lists everything that an extension provides, and the handshake
+must repeat it. A facet is a group of operations that only extensions of this dialect have, such as
+`ext.inference`. `docs/dialects/roder.md` is the page for users. In reading order:
 
     dialect            codec, handshake, tools, events and streams
     manifest           parses and checks roder-extension.toml

@@ -1,5 +1,10 @@
 """Parses `[[process_extensions]]` of a config: roder extensions, each with its manifest's path.
 
+    [[process_extensions]]
+    id = "weather"
+    manifest = "weather/roder-extension.toml"
+    command = "weather/run"
+
 Each element becomes an `Entry`, like an element of `[[extensions]]`, and may have the same common
 keys (limits, restart, options …). This module only stores the path of the manifest; `discovery`
 reads the file. Relative paths, and a command that contains a slash, are relative to the folder of
@@ -84,7 +89,7 @@ _FILTER: Mapping[str, keys.Key] = {
 }
 
 
-def _event_filter(value: Any, place: Place) -> dict[str, Any]:
+def _read_event_filter(value: Any, place: Place) -> dict[str, Any]:
     kinds = read_table(drop_foreign_keys(value, place, _FILTER), place, _FILTER).get("kinds")
     return {"kinds": list(kinds or ())}
 
@@ -108,7 +113,7 @@ _KEYS: Mapping[str, keys.Key] = {
         keys.integer_at_least(1), "How long the start and the handshake may each take.", "5000"
     ),
     "event_filter": keys.Key(
-        keys.table_type(_FILTER, _event_filter),
+        keys.table_type(_FILTER, _read_event_filter),
         "The events that it is sent.",
         '{ kinds = ["turn_started"] }',
         "(as its manifest says)",

@@ -10,6 +10,8 @@ that arrives is refused.
 
 Messages may contain prompts. Errors therefore never show their contents; only errors of the
 handshake show the version, the id or the checksum that the extension sent.
+
+The handshake is a generator: it yields a message and is resumed with its reply (`dialects.steps`).
 """
 
 import re
@@ -91,6 +93,8 @@ def _codec(role: Role) -> RoderCodec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
+    """Send `extension/initialize`, compare the reply with the manifest, and return the offer, which
+    the manifest determines."""
     manifest = context.manifest
     if not isinstance(manifest, RoderManifest):
         raise HandshakeFailed(
@@ -147,6 +151,8 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
+    """Return the method and the params that call a tool. Ids that the caller did not pass are
+    generated."""
     provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
     # A dictionary, not `ToolCallParams`: this is on the path of every call.
     return messages.METHOD_TOOLS_CALL, {
@@ -160,6 +166,8 @@ def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
 
 
 def _read_tool_result(call: ToolCall, result: Any) -> Any:
+    """Return the result of a tool, with all three fields. Raises ProtocolViolation if it has
+    another form."""
     if (
         type(result) is not dict
         or type(result.get("content")) is not str
@@ -215,6 +223,7 @@ def _error_result(error: ExthostError) -> Any:
 
 
 def _read_extension_event(params: Any) -> Meaning:
+    """Return the event that an extension publishes, or Unusable if it is invalid or too large."""
     if type(params) is not dict or "payload" not in params:
         return Unusable("extension events that could not be read")
     by, kind, version = (params.get(key) for key in ("extensionId", "eventKind", "schemaVersion"))
@@ -271,7 +280,8 @@ def _event_notification(envelope: Mapping[str, Any]) -> Notification:
 
 
 def _acknowledgement_check(key: str) -> Any:
-    """Return a predicate: whether a reply repeats the stream's name, the field `key`."""
+    """Return a function that takes the params of a request and the result of its reply, and returns
+    whether the result repeats the stream's name, the field `key`."""
 
     def is_acknowledged(params: Any, result: Any) -> bool:
         return isinstance(result, dict) and not find_difference(result.get(key), params[key])

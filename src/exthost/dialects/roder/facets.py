@@ -64,6 +64,7 @@ class _Facet:
         return self._caller.stream(method, params.to_json(), timeout=timeout)
 
     def _parse(self, payload_class: type[T], value: Any, method: str) -> T:
+        """Return a part of the reply to `method` as this class. Raises ProtocolViolation."""
         payload = types.parse_payload(payload_class, value)
         if payload is None:
             raise self._invalid_reply_error(method)

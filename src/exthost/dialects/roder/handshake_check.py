@@ -78,13 +78,13 @@ def find_difference(actual: Any, expected: Any, place: str = "value") -> str:
         for key, value in expected.items():
             if key not in actual:
                 return f"{place}.{key} (missing)"
-            if where := find_difference(actual[key], value, f"{place}.{key}"):
-                return where
+            if difference := find_difference(actual[key], value, f"{place}.{key}"):
+                return difference
         return "" if len(actual) == len(expected) else f"{place} (unexpected members)"
     if isinstance(actual, list):
         for number, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=False)):
-            if where := find_difference(actual_item, expected_item, f"{place}[{number}]"):
-                return where
+            if difference := find_difference(actual_item, expected_item, f"{place}[{number}]"):
+                return difference
         return (
             "" if len(actual) == len(expected) else f"{place} ({len(actual)} for {len(expected)})"
         )

@@ -1,4 +1,5 @@
-"""How the hostile extension of the fault tests speaks roder.
+"""How the hostile extension (the one that breaks the protocol on purpose, in fault tests) speaks
+roder.
 
 Its handshake repeats the manifest. The command-line flag `manifest` is the path of the manifest.
 """

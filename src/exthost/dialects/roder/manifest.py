@@ -4,6 +4,18 @@ The manifest declares the services and tools of an extension, so that they are k
 extension is started. `parse` returns a `RoderManifest`, or raises the first error in the order of
 docs/dialects/roder.md. Only this dialect reads the fields of a `RoderManifest`.
 
+    id = "weather"
+    name = "Weather"
+    version = "1.0.0"
+    api_version = "^0.1"                # a requirement on the API version of the host
+    [[provides]]                        # a service
+    type = "tool_provider"
+    id = "weather-tools"
+    [[provides.tools]]
+    name = "forecast"
+    description = "Returns the forecast of a city"
+    parameters = { type = "object" }    # a JSON Schema
+
 The program to run is in the manifest's `[launch]` if discovery found the manifest. If a config
 entry names the manifest, the entry has the program.
 
@@ -31,7 +43,8 @@ from exthost.model.versionreq import NotAVersion, Version, VersionReq
 
 API_VERSION: Final = "0.1.0"
 
-# FNV-1a, 64 bits. It detects a manifest that is out of date, and does not prevent forgery.
+# The constants of FNV-1a with 64 bits. This checksum detects a manifest that is out of date; it
+# does not prevent forgery.
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
 
@@ -169,6 +182,7 @@ def _check(manifest: RoderManifest, table: ManifestTable) -> None:
 
 
 def _check_tools(service: Mapping[str, Any], table: ManifestTable) -> None:
+    """Raise ManifestError for the first mistake in the tools of a tool provider."""
     provider = f"the tool provider {service['id']!r}"
     if not service["tools"]:
         raise table.error("X0245", f"{provider} has no tools", "provides")
@@ -186,6 +200,7 @@ def _check_tools(service: Mapping[str, Any], table: ManifestTable) -> None:
 
 
 def _parse_service(table: ManifestTable) -> Mapping[str, Any]:
+    """Return one entry of `provides`, with only the fields that the handshake must repeat."""
     kind = table.text("type")
     if kind not in _SERVICE_TYPES:
         known = ", ".join(_SERVICE_TYPES)

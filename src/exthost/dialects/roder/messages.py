@@ -6,8 +6,8 @@
 `METHODS` has the classes of each method. Fields have snake_case names here, and camelCase names in
 the JSON. `to_json` leaves out optional fields that are None. `from_json` ignores fields that the
 class does not declare, and raises ProtocolViolation if a required field is missing or a field has
-another type. The objects inside that the protocol does not define, such as requests and events, are
-mappings; models, definitions and task specs are classes of `types`.
+another type. A field with an object that the protocol does not define, such as a request or an
+event, is a mapping; models, definitions and task specs are classes of `types`.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ METHOD_SHUTDOWN = "extension/shutdown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireObject:
-    """The base class: converts itself to the JSON of the protocol and back."""
+    """The base class of params and results, which converts them to JSON and back."""
 
     def to_json(self) -> dict[str, Any]:
         """Return this object as the value of a JSON object."""
@@ -326,6 +326,7 @@ def camel_case(name: str) -> str:
 
 
 def _to_json(value: Any) -> Any:
+    """Return the value of a field as a JSON value."""
     if isinstance(value, WireObject):
         return value.to_json()
     if isinstance(value, types.Payload):

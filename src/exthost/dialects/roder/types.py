@@ -27,7 +27,8 @@ class Payload:
 
 T = TypeVar("T", bound=Payload)
 
-# Numbers that are passed on unchecked, so that a wrong one does not make a whole list unreadable.
+# Optional numbers are not checked at run time, so that a wrong number in one item does not make a
+# whole list unreadable.
 if TYPE_CHECKING:
     OptionalInt: TypeAlias = int | None
     OptionalFloat: TypeAlias = float | None
@@ -120,7 +121,7 @@ class SubagentStatus(Payload):
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput(Payload):
-    """A piece of output of a task. `stream` says where to: stdout, stderr or the log."""
+    """A piece of output of a task. `stream` names its destination: stdout, stderr or the log."""
 
     stream: str
     chunk: str

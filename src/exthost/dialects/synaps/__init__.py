@@ -1,6 +1,10 @@
-"""synaps: JSON-RPC 2.0 in Content-Length frames. The manifest grants permissions to the plugin.
+"""The dialect synaps, which the agent plugins of synaps speak: JSON-RPC 2.0 in Content-Length
+frames, with requests in both directions.
 
-In reading order:
+A plugin is synaps' name for an extension. It is a folder with a manifest, `plugin.json`, which
+lists its permissions and hooks. A facet is a group of operations that only extensions of this
+dialect have, such as `ext.providers`. `docs/dialects/synaps.md` is the page for users. In reading
+order:
 
     dialect            codec, handshake, tools and streams
     hooks              the request of a hook, and the actions in its reply

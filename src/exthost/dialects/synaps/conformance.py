@@ -1,6 +1,7 @@
-"""How `exthost check` checks synaps extensions.
+"""How `exthost check`, which tests whether an extension follows its dialect, checks synaps
+extensions.
 
-Names the requirement that each check tests, and requests without an effect.
+The fields are explained at `Conformance`. `rules` comes from `check_rules.toml` beside this file.
 """
 
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, audit_by_readers, read_rules
@@ -8,7 +9,7 @@ from exthost.dialects.synaps.dialect import DIALECT
 from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
-    # Programs of this dialect rely on the host, which checks arguments before a call.
+    # Extensions of this dialect do not check arguments, because the host does so before a call.
     refused_calls=frozenset({"unknown-tool"}),
     rules=read_rules("exthost.dialects.synaps"),
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),

@@ -9,6 +9,8 @@ trait `quiet_while_asked`).
 The permissions in the manifest limit what a plugin may announce. Hooks are declared in the
 manifest; tools, providers and capabilities are announced in the handshake (`offer`). Providers and
 commands send events that belong to the call in flight; only the reply ends such a call.
+
+The handshake is a generator: it yields a message and is resumed with its reply (`dialects.steps`).
 """
 
 from collections.abc import Mapping
@@ -42,7 +44,8 @@ from exthost.wire.headers import Headers
 # valid: it is logged and ignored.
 _ID_LIMIT = 2**64
 
-# With "0", events of tools and messages have no session id, as in the first hosts of the protocol.
+# The environment variable of the host with which a user can remove the session id from the events
+# of tools and messages: with "0", they have none, as in the first hosts of the protocol.
 HOOK_SESSION_VARIABLE = "SYNAPS_HOOK_SESSION_ID"
 
 
@@ -108,7 +111,9 @@ def _codec(role: Role) -> SynapsCodec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    # A bare command (after `--`), and a config entry that names no manifest, have none.
+    """Send `initialize`, and return the offer in the reply."""
+    # A command on the command line (after `--`), and a config entry that names no manifest, have no
+    # manifest.
     manifest = context.manifest if isinstance(context.manifest, SynapsManifest) else None
     response = yield Request(
         "initialize",
@@ -136,6 +141,7 @@ def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
 
 
 def _parse_completion(result: Any) -> types.Completion:
+    """Return the reply that ends a stream of `provider.stream`. Raises ProtocolViolation."""
     completion = types.read_completion(result)
     if completion is None:
         raise ProtocolViolation(

@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 
 class _Facet:
+    """The base class of the facets. `caller` sends their requests to the plugin."""
+
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
@@ -62,7 +64,7 @@ class Providers(_Facet, ModelProvider):
         only one provider has it."""
         method = "provider.complete"
         options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
-        params = self._params(model, messages, *options)
+        params = self._make_params(model, messages, *options)
         result = await self._caller.call(method, params, timeout=timeout)
         completion = self._require(types.read_completion(result), method)
         if not completion.content:
@@ -89,10 +91,10 @@ class Providers(_Facet, ModelProvider):
         """Stream the answer of a model. `events.result` is a Completion, whose content may be
         empty."""
         options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
-        params = self._params(model, messages, *options)
+        params = self._make_params(model, messages, *options)
         return self._caller.stream("provider.stream", params, timeout=timeout)
 
-    def _params(
+    def _make_params(
         self,
         model: str,
         messages: Sequence[Any],
@@ -119,8 +121,16 @@ class Providers(_Facet, ModelProvider):
         """Return the model of this name: `provider:model`, or only the model's id. The extension's
         id may come first, as in the `model` that requests send."""
         name = name.removeprefix(f"{self._caller.id}:")
-        models = {f"{p.id}:{model.id}": (p, model) for p in self.all for model in p.models}
-        matching = [full for full in models if full == name or full.partition(":")[2] == name]
+        models = {
+            f"{provider.id}:{model.id}": (provider, model)
+            for provider in self.all
+            for model in provider.models
+        }
+        matching = [
+            full_name
+            for full_name in models
+            if full_name == name or full_name.partition(":")[2] == name
+        ]
         if len(matching) == 1:
             return models[matching[0]]
         near = nearest(name, models)

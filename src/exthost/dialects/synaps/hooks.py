@@ -1,4 +1,11 @@
-"""The hooks of synaps: which plugins get an event, the request, and the actions in its reply."""
+"""The hooks of synaps: which plugins get an event, the request, and the actions in its reply.
+
+A plugin is synaps' name for an extension. The host calls a hook before or after an event, such as a
+tool call. The manifest subscribes to hooks, each with filters for the event (`Subscription`).
+
+    {"kind": "before_tool_call", "tool_name": "delete", "tool_input": {"path": "/"}, …}    a request
+    {"action": "block", "reason": "not this path"}                                         its reply
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -59,7 +66,7 @@ def _runtime_name(event: Mapping[str, Any]) -> str | None:
     return f"{extension}:{tool}" if extension and tool else None
 
 
-def hook_event(call: HookCall) -> dict[str, Any]:
+def make_hook_params(call: HookCall) -> dict[str, Any]:
     """Return the params of a hook request: all nine fields, null for those without a value."""
     event = call.event
     context = event.get("context", EMPTY_MAPPING)
@@ -82,6 +89,8 @@ def _session_id(call: HookCall, id: Any) -> Any:
 
 
 def _format_output(event: Mapping[str, Any]) -> str | None:
+    """Return the output of the event's tool as text, at most HOOK_OUTPUT_BYTES of it; None if the
+    event has no output."""
     if "error" in event:
         error = event["error"]
         message = error.get("message") if isinstance(error, Mapping) else error
@@ -100,10 +109,12 @@ def _format_output(event: Mapping[str, Any]) -> str | None:
 
 
 def _make_request(call: HookCall) -> tuple[str, Any]:
-    return "hook.handle", hook_event(call)
+    return "hook.handle", make_hook_params(call)
 
 
 def _read_answer(call: HookCall, result: Any) -> HookAnswer:
+    """Return the answer in the result of a hook. Raises ProtocolViolation if it cannot be read, or
+    if the hook is not allowed to answer with its action."""
     if result is None or result == {}:
         return HookAnswer()  # means "continue"
     fields = result if type(result) is dict else {}

@@ -5,7 +5,11 @@ the permissions of the plugin and the params, in the order of docs/dialects/syna
 an action, a value that is the same in every dialect and that the host carries out. For a wrong
 parameter, a missing permission or the namespace of another plugin it raises CallFailed; the plugin
 receives the message with the JSON-RPC code -32602. The second function makes the reply from the
-result of the action.
+result of the action. For example:
+
+    memory.append {"namespace": "notes", "content": "likes tea"}    a request of the plugin `notes`
+    Remember("likes tea")                                           the action
+    {"ok": true, "timestamp_ms": 1795050000000}                     the reply
 """
 
 from collections.abc import Mapping
@@ -25,9 +29,9 @@ _RESERVED = "tools.override"  # a permission that is never granted
 
 
 def granted_permissions(manifest: Any, options: Mapping[str, Any]) -> frozenset[str]:
-    """Return the permissions of a plugin. They are listed in its manifest. A plugin without a
-    manifest, such as a bare command (a command after `--` instead of a configured extension), gets
-    the permissions in `options.permissions`, by default all except the reserved permission."""
+    """Return the permissions of a plugin, which its manifest lists. A plugin without a manifest,
+    such as a command after `--` on the command line, gets the permissions in `options.permissions`,
+    by default all except the reserved permission."""
     if isinstance(manifest, SynapsManifest):
         return frozenset(manifest.permissions)
     names = options.get("permissions", PERMISSIONS)
@@ -68,7 +72,8 @@ def _check_namespace(spec: Spec, params: Any) -> None:
         raise _refusal_error("X0753", message)
 
 
-def _remember(spec: Spec, params: Any) -> host_requests.Remember:
+def _parse_append(spec: Spec, params: Any) -> host_requests.Remember:
+    """Parse `memory.append`."""
     _require_permission(spec, "memory.write")
     _check_namespace(spec, params)
     content = _text(params, "content")
@@ -85,7 +90,7 @@ def _remember(spec: Spec, params: Any) -> host_requests.Remember:
     )
 
 
-def _recall(spec: Spec, params: Any) -> host_requests.Recall:
+def _parse_query(spec: Spec, params: Any) -> host_requests.Recall:
     """Parse `memory.query`. A filter of the wrong type is ignored."""
     _require_permission(spec, "memory.read")
     _check_namespace(spec, params)
@@ -95,7 +100,7 @@ def _recall(spec: Spec, params: Any) -> host_requests.Recall:
         _optional_text(params, "tag_prefix"),
         _optional_count(params, "since_ms"),
         _optional_count(params, "until_ms"),
-        host_requests.Recall().limit if limit is None else limit,  # that of Recall is the default
+        host_requests.Recall().limit if limit is None else limit,  # the default limit of Recall
     )
 
 
@@ -119,16 +124,16 @@ def _key(params: Any) -> str:
     return key
 
 
-def _read_config(spec: Spec, params: Any) -> host_requests.ReadConfig:
+def _parse_get(spec: Spec, params: Any) -> host_requests.ReadConfig:
     return host_requests.ReadConfig(_key(params))
 
 
-def _write_config(spec: Spec, params: Any) -> host_requests.WriteConfig:
+def _parse_set(spec: Spec, params: Any) -> host_requests.WriteConfig:
     _require_permission(spec, "config.write")
     return host_requests.WriteConfig(_key(params), _text(params, "value"))
 
 
-def _watch_config(spec: Spec, params: Any) -> host_requests.WatchConfig:
+def _parse_subscribe(spec: Spec, params: Any) -> host_requests.WatchConfig:
     _require_permission(spec, "config.subscribe")
     keys = params.get("keys") if type(params) is dict else None
     if keys is None:
@@ -164,11 +169,11 @@ def _make_ok_result(spec: Spec, _: Any) -> Any:
 HOST_REQUESTS = MappingProxyType(
     {
         "memory.append": host_requests.HostRequest(
-            _remember, lambda _, at: {"ok": True, "timestamp_ms": at}
+            _parse_append, lambda _, timestamp_ms: {"ok": True, "timestamp_ms": timestamp_ms}
         ),
-        "memory.query": host_requests.HostRequest(_recall, _make_query_result),
-        "config.get": host_requests.HostRequest(_read_config, lambda _, value: {"value": value}),
-        "config.set": host_requests.HostRequest(_write_config, _make_ok_result),
-        "config.subscribe": host_requests.HostRequest(_watch_config, _make_ok_result),
+        "memory.query": host_requests.HostRequest(_parse_query, _make_query_result),
+        "config.get": host_requests.HostRequest(_parse_get, lambda _, value: {"value": value}),
+        "config.set": host_requests.HostRequest(_parse_set, _make_ok_result),
+        "config.subscribe": host_requests.HostRequest(_parse_subscribe, _make_ok_result),
     }
 )

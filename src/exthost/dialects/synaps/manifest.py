@@ -5,10 +5,14 @@ another type and is ignored. Outside it only `version` and `description` are rea
 ignored as well, because other versions of the format have more. The id of the extension is the name
 of the plugin's folder. This module also has the tables of hooks and permissions.
 
-The format has grown: what plugins of November 2026 use beyond its first description is accepted,
-too. Context providers and session drivers are not offered by this host, which a warning says. The
-tools and providers in `deferred`, which a host may start late, are started like all others, and
-compared with the handshake (`offer`).
+    {"version": "1.0", "extension": {"runtime": "process", "command": "./guard",
+     "permissions": ["tools.intercept"], "hooks": [{"hook": "before_tool_call"}]}}
+
+The format has grown: the keys that plugins of November 2026 use beyond its first description are
+accepted, too. This host does not offer context providers and session drivers; a warning says so.
+The manifest may list tools and providers in `deferred`, for hosts that start the plugin only at its
+first use. This host starts it like any other plugin, and compares the list with the handshake
+(`offer`).
 """
 
 import re
@@ -249,6 +253,7 @@ def _observer_hooks(permissions: Collection[str]) -> tuple[str, ...]:
 
 
 def _argv(table: ManifestTable, file: ManifestFile) -> tuple[str, ...]:
+    """Return the command line of the plugin."""
     command = table.text("command")
     # A name without a slash is looked up on PATH. Joining keeps an absolute path as it is.
     if "/" in command:
@@ -260,6 +265,7 @@ def _argv(table: ManifestTable, file: ManifestFile) -> tuple[str, ...]:
 
 
 def _parse_permissions(table: ManifestTable) -> tuple[str, ...]:
+    """Return the permissions, without duplicates."""
     permissions = table.texts("permissions")
     for name in permissions:
         if name in _RESERVED:
@@ -273,6 +279,7 @@ def _parse_permissions(table: ManifestTable) -> tuple[str, ...]:
 
 
 def _parse_theme_tokens(table: ManifestTable) -> Mapping[str, str]:
+    """Return the colours of the plugin by their names."""
     if not table.has("theme_tokens"):
         return EMPTY_MAPPING
     tokens = table.table("theme_tokens")
@@ -350,6 +357,7 @@ def _parse_context_provider(table: ManifestTable) -> str:
 def _parse_hook(
     table: ManifestTable, permissions: tuple[str, ...], protocol: int = PROTOCOL_VERSION
 ) -> Subscription:
+    """Return one subscription to a hook."""
     name = table.text("hook")
     kind = HOOKS.get(name)
     if kind is None:
@@ -385,6 +393,7 @@ def _parse_hook(
 
 
 def _parse_setting(table: ManifestTable, id: str) -> DeclaredSetting:
+    """Return one setting of `config`."""
     key = table.text("key")
     if not key.strip():
         raise table.value_error("key", "must not be blank")
@@ -412,6 +421,7 @@ def _variables(id: str, key: str, secret: str) -> tuple[str, ...]:
 
 
 def _parse_json(file: ManifestFile) -> Mapping[str, Any]:
+    """Return the plugin.json as an object."""
     try:
         document = jsontext.decode(file.data.removeprefix(b"\xef\xbb\xbf"))
     except jsontext.NotJson as reason:
@@ -499,9 +509,9 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
 
 
 def read_hooks(file: ManifestFile) -> Spec:
-    """Return what can be read of the hooks of a plugin.json that has a mistake. A filter that
-    cannot be read is left out, and a hook of an unknown name counts as one that may stop a tool
-    call."""
+    """Return a spec with the hooks of a plugin.json that has a mistake, as far as they can be read.
+    The host blocks the calls that these hooks would judge. A filter that cannot be read is left
+    out, and a hook of an unknown name counts as one that may stop a tool call."""
     spec = Spec(id=file.folder_name, argv=(), dialect="synaps", advisory_hooks=ADVISORY_HOOKS)
     try:
         extension = _parse_json(file).get("extension")
@@ -515,6 +525,7 @@ def read_hooks(file: ManifestFile) -> Spec:
 
 
 def _read_subscription(hook: Mapping[str, Any]) -> Subscription:
+    """Return a subscription of a manifest with mistakes, for `read_hooks`."""
     name, tool, match = hook.get("hook"), hook.get("tool"), hook.get("match")
     if type(name) is not str or name not in HOOKS:
         name = "before_tool_call"

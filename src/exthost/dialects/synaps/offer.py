@@ -1,6 +1,9 @@
 """Parses and checks the reply to synaps' `initialize`, and makes the Offer from it: the tools,
 hooks, providers and capabilities that the extension announces.
 
+    {"protocol_version": 1, "capabilities": {"tools": [
+     {"name": "add", "description": "Adds numbers", "input_schema": {"type": "object"}}]}}
+
 synaps calls an extension a plugin; this module says extension, except where it quotes the protocol.
 
 The checks, in this order; the first mistake raises HandshakeFailed:
@@ -91,19 +94,7 @@ def make_offer(
     is what the handshake sent.
     """
     fields = _read(reply, dict[str, Any], "the reply")
-    protocol = _read(fields, _Versioned, "the reply").protocol_version
-    if not 0 <= protocol < _U32_LIMIT:
-        raise _invalid_reply_error("protocol_version is not a 32-bit whole number", fields)
-    # Without a manifest, the extension says itself which version it is written for.
-    accepted = PROTOCOL_VERSIONS if manifest is None else (manifest.protocol_version,)
-    if protocol not in accepted:
-        versions = " or ".join(map(str, accepted))
-        speaker = "this host supports" if manifest is None else "its manifest declares"
-        raise HandshakeFailed(
-            "X0551",
-            f"it uses protocol {protocol}, but {speaker} {versions}",
-            help="use a version of the plugin for the protocol named",
-        )
+    _check_protocol_version(fields, manifest)
     manifest = manifest or SynapsManifest()
     announced = fields.get("capabilities", {})
     if announced == []:  # some extensions serialize an empty object as a list
@@ -173,7 +164,7 @@ def _read(value: Any, type_: type[T], place: str) -> T:
 def _read_list(announced: dict[str, Any], key: str, type_: type[T]) -> tuple[T, ...]:
     """Return a list of the reply; it is empty if the field is missing."""
     items = _read(announced.get(key, []), list[Any], key)
-    return tuple(_read(item, type_, f"{key}[{n}]") for n, item in enumerate(items))
+    return tuple(_read(item, type_, f"{key}[{index}]") for index, item in enumerate(items))
 
 
 def _make_tool(announced: _AnnouncedTool) -> Tool:
@@ -187,10 +178,10 @@ def _make_provider(provider: ProviderOffer) -> ProviderOffer:
     """Return the provider with trimmed ids. Raises HandshakeFailed if a number in it is not valid,
     which `convert` does not check."""
     models = tuple(replace(model, id=model.id.strip()) for model in provider.models)
-    for n, model in enumerate(models):
+    for index, model in enumerate(models):
         if model.context_window is not None and not 0 <= model.context_window < _U64_LIMIT:
             raise _invalid_reply_error(
-                f"models[{n}]: context_window is not a whole number below 2**64", asdict(model)
+                f"models[{index}]: context_window is not a whole number below 2**64", asdict(model)
             )
     return replace(provider, id=provider.id.strip(), models=models)
 
@@ -240,6 +231,24 @@ def _read_context_providers(announced: dict[str, Any]) -> list[str]:
 
 
 # -- checking ----------------------------------------------------------------------------------
+
+
+def _check_protocol_version(fields: dict[str, Any], manifest: SynapsManifest | None) -> None:
+    """Raise HandshakeFailed unless the reply has the protocol version of the manifest, or, without
+    a manifest, one that this host supports."""
+    protocol = _read(fields, _Versioned, "the reply").protocol_version
+    if not 0 <= protocol < _U32_LIMIT:
+        raise _invalid_reply_error("protocol_version is not a 32-bit whole number", fields)
+    # Without a manifest, only the reply says for which version the extension is written.
+    accepted = PROTOCOL_VERSIONS if manifest is None else (manifest.protocol_version,)
+    if protocol not in accepted:
+        versions = " or ".join(map(str, accepted))
+        source = "this host supports" if manifest is None else "its manifest declares"
+        raise HandshakeFailed(
+            "X0551",
+            f"it uses protocol {protocol}, but {source} {versions}",
+            help="use a version of the plugin for the protocol named",
+        )
 
 
 def find_id_problem(id: str) -> str:

@@ -1,8 +1,11 @@
 """Parses the events of synaps' streams: converts the params of a notification to a class of
 `types`.
 
+    {"event": {"type": "text", "delta": "Hel"}}     →  Text("Hel")
+
 An event that cannot be parsed becomes `Unreadable` with the reason, such as "text is missing"; the
-session logs and ignores it. `render_event` formats an event for a person.
+session logs and ignores it. `render_event` formats an event for a person. A plugin is synaps' name
+for an extension.
 """
 
 from collections.abc import Container, Mapping
@@ -46,7 +49,7 @@ def parse_provider_event(method: str, params: Any) -> StreamEvent | Unreadable:
     the params: plugins send both forms."""
     try:
         event = _find_event(params)
-        event_class = _PROVIDER_EVENTS[_known_value(event, "type", _PROVIDER_EVENTS)]
+        event_class = _PROVIDER_EVENTS[_read_choice(event, "type", _PROVIDER_EVENTS)]
         if event_class is ProviderUsage:
             return StreamEvent(ProviderUsage({key: event[key] for key in event if key != "type"}))
         if "delta" in event:  # plugins send the text under either name
@@ -61,7 +64,7 @@ def parse_command_event(method: str, params: Any) -> StreamEvent | Unreadable:
     try:
         if method == "command.output":
             event = _find_event(params)
-            output = convert(event, _OUTPUTS[_known_value(event, "kind", _OUTPUTS)])
+            output = convert(event, _OUTPUTS[_read_choice(event, "kind", _OUTPUTS)])
             # An error without text is a mistake of the plugin, like a ProviderError without one.
             if output == CommandOutput("error", ""):
                 return Unreadable("content is empty")
@@ -69,7 +72,7 @@ def parse_command_event(method: str, params: Any) -> StreamEvent | Unreadable:
         event = _object(params, "params")
         if method == "task.start":
             event = {**event, "kind": event.get("kind") or "generic"}
-            _known_value(event, "kind", _TASK_KINDS)
+            _read_choice(event, "kind", _TASK_KINDS)
         return StreamEvent(convert(event, _TASK_EVENTS[method]))
     except WrongValue as error:
         return Unreadable(str(error))
@@ -86,8 +89,8 @@ def _object(value: Any, name: str) -> dict[str, Any]:
     return convert(value, dict[str, Any], name)
 
 
-def _known_value(event: dict[str, Any], name: str, known: Container[str]) -> str:
-    """Return a field of the event. Raises WrongValue unless it is one of the `known` values."""
+def _read_choice(event: dict[str, Any], name: str, known: Container[str]) -> str:
+    """Return a field of the event that must have one of the `known` values. Raises WrongValue."""
     if name not in event:
         raise WrongValue(f"{name} is missing")
     value = convert(event[name], str, name)

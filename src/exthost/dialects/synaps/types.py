@@ -142,6 +142,7 @@ class TaskDone:
 
 
 # The nine places of a widget. Those of the middle row have two spellings.
+# "center" is also a short form of "center_center".
 WIDGET_POSITIONS = frozenset(
     f"{row}_{column}"
     for row in ("top", "middle", "center", "bottom")
@@ -209,9 +210,9 @@ Meaning: TypeAlias = DialectEvent | Unusable
 
 def widget_upsert(params: Any) -> Meaning:
     """Read a `widget.upsert` notification."""
-    given = params.items() if type(params) is dict else ()
-    fields: dict[str, Any] = {key: item for key, item in given if item is not None}
-    if fields.get("styled_lines"):
+    items = params.items() if type(params) is dict else ()
+    fields: dict[str, Any] = {key: item for key, item in items if item is not None}
+    if fields.get("styled_lines"):  # then `lines`, which they replace, may be missing
         fields.setdefault("lines", [])
     meaning = _read_notice("widget.upsert", Widget, fields)
     if isinstance(meaning, DialectEvent) and meaning.payload.position not in WIDGET_POSITIONS:

@@ -1,8 +1,11 @@
 """Converts cigen's protobuf messages to JSON and back, and translates protobuf's errors.
 
-The JSON is protobuf's own mapping. Fields have their names of the .proto (input may be camelCase,
-too), enum values are names, and bytes are base64. Fields with default values are included, so that
-every result has all fields.
+The JSON is protobuf's own mapping. Fields have the names that they have in the .proto file (input
+may be camelCase, too), enum values are names, and bytes are base64. Fields with default values are
+included, so that every result has all fields:
+
+    PluginInfo(name="provider/ci", protocol=1)
+    {"name": "provider/ci", "protocol": 1, "version": "", "capabilities": [], …}
 """
 
 import re
@@ -30,7 +33,7 @@ def to_message(kind: type[M], params: Any) -> M:
         return params
     members = fields(kind, params)
     # protobuf ignores characters that are not base64, and would send other bytes without an error.
-    for place, text in _find_bytes_fields(kind.DESCRIPTOR, members):
+    for place, text in _iter_bytes_fields(kind.DESCRIPTOR, members):
         if not _BASE64.fullmatch(text) or len(text.rstrip("=")) % 4 == 1:
             raise invalid_params_error(
                 kind.DESCRIPTOR.name, f"{place} must be base64, not other text"
@@ -43,7 +46,7 @@ def to_message(kind: type[M], params: Any) -> M:
         ) from None
 
 
-def _find_bytes_fields(descriptor: Any, members: Any) -> Iterable[tuple[str, str]]:
+def _iter_bytes_fields(descriptor: Any, members: Any) -> Iterable[tuple[str, str]]:
     """Yield the place and the text of each field of type bytes. `descriptor` is that of the message
     with these fields."""
     if not isinstance(members, Mapping) or not _has_bytes_fields(descriptor):
@@ -54,18 +57,18 @@ def _find_bytes_fields(descriptor: Any, members: Any) -> Iterable[tuple[str, str
         field = descriptor.fields_by_name.get(name) or descriptor.fields_by_camelcase_name.get(name)
         if field is None:
             continue
-        leaf = field  # describes the values
-        values = value if isinstance(value, list) else [value]
         if _is_map(field) and isinstance(value, Mapping):
-            leaf, values = field.message_type.fields_by_name["value"], list(value.values())
+            value_descriptor = field.message_type.fields_by_name["value"]
+            values = list(value.values())
+        else:
+            value_descriptor = field
+            values = value if isinstance(value, list) else [value]
         for item in values:
-            if leaf.type == FieldDescriptor.TYPE_BYTES and isinstance(item, str):
+            if value_descriptor.type == FieldDescriptor.TYPE_BYTES and isinstance(item, str):
                 yield name, item
-            elif leaf.message_type is not None:
-                yield from (
-                    (f"{name}.{place}", at)
-                    for place, at in _find_bytes_fields(leaf.message_type, item)
-                )
+            elif value_descriptor.message_type is not None:
+                for place, text in _iter_bytes_fields(value_descriptor.message_type, item):
+                    yield f"{name}.{place}", text
 
 
 def _is_map(field: Any) -> bool:
@@ -85,7 +88,7 @@ def _has_bytes_fields(descriptor: Any) -> bool:
 
 def fields(kind: type[Message], params: Any) -> dict[str, Any]:
     """Return params as a new dict. The fields are not checked. Raises UsageError if the params are
-    no object."""
+    not an object."""
     if params is None:
         return {}
     if isinstance(params, kind):
@@ -121,8 +124,8 @@ def find_mistyped_field(message: Message, place: str = "") -> str:
         if field.message_type is None or _is_map(field):
             continue
         for item in value if isinstance(value, Iterable) else (value,):
-            if where := find_mistyped_field(item, f"{place}{field.name}."):
-                return where
+            if mistyped_field := find_mistyped_field(item, f"{place}{field.name}."):
+                return mistyped_field
     return ""
 
 
