@@ -46,9 +46,7 @@ def _output(part: str | Media) -> Any:
         return ToolOutputText(text=part)
     if part.kind == "image":
         return ToolOutputImage(image_url=part.url)
-    # The API needs a file name with a suffix. The last three letters of the media type are one for
-    # "audio/wav" and "application/pdf".
-    return ToolOutputFileContent(file_data=part.url, filename=f"result.{part.media_type[-3:]}")
+    return ToolOutputFileContent(file_data=part.url, filename=part.file_name)
 
 
 class ExthostMCPServer(MCPServer):

@@ -62,3 +62,18 @@ def test_media_that_a_model_does_not_take_are_texts(
     result = ToolResult((ImageBlock(DATA, "image/png"),), BLOCKS)
     parts = result_parts(result, kinds, types, max_bytes)
     assert isinstance(parts[0], Media) == is_taken
+
+
+@pytest.mark.parametrize(
+    ("media_type", "file_name"),
+    [
+        ("application/pdf", "result.pdf"),
+        ("audio/mpeg", "result.mp3"),
+        ("audio/wav", "result.wav"),
+        ("audio/x-wav", "result.wav"),
+        ("audio/wave", "result.wav"),
+        ("audio/ogg", "result.ogg"),
+    ],
+)
+def test_a_medium_has_the_file_name_of_its_type(media_type: str, file_name: str) -> None:
+    assert Media("audio", media_type, "").file_name == file_name

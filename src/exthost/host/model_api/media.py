@@ -28,6 +28,10 @@ IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/w
 _DOCUMENT_TYPES: Final = frozenset({"application/pdf"})
 
 
+# The suffix of a file, where it is not the second part of the media type.
+_SUFFIXES: Final = {"mpeg": "mp3", "wave": "wav"}
+
+
 class Media(NamedTuple):
     """An image, a sound or a document of a result. `data` is valid base64."""
 
@@ -44,6 +48,12 @@ class Media(NamedTuple):
     def url(self) -> str:
         """The data as a URL."""
         return f"data:{self.media_type};base64,{self.data}"
+
+    @property
+    def file_name(self) -> str:
+        """A file name with the suffix of the media type, such as `result.pdf`."""
+        subtype = self.media_type.partition("/")[2].removeprefix("x-")
+        return f"result.{_SUFFIXES.get(subtype, subtype)}"
 
 
 def result_parts(
