@@ -45,7 +45,7 @@ _POLL_SECONDS = 0.2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    add_names_options(parser, without="all that have a log")
+    add_names_options(parser, default="all that have a log")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
         "-n",

@@ -45,7 +45,7 @@ HEADER = ("ID", "DIALECT", "STATE", "HEALTH", "PID", "UP", "RESTARTS", "CALLS", 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    add_names_options(parser, without="all of them")
+    add_names_options(parser, default="all of them")
     add_timeout_option(parser)
     add_config_option(parser)
 

@@ -1,8 +1,9 @@
 """The requests of clients that are in progress, and the requests that MCP servers send meanwhile.
 
-An exchange is one request of a client from its arrival until its result. During an exchange the
-server may itself send a request to the client: to sample a model, to have a person fill in a form,
-or to list the roots of a workspace. A server on stdio does not say for which call it sends its
+An exchange is one request of a client of the gateway, from its arrival until its result. The
+gateway passes the request on to an extension, here an MCP server. During the exchange that server
+may itself send a request to the client: to sample a model, to have a person fill in a form, or to
+list the roots of a workspace. A server on stdio does not say for which call it sends its
 request. If only one client has calls in progress at the server, that client gets the request. If
 several clients have calls there, the request is refused, because no client may see a request that
 is meant for another.
@@ -32,7 +33,7 @@ Context = ServerRequestContext[Any, Any]
 
 _METHOD_NOT_FOUND = -32601
 
-# The types of the package, by method.
+# The types of the `mcp` package for a request and its result, by method.
 _REQUESTS: Mapping[str, type[types.ServerRequest]] = {
     "sampling/createMessage": types.CreateMessageRequest,
     "elicitation/create": types.ElicitRequest,
