@@ -185,9 +185,11 @@ def keeps_state(spec: Spec) -> bool:
     for its client."""
     names = _stateful_names()
     for word in spec.argv:
+        # The name of a program, or a package such as "@playwright/mcp@1.2" or "browser-use==0.9".
         name = word.rpartition("/")[2] if word.startswith(("/", ".")) else word
-        # A version follows an @ that is not the first character: @playwright/mcp@1.2.
-        if name in names or name[: name.find("@", 1)] in names or name.partition("==")[0] in names:
+        npm_name = name[:1] + name[1:].partition("@")[0]
+        python_name = name.partition("==")[0]
+        if not names.isdisjoint((name, npm_name, python_name)):
             return True
     return False
 
