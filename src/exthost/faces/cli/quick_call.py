@@ -1,8 +1,8 @@
 """`exthost call` through the running host, without importing what a plain call does not need.
 
-A plain call has the names, k=v arguments, `--json` and `--config`, and its result is not marked as
-an error. The parser of options, the dialects and the event loop take twenty times as long to import
-as such a call takes.
+A plain call, such as `exthost call shout text=hello`, has only names, k=v arguments, `--json` and
+`--config`, and its result is not marked as an error. The parser of options, the dialects and the
+event loop take twenty times as long to import as such a call takes.
 
 Everything else is left to `call`. Without a running host, or with another option, it makes the
 whole call. If the host has taken up a request, it continues on the same connection (`BegunCall`),
@@ -101,10 +101,10 @@ def start_call(arguments: "list[str]") -> "int | BegunCall | None":
         return None
     connected.settimeout(None)
     _say(f"through the running host, pid {host['pid']}\n")
-    return _ask(connected, host, received, names, pairs, wants_json)
+    return _find_and_call(connected, host, received, names, pairs, wants_json)
 
 
-def _ask(
+def _find_and_call(
     connected: "socket",
     host: "dict[str, Any]",
     received: bytes,
@@ -112,7 +112,8 @@ def _ask(
     pairs: str,
     wants_json: bool,
 ) -> "int | BegunCall":
-    """Send the two requests, and print the result."""
+    """Send the requests `find` and `call`, and print the result. `received` was read already, and
+    `pairs` are the arguments of the tool as members of a JSON object."""
     target = names[0] if len(names) == 2 else ""
     tool: dict[str, Any] | None = None
     line = b""
@@ -173,6 +174,7 @@ def _read_arguments(arguments: "list[str]") -> "tuple[str, bool, list[str], str]
 
 
 def _refuse() -> str:
+    """Raise _NotPlain. A function, so that it can be used in an expression."""
     raise _NotPlain
 
 
@@ -191,6 +193,7 @@ def _json_text(value: str) -> str:
 
 
 def _quote(text: str) -> str:
+    """Return a text as a JSON string."""
     if type(text) is not str or not text.isprintable():  # a lone surrogate is not printable either
         raise _NotPlain
     quoted: str = encode_basestring_ascii(text)
@@ -259,5 +262,6 @@ def _format(value: "Any", newline: str) -> str:
 def _say(text: str) -> None:
     try:
         sys.stderr.write(text)
-    except OSError:  # the verb continues without messages, and flushing them at exit must not fail
+    except OSError:
+        # `call` continues without messages. Flushing them at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

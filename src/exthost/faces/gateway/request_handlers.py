@@ -1,9 +1,14 @@
 """The handlers of the MCP methods that the gateway implements, one for each method.
 
-A tool call runs the host's hooks before and after it, as in the host's own tool loop. A call that
-fails becomes a result with `isError`, so that no extension can end the gateway or another call. An
-error reply of an MCP server is passed on to the client unchanged. When the client cancels its
-request, its handler is cancelled, and that cancels the call of the extension.
+The gateway publishes all extensions of a host as one MCP server. A handler finds the extension that
+a request of a client is for, such as the one that has the tool of `tools/call`, and passes the
+request on to it.
+
+A tool call runs the host's hooks (functions of extensions that judge or change calls) before and
+after it. A call that fails becomes a result with `isError`, so that no extension can end the
+gateway or another call. An error reply of an MCP server is passed on to the client unchanged. When
+the client cancels its request, its handler is cancelled, and that cancels the call of the
+extension.
 """
 
 import logging
@@ -57,8 +62,8 @@ Handler: TypeAlias = Callable[[Context, Params], Awaitable[dict[str, Any]]]
 
 class RequestHandlers:
     """The handlers of one gateway. `methods` maps the name of a method to its handler. `set_level`
-    sends the least severe log level of all clients to the MCP servers. `processes` are those that
-    belong to one client."""
+    sends the least severe log level of all clients to the MCP servers. `processes` has the
+    processes of extensions that belong to one client."""
 
     def __init__(
         self,
@@ -138,6 +143,8 @@ class RequestHandlers:
             trace_fields = sent_trace_context(ctx.request, params)
 
             async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
+                """Call the tool and return its result in the form of MCP. `_relay` calls this,
+                again with the client's input in `extra_params` if the server asks for input."""
                 context: dict[str, Any] = {**trace_fields}
                 if from_mcp_server:
                     meta = {**trace_fields, **extra_params.get("_meta", {})}
@@ -185,6 +192,7 @@ class RequestHandlers:
             return mcp_values.error_result(error)
 
     def _result_limit(self, extension: Extension) -> int | None:
+        """Return how many bytes of text a result may have; None for any number."""
         limit = extension.internals.calls.result_limit
         return SEARCH_MODE_BYTES if limit is None and self._tools.is_searched else limit
 
@@ -255,6 +263,7 @@ class RequestHandlers:
                 raise failure
             return None
 
+        # `search` calls `read` until it returns a result, or no extension is starting any more.
         result = await self._tools.search(read)
         if result is None:
             raise failure
@@ -328,6 +337,7 @@ class RequestHandlers:
         return await self._relay_request(ctx, params, server, "completion/complete", request_params)
 
     async def _find_owners(self, uri: str) -> list[Extension] | None:
+        # None in place of an empty list, so that `search` continues.
         return await self._catalog.find_owners(uri) or None
 
     async def _relay_request(
@@ -338,6 +348,8 @@ class RequestHandlers:
         method: str,
         request_params: dict[str, Any],
     ) -> dict[str, Any]:
+        """Send a request with `request_params` to a server, and return the result. `params` are
+        those of the client's request, whose `_meta` is passed on."""
         server = self._processes.choose(server)
 
         async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
@@ -348,8 +360,13 @@ class RequestHandlers:
                 RelayedParams(relayed_params) if method in INPUT_METHODS else relayed_params
             )
             on_progress = make_progress_callback(exchange)
-            # With the time limit of the config (None), waiting for a ready process (True).
-            result = await server.internals.calls.call(method, sent_params, None, True, on_progress)
+            result = await server.internals.calls.call(
+                method,
+                sent_params,
+                None,  # the time limit is that of the config
+                True,  # wait for a ready process
+                on_progress,
+            )
             if not isinstance(result, dict) or not mcp_values.is_json(result):
                 raise MCPError(types.INTERNAL_ERROR, f"{server.id} sent no valid result")
             return result

@@ -1,5 +1,5 @@
-"""The stdio transport: serves MCP on stdin and stdout of this process, with the `mcp` package ("the
-package").
+"""The stdio transport of the gateway: serves MCP on stdin and stdout of this process, with the
+`mcp` package ("the package").
 
 Meanwhile file descriptor 1 refers to stderr, so that a stray print of a library cannot corrupt the
 protocol. Neither pipe is made non-blocking, because that would affect every process that shares it,
@@ -83,13 +83,15 @@ class _PendingRequests:
 
     def __init__(self, end_line: Callable[[int], None]) -> None:
         self._end_line = end_line
-        # With the type, because 1 and True are equal in Python. A client may use an id twice.
+        # The key has the type of the id, because 1 and True are equal in Python. The value is a
+        # list, because a client may use an id twice.
         self._numbers: dict[tuple[type, Any], list[int]] = {}
-        self._endless: set[tuple[type, Any]] = set()
+        self._endless: set[tuple[type, Any]] = set()  # the keys of requests of _ENDLESS_METHOD
         self._all_answered = asyncio.Event()
         self._all_answered.set()
 
     def add(self, message: types.JSONRPCMessage, number: int) -> None:
+        """Add the message in the line of this number, which is passed to the package."""
         if isinstance(message, types.JSONRPCRequest):
             key = (type(message.id), message.id)
             self._numbers.setdefault(key, []).append(number)
@@ -190,6 +192,7 @@ class StdioStream(LineWriter):
         self._on_client_gone()
 
     async def next(self) -> ClientLine | None:
+        """Return the next line that `handle_line` has not handled; None at the end of stdin."""
         while not self._unhandled:
             if self._has_ended:
                 return None
@@ -244,6 +247,8 @@ async def serve_client(server: McpServer, stream: ClientStream) -> None:
     package_output = _OutgoingStream(stream, pending_requests)
 
     async def read() -> None:
+        """Pass the lines of the client on to the package. After the last one, wait until each
+        request is answered, and then close the package's input, which ends the server."""
         with to_package:  # closing it at the end tells the package that the client sends no more
             try:
                 while (line := await stream.next()) is not None:

@@ -1,8 +1,9 @@
 """Samples the state of all extensions, and sends the rows that changed to every open page.
 
-All pages share one sampler, which runs only while a page is open. A page gets the rows that changed
-since its last update, however long it took to read that update. So nothing is queued for a slow
-page; it gets fewer updates.
+A row describes one extension in the table of the web page: its state, its rate of calls, its
+memory. All pages share one sampler, which runs only while a page is open. A page gets the rows that
+changed since its last update, however long it took to read that update. So nothing is queued for a
+slow page; it gets fewer updates.
 """
 
 import asyncio
