@@ -82,7 +82,7 @@ def run(args: Args) -> int:
         return process.returncode or 1
     new_output.replace(output)
     say(f"its output is in {output}")
-    process.returncode = 0
+    process.returncode = 0  # suppresses the warning that the process still runs
     if args.json:
         show_json(host)
     else:
@@ -146,6 +146,7 @@ def _run_arguments(args: Args, path: str) -> list[str]:
 
 def _output_file(path: str) -> Path:
     """Return the file for the messages of the host, and make its folder."""
+    # Used only for its folder, in which the logs of the extensions are.
     extension_log = Path(log_file(os.environ, config_key(path), "host"))
     try:
         make_private_folder(extension_log.parent)

@@ -30,7 +30,8 @@ def run_long_lived(main: Any) -> int:
 def ignore_end_signals(loop: asyncio.AbstractEventLoop) -> None:
     """Ignore the signals that end a process. The loop must not have a handler for them: it would
     restore their default action when it is closed."""
-    # Between the two steps, the default action is in force. No signal is delivered meanwhile.
+    # Removing the loop's handler restores the default action, which would end the process. So the
+    # signals are blocked first, and none is delivered before it is ignored.
     signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)
     for number in _END_SIGNALS:
         loop.remove_signal_handler(number)
