@@ -85,13 +85,13 @@ def run(args: Args) -> int:
             print_comparison(item, flags.get(item.id, ()))
     is_approved = bool(differing) and (args.yes or _ask(args, differing))
     if is_approved:
-        seen = {item.id: item.locked for item in differing}
+        shown_records = {item.id: item.locked for item in differing}
 
         def change(records: dict[str, LockRecord]) -> None:
+            """Put the approved state into the records of the lock, which is read again here."""
             for item in differing:
-                # The user has approved the difference from the record that was shown, and from no
-                # other.
-                if records.get(item.id) != seen[item.id]:
+                # The user has approved only the difference from the record that was shown.
+                if records.get(item.id) != shown_records[item.id]:
                     raise _changed_error(item.id)
                 if item.now is None:
                     del records[item.id]
@@ -99,7 +99,7 @@ def run(args: Args) -> int:
                     records[item.id] = merge_record(item.locked, item.now)
 
         write_records(args, configured.config, change)
-        _record(configured.config.audit_path, differing)
+        _write_audit(configured.config.audit_path, differing)
     return _report(args, str(lock_path(configured.config)), differing, flags, errors, is_approved)
 
 
@@ -113,6 +113,8 @@ def _changed_error(id: str) -> Refused:
 
 
 def _ask(args: Args, differing: Sequence[Comparison]) -> bool:
+    """Ask at the terminal whether the shown differences are approved. With --json nothing was
+    shown, so the answer is no."""
     ids = ", ".join(item.id for item in differing)
     if args.json:
         return False
@@ -126,8 +128,8 @@ def _ask(args: Args, differing: Sequence[Comparison]) -> bool:
     return answer
 
 
-def _record(audit_path: str | None, differing: Sequence[Comparison]) -> None:
-    """Record in the audit which user approved which changes."""
+def _write_audit(audit_path: str | None, differing: Sequence[Comparison]) -> None:
+    """Write into the audit file which user approved which changes."""
     if audit_path is None:
         return
     for item in differing:
@@ -153,6 +155,7 @@ def _report(
     errors: Sequence[Any],
     is_approved: bool,
 ) -> int:
+    """Print the outcome. Return the exit code."""
     if args.json:
         show_json(
             {

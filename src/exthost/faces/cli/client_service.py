@@ -304,5 +304,6 @@ def _file_state(path: str) -> tuple[int, int, int] | None:
 
 
 def _text(value: Any) -> str:
-    """Return a text that a client has sent about itself, cut if it is long; "" if it is no text."""
+    """Return a text that a client has sent about itself, cut if it is long; "" if it is not a
+    text."""
     return value[:200] if isinstance(value, str) else ""

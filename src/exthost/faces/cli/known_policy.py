@@ -1,4 +1,9 @@
-"""Proposes the permissions of servers that exthost knows, for `add` and `mcp import`."""
+"""Proposes the permissions of servers that exthost knows, for `exthost add` and `exthost mcp
+import`.
+
+exthost contains tested permissions (a policy) for well-known MCP servers, such as those that access
+only the folder in their command line.
+"""
 
 import argparse
 from collections.abc import Mapping, Sequence

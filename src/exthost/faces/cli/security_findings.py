@@ -54,6 +54,7 @@ def _place(configured: ConfiguredExtensions, spec: Spec, line: str) -> str:
 
 
 def _key(id: str) -> str:
+    """Return an id as a key of a TOML table, in quotation marks if it needs them."""
     return id if id.replace("-", "").replace("_", "").isalnum() and id.isascii() else f'"{id}"'
 
 
@@ -113,13 +114,13 @@ def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakn
         return
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
     project = os.path.realpath(configured.config.folder or "/nowhere")
-    for entry in permissions.filesystem:
+    for entry in permissions.filesystem:  # such as "~/notes:rw" or "/srv/data"
         may_write = entry.endswith(":rw")
         text = os.path.expanduser(entry.removesuffix(":rw").removesuffix(":ro"))  # noqa: PTH111
         path = os.path.realpath(os.path.join(spec.cwd or "", text))  # noqa: PTH118
-        is_wide = path in ("/", "/etc", "/home", "/usr", "/var", "/root") or path == home
-        # Or a folder above the home folder.
-        if is_wide or f"{home}/".startswith(f"{path.rstrip('/')}/"):
+        is_wide = path in ("/", "/etc", "/home", "/usr", "/var", "/root")
+        has_home = f"{home}/".startswith(f"{path.rstrip('/')}/")  # the home folder or one above it
+        if is_wide or has_home:
             message = f"the grant {entry} covers the files of everything on this machine, or yours"
         elif may_write and f"{project}/".startswith(f"{path.rstrip('/')}/"):
             message = f"the grant {entry} lets it write the whole project"
@@ -154,6 +155,7 @@ def _find_secrets(spec: Spec) -> Iterator[Weakness]:
 
 
 def _find_remote_secrets(spec: Spec) -> Iterator[Weakness]:
+    """Yield a finding for each secret of a remote server (its URL, headers and token)."""
     keys = ["url"] if spec.argv and mask_url_secrets(spec.argv[0]) != spec.argv[0] else []
     for variable, key in keys_of_variables(spec.argv).items():
         value = spec.env.get(variable)
