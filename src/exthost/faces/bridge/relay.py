@@ -311,6 +311,7 @@ class _Relay:
 
 
 def _is_discovery(message: JSONRPCMessage) -> TypeGuard[JSONRPCRequest]:
+    """Return whether this is the first request of a host that tries the stateless era of MCP."""
     return isinstance(message, JSONRPCRequest) and message.method == "server/discover"
 
 
@@ -351,6 +352,7 @@ async def _open_stdio() -> tuple[asyncio.StreamReader, Callable[[bytes], Any]]:
 
 
 def _is_file(stream: BinaryIO) -> bool:
+    # The event loop can connect to pipes, but not to regular files.
     return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 

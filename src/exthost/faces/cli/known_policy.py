@@ -1,8 +1,7 @@
 """Proposes the permissions of servers that exthost knows, for `exthost add` and `exthost mcp
 import`.
 
-exthost contains tested permissions (a policy) for well-known MCP servers, such as those that access
-only the folder in their command line.
+exthost contains tested permissions (a policy) for commonly used servers and their versions.
 """
 
 import argparse

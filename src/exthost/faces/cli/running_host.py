@@ -67,6 +67,7 @@ def _connect(args: Args) -> HostClient | None:
 
 
 def _needs_new_process(args: Args) -> bool:
+    """Return whether an option was given that the running host cannot apply."""
     new_process_options = (
         args.command,
         getattr(args, "dialect", None),  # the verb `rules` has no such option

@@ -1,4 +1,6 @@
-"""Computes rates from two samples of a host: calls per second, and processor use. Does no I/O."""
+"""Computes rates from two samples of a host, for `exthost top` and the live table of `exthost run`:
+calls per second, and processor use. Does no I/O.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

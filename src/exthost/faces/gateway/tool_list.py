@@ -1,8 +1,8 @@
 """The list of tools that the clients of the gateway see, while the host is still starting and
 afterwards.
 
-The gateway publishes the tools of all extensions of a host as those of one MCP server.
-Clients can connect before the host has started its extensions. The first list is answered when each
+The gateway publishes the tools of all extensions of a host as those of one MCP server. Clients can
+connect before the host has started its extensions. The first list is answered when each
 extension is ready or has failed, and at the latest when the time of `[gateway] first_list` is over;
 clients are notified when the tools of slower extensions arrive. An extension with `start = "lazy"`
 is started anyway if its tools are unknown, because a client cannot call a tool that is not listed.

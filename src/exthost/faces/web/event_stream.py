@@ -1,4 +1,5 @@
-"""An HTTP response that is a stream of server-sent events (`text/event-stream`).
+"""An HTTP response that is a stream of server-sent events (`text/event-stream`), by which the web
+page of a host is kept up to date.
 
 The events come from an asynchronous generator. It is closed when the browser disconnects or the
 host ends, even while it waits. A browser that does not read delays only its own generator
