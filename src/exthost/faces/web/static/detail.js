@@ -16,6 +16,7 @@ import { showError } from "./values.js";
 
 // The host records the messages of an extension only while a page renews its request for them.
 const WATCH_SECONDS = 20;
+// The states in which the button Stop is shown, and those in which Start is shown in place of Restart.
 const RUNS = new Set(["ready", "starting", "backoff", "open", "admitted"]);
 const STARTABLE = new Set(["stopped", "admitted", "discovered"]);
 // Tabs whose content is drawn again when the extension changes.
@@ -25,11 +26,19 @@ const HISTORY_TABS = new Set(["calls", "life", "permissions"]);
 const IN_SECONDS = new Set(["start", "handshake", "call", "idle", "write", "stop", "initial_delay", "max_delay", "window", "open", "max_open"]);
 const IN_BYTES = new Set(["max_message", "store"]);
 
-function withUnits(settings) {
-  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, value && typeof value === "object" && !Array.isArray(value) ? withUnits(value)
-    : typeof value !== "number" ? value : IN_SECONDS.has(name) ? `${value} s` : IN_BYTES.has(name) ? bytes(value) : value]));
+/** Return a setting as it is shown: a number of seconds or bytes with its unit. */
+function withUnit(name, value) {
+  if (value && typeof value === "object" && !Array.isArray(value)) return withUnits(value);
+  if (typeof value !== "number") return value;
+  if (IN_SECONDS.has(name)) return `${value} s`;
+  return IN_BYTES.has(name) ? bytes(value) : value;
 }
 
+function withUnits(settings) {
+  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, withUnit(name, value)]));
+}
+
+/** Return the changes of state, the process and the settings of an extension. */
 function historyView({ about }) {
   const moves = about.moves.map((move) => el("li", null, el("time", null, clock(move.time)), el("span", { class: "chip", "data-state": move.state }, move.state), el("span", { class: "hint" }, move.reason)));
   const { digests, argv, ...settings } = about.settings ?? {};
@@ -38,6 +47,7 @@ function historyView({ about }) {
     el("h2", null, "Settings"), el("div", { class: "card" }, facts(withUnits(settings)))];
 }
 
+// Each tab: its name in the URL, its title, a function that returns its content, and the only dialect that has it.
 const TABS = [
   ["tools", "Tools", (view) => toolsView(view.name, view.about)],
   ["calls", "Calls", (view) => callsView(view.name, view.about)],
@@ -52,7 +62,7 @@ const TABS = [
 ];
 
 export class Detail {
-  /** `steer` starts, stops or restarts extensions. */
+  /** `container` is the element of the view. `steer` starts, stops or restarts extensions, given by a verb and names. */
   constructor(container, steer) {
     this.container = container;
     this.steerAll = steer;
@@ -90,6 +100,7 @@ export class Detail {
     this.draw(parameters, signal);
   }
 
+  /** End the streams and timers of the view. */
   close() {
     this.abort?.abort();
     this.abort = undefined;
@@ -101,12 +112,14 @@ export class Detail {
       showError({ message: `There is no extension ${this.name} in this host.`, help: "It may have been removed from the config. The list has all extensions." }));
   }
 
+  /** Load the description of the extension, which has more than its row. */
   async load() {
     this.about = await get("/api/extension", { name: this.name });
     this.seen = [this.about.state, this.about.tools.length, this.about.lock, this.about.quarantined.length].join();
     this.showCause();
   }
 
+  /** Make the head of the view: title, buttons, charts, and these tabs. */
   build(known) {
     this.chip = el("span", { class: "chip" });
     this.facts = el("p", { class: "facts" });
@@ -186,18 +199,19 @@ export class Detail {
   }
 
   async steer(verb) {
-    const all = Object.values(this.buttons);
-    for (const one of all) one.disabled = true;
+    const buttons = Object.values(this.buttons);
+    for (const button of buttons) button.disabled = true;
     try {
       await this.steerAll(verb, [this.name]);
     } finally {
-      for (const one of all) one.disabled = false;
+      for (const button of buttons) button.disabled = false;
     }
   }
 
+  /** Show the content of the current tab. */
   draw(parameters, signal) {
-    const [, , draw] = TABS.find(([key]) => key === this.tab);
+    const [, , makeContent] = TABS.find(([key]) => key === this.tab);
     this.callCount = this.row?.calls;
-    this.body.replaceChildren(...[draw(this, parameters, signal)].flat(2).filter(Boolean));
+    this.body.replaceChildren(...[makeContent(this, parameters, signal)].flat(2).filter(Boolean));
   }
 }

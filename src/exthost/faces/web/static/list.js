@@ -5,8 +5,11 @@ import { byId, el, setText } from "./dom.js";
 import { ago, bytes, count, plural } from "./format.js";
 import { WindowList } from "./window_list.js";
 
+/** The states in which an extension needs attention, with their order. In the state "open" its circuit breaker
+ * refuses calls after many failures; in "backoff" it waits for a restart. */
 export const TROUBLE = { failed: 0, open: 1, backoff: 2, refused: 3 };
 
+// The sort key of each order of the list.
 const ORDERS = {
   trouble: (row) => TROUBLE[row.state] ?? 9,
   name: (row) => row.id.toLowerCase(),
@@ -18,7 +21,7 @@ const ORDERS = {
 };
 
 export class ExtensionList {
-  /** `onSelect` is called with the names of the selected extensions. */
+  /** `rows` is the Map of all rows, which `app.js` changes. `onSelect` gets the names of the selected extensions. */
   constructor(rows, onSelect) {
     this.rows = rows;
     this.current = "";
@@ -41,22 +44,25 @@ export class ExtensionList {
     });
   }
 
+  /** Filter and sort the rows again, and show them. */
   refresh() {
-    const wanted = this.filter.value.trim().toLowerCase();
-    const shown = [...this.rows.values()].filter((row) => !wanted || `${row.id} ${row.dialect} ${row.state}`.toLowerCase().includes(wanted));
+    const pattern = this.filter.value.trim().toLowerCase();
+    const shown = [...this.rows.values()].filter((row) => !pattern || `${row.id} ${row.dialect} ${row.state}`.toLowerCase().includes(pattern));
     const key = ORDERS[this.order.value] ?? ORDERS.trouble;
-    const order = new Map(shown.map((row, index) => [row.id, index]));
     const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-    shown.sort((a, b) => compare(key(a), key(b)) || order.get(a.id) - order.get(b.id));
+    // The sort is stable: rows with equal keys keep the order of the config.
+    shown.sort((a, b) => compare(key(a), key(b)));
     for (const id of this.selected) if (!this.rows.has(id)) { this.selected.delete(id); this.onSelect([...this.selected]); }
     this.window.show(shown);
   }
 
+  /** Mark the extension that the page shows; "" for none. */
   select(name) {
     this.current = name;
     this.window.schedule();
   }
 
+  /** Select an extension with its box, or end that. */
   toggle(id, isSelected) {
     if (isSelected) this.selected.add(id);
     else this.selected.delete(id);
@@ -74,6 +80,7 @@ export class ExtensionList {
     this.onSelect([...this.selected]);
   }
 
+  /** Return the element of a row. */
   make(row) {
     const chart = makeChart({ parts: ["calls", "failed"], format: (value) => `${value / 2}/s` });
     const box = el("input", { type: "checkbox", class: "ext-box", tabindex: "-1", "aria-label": `Select ${row.id}`, onchange: (event) => this.toggle(row.id, event.target.checked) });
@@ -86,13 +93,14 @@ export class ExtensionList {
     return node;
   }
 
+  /** Show the values of a row in its element. */
   update(node, row) {
     const { box, link, name, chip, line, chart } = node.parts;
     setText(name, row.id);
     setText(chip, row.state);
     chip.dataset.state = row.state;
     box.checked = this.selected.has(row.id);
-    chart.show(row.points.slice(-30), row.rate * 2);
+    chart.show(row.points.slice(-30), row.rate * 2); // a point counts the calls of two seconds
     const facts = [row.quarantined.length > 0 && `${row.quarantined.length} quarantined`, row.dialect, plural(row.tools, "tool"), `${count(row.calls)} call${row.calls === 1 ? "" : "s"}`];
     if (row.memory_bytes) facts.push(`${row.cpu_percent} %, ${bytes(row.memory_bytes)}`);
     if (row.lock && !row.quarantined.length) facts.push(row.lock);

@@ -2,7 +2,7 @@
 
 import { byId, setText } from "./dom.js";
 
-const KEY = "exthost-theme";
+const KEY = "exthost-theme"; // in the storage of the browser
 const THEMES = ["system", "light", "dark"];
 
 function apply(theme) {
@@ -11,6 +11,7 @@ function apply(theme) {
   setText(byId("theme"), `Theme: ${theme}`);
 }
 
+/** Apply the stored theme, and let the button choose the next one. */
 export function startTheme() {
   let theme = localStorage.getItem(KEY);
   if (!THEMES.includes(theme)) theme = "system";

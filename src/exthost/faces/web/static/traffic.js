@@ -1,4 +1,5 @@
-// Lists the messages, stderr and state changes of extensions as they arrive, with a search.
+// Lists the messages between the host and extensions as they arrive, with a search. Lines on stderr and changes of
+// state are listed between them. Each of these is a record.
 
 import { fetchBlob, follow, get } from "./api.js";
 import { copyButton, download } from "./clipboard.js";
@@ -8,20 +9,24 @@ import { ARROWS, DIRECTIONS, wholeText } from "./messages.js";
 import { showError } from "./values.js";
 import { WindowList } from "./window_list.js";
 
+// How many records the page keeps. The oldest are dropped first.
 const MAX_RECORDS = 5000;
 
+/** Return the beginning of a record's text or data, as one line. */
 function preview(record) {
   if (record.text) return record.text;
   return record.preview ?? "";
 }
 
+/** Return whether a record contains each of the words, which are in lower case. */
 function matches(record, words) {
   if (!words.length) return true;
   const text = `${record.extension} ${record.kind} ${record.method ?? ""} ${record.id ?? ""} ${preview(record)}`.toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
-/** Return the view of the traffic of one extension, or of all (""). */
+/** Return the view of the messages of one extension, or of all (""). If `parameters` have the times of a call (`from`
+ * and `to`), only the messages of that call are shown. `signal` ends the view. */
 export function trafficView(extension, parameters, signal) {
   const records = [];
   let words = [];
@@ -48,6 +53,7 @@ export function trafficView(extension, parameters, signal) {
   const element = el("section", { class: "traffic" }, banner,
     el("div", { class: "toolbar" }, search, kind, !isCall && pause, !isCall && clear, save, state), el("p", { class: "hint" }, DIRECTIONS), el("div", { class: "split" }, frame, detail));
 
+  let chosen = null; // the record whose whole content is shown
   const rows = new WindowList(frame, {
     rowHeight: 26, key: (record) => record.number,
     make: (record) => {
@@ -63,7 +69,6 @@ export function trafficView(extension, parameters, signal) {
     },
     update: (row, record) => row.classList.toggle("chosen", record === chosen),
   });
-  let chosen = null;
   const move = (step) => {
     const at = rows.items.indexOf(chosen);
     const next = rows.items[at < 0 ? rows.items.length - 1 : Math.max(0, Math.min(rows.items.length - 1, at + step))];
