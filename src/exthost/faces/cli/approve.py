@@ -69,7 +69,8 @@ def run(args: Args) -> int:
     comparisons += gone
     errors = [item.error for item in comparisons if item.error is not None]
     differing = [item for item in comparisons if item.differs and item.error is None]
-    # The worst severity is the smallest number. An extension that is new or gone comes last.
+    # The worst severity is the smallest number. An extension without changes is one that is gone
+    # from the config; it comes last.
     differing.sort(key=lambda item: item.changes[0].severity if item.changes else 9)
     new_records = {item.id: item.now for item in comparisons if item.now is not None}
     all_records = {**lock.records, **new_records}

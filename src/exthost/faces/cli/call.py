@@ -439,6 +439,7 @@ def _with_target_options(args: Args, spec: Spec) -> Spec:
 async def _find_and_call(
     args: Args, host: Host, target: Spec | None, name: str, arguments: Any
 ) -> int:
+    """Open the host, find the tool, call it and print its result. Return the exit code."""
     async with host:
         if target is not None:
             extension = host[target.id]

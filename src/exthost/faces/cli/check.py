@@ -133,6 +133,7 @@ def run(args: CheckArgs) -> int:
 
 
 async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
+    """Run all checks and print the report. Return the exit code."""
     if args.command and args.dialect is None:
         note = (
             f"waiting for {spec.id} to answer in any dialect, for at most "

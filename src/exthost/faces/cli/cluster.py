@@ -67,6 +67,7 @@ def _init(args: Args) -> int:
 
 
 async def _status(args: Args) -> int:
+    """Print the nodes of the engines (node programs or Ray) that the config's extensions run on."""
     config = read_config(require_config_path(args))
     names = sorted({spec.pool.engine for spec in config.specs if spec.pool.engine is not None})
     engines = Engines(config.cluster)

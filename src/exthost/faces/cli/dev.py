@@ -300,6 +300,7 @@ class DevLoop:
             say(f"  {name}  {tool.description}")
 
     async def _prompt_and_call(self, keys: "_Keys") -> None:
+        """Read a call from the terminal, such as `shout text=hi`, and make it."""
         line = await keys.read_line("call: ")
         try:
             name, *pairs = shlex.split(line) or [""]

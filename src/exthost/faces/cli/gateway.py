@@ -89,6 +89,7 @@ def run(args: Args) -> int:
 
 
 def _install(args: Args) -> int:
+    """Add the gateway to the config of an MCP client, or take it out. Return the exit code."""
     from exthost.faces.cli.client_configs import ClientConfig
 
     if not args.client:

@@ -296,6 +296,7 @@ class _Learning:
 
 
 def _print_result(result: _Learning) -> None:
+    """Print to stderr what was observed and how the runs ended, and the proposal to stdout."""
     proposal, permissions = result.proposal, result.permissions
     for tier in Tier:
         for text in _tier_lines(tier, result):

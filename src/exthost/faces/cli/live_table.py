@@ -142,6 +142,7 @@ class LiveTable:
             self._live.console.print(Text("\n".join(lines)))
 
     def _render_table(self) -> Text:
+        """Return the table and the line below it, coloured by the health of the extensions."""
         now = time.monotonic()
         if now - self._measure_time >= IDLE_SECONDS or not self._rows:
             self._measure_time = now

@@ -193,6 +193,7 @@ def _check_name(args: Args, name: str) -> None:
 
 
 def _show(args: Args, name: str, line: bytes, *, show_name: bool) -> None:
+    """Print a line of the log of the extension `name`, as text or as JSON."""
     text = line.decode("utf-8", "replace")
     if not args.json:
         prefix = f"{name}: " if show_name else ""

@@ -131,6 +131,7 @@ def _make_spec(verdict: Verdict) -> Spec:
 
 
 def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdict]) -> None:
+    """Print the servers that were found, what happens to each, and what the user has to do."""
     for problem in search_result.problems:
         say(f"warning: {problem}")
     if args.json:

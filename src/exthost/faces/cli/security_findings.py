@@ -59,6 +59,8 @@ def _key(id: str) -> str:
 
 
 def _find_lock(configured: ConfiguredExtensions) -> Iterator[Weakness]:
+    """Yield findings about a lock (`exthost.lock`, the record of the approved extensions) that is
+    missing or not enforced, and about new extensions that are started unasked."""
     state = read_lock_state(configured.config)
     if state.problem is not None:
         yield Weakness("lock", "", f"{LOCK_NAME} cannot be used: {state.problem}", "exthost lock")
@@ -94,6 +96,7 @@ def _find_writable_files(configured: ConfiguredExtensions) -> Iterator[Weakness]
 
 
 def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakness]:
+    """Yield a finding if an extension has no sandbox, or one that may be weak."""
     if spec.sandbox == "off":
         message = "its sandbox is off: it can do what you can do"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
@@ -109,6 +112,8 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
 
 
 def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakness]:
+    """Yield findings about permissions that grant more files than an extension usually needs, or
+    files together with the whole network."""
     permissions = spec.permissions
     if permissions is None or spec.sandbox == "off":
         return
@@ -137,6 +142,7 @@ def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakn
 
 
 def _find_secrets(spec: Spec) -> Iterator[Weakness]:
+    """Yield a finding for each secret that the config has in plain text."""
     if is_remote(spec):
         yield from _find_remote_secrets(spec)
         return

@@ -1,4 +1,6 @@
-"""Runs the coroutine of a verb (a subcommand of `exthost`) on an event loop."""
+"""Runs the coroutine of a verb (a subcommand of `exthost`) on an event loop: `run_once` for a verb
+that starts extensions and ends soon, `run_async` for one that has its own display, and
+`run_long_lived` for a host."""
 
 import asyncio
 import signal

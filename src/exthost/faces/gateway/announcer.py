@@ -181,6 +181,8 @@ class Announcer:
             self._spawn(self.set_level(event.extension))
 
     async def _announce_changes(self) -> None:
+        """Announce the changes of lists, together if they follow each other soon, until
+        cancelled."""
         await self._start_until_first_list()
         self._announced_tools = dict(self._host.tools)
         self._changed_lists.clear()
@@ -280,6 +282,7 @@ class Announcer:
         self._send_log(extension, types.LoggingMessageNotification(params=params))
 
     def _send_log(self, extension: str, message: types.LoggingMessageNotification) -> None:
+        """Send a log message of a server to the clients that get it (see the module docstring)."""
         level = message.params.level
         exchanges = self._exchanges.list_for(extension)
         # The message does not name its request, so each client gets it once, with its newest

@@ -197,6 +197,7 @@ class HttpCalls:
         self._callers: dict[bytes, CallingClient] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on to the package (an ASGI application)."""
         headers = self._read_headers(scope)
         if headers is None:
             # The name in the Host header is checked here, because the package's check accepts any

@@ -49,6 +49,7 @@ from exthost.faces.gateway.tasks import (
 from exthost.faces.gateway.tool_list import ToolList
 from exthost.faces.gateway.whole_results import PREFIX, SEARCH_MODE_BYTES, WholeResults
 from exthost.host.host import Host
+from exthost.tool_result import ToolResult
 
 _log = logging.getLogger("exthost.faces.gateway")
 
@@ -119,6 +120,8 @@ class RequestHandlers:
             CLIENT.reset(token)
 
     async def _call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
+        """Return the result of a tool call, or of a held call that the client continues. A call
+        that fails becomes a result with `isError`."""
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             raise MCPError(types.INVALID_PARAMS, "tools/call has a name and an object of arguments")
@@ -135,53 +138,7 @@ class RequestHandlers:
             params = search_mode.unwrap_call(params)
             name, arguments = params["name"], params["arguments"]
         try:
-            tool = await self._tools.find(name)
-            listed = self._host[tool.extension]
-            # `listed`, or a private extension of this client if clients cannot share the processes.
-            extension = self._processes.choose(listed)
-            from_mcp_server = is_mcp_server(extension)
-            trace_fields = sent_trace_context(ctx.request, params)
-
-            async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
-                """Call the tool and return its result in the form of MCP. `_relay` calls this,
-                again with the client's input in `extra_params` if the server asks for input."""
-                context: dict[str, Any] = {**trace_fields}
-                if from_mcp_server:
-                    meta = {**trace_fields, **extra_params.get("_meta", {})}
-                    call_params = {**extra_params, "_meta": meta} if meta else extra_params
-                    context[RELAYED] = RelayedRequest(call_params)
-                # With check=False, a result that is marked as an error is returned, not raised.
-                options: dict[str, Any] = {
-                    "context": context,
-                    "on_progress": make_progress_callback(exchange),
-                    "check": False,
-                    "confirm": make_confirm(exchange) if may_ask else None,
-                }
-                if extension is listed:
-                    result = await self._host.call_tool(tool.name, arguments or {}, **options)
-                else:
-                    result = await extension.call_tool(tool.tool, arguments or {}, **options)
-                failure = result.error_reply
-                if failure is not None:
-                    raise failure if not from_mcp_server else _server_error(failure)
-                if from_mcp_server and needs_input(result.raw):
-                    return {name: value for name, value in result.raw.items() if value is not None}
-                if from_mcp_server and is_task(result.raw):
-                    return with_public_id(extension.id, result.raw)
-                if from_mcp_server:
-                    self._catalog.remember_links(extension.id, result.raw)
-                whole = mcp_values.result_value(
-                    result.whole, from_mcp_server=from_mcp_server, version=ctx.protocol_version
-                )
-                return self._whole_results.limit(whole, self._result_limit(extension))
-
-            calls = extension.internals.calls
-            # Only a rule or a hook asks the client to confirm a call (`confirm` in `send`).
-            may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
-            answer: dict[str, Any] = await self._relay.run(
-                ctx, params, extension, send, may_ask=may_ask
-            )
-            return answer
+            return await self._relay_call(ctx, params, name, arguments or {})
         except NotFound as error:
             # Unless it suggests a similar name, the help of the error is about the command line.
             help = error.help if "did you mean" in error.help else "tools/list has all names"
@@ -190,6 +147,67 @@ class RequestHandlers:
         except ExthostError as error:
             _log.warning("%s failed: %s", name, error)
             return mcp_values.error_result(error)
+
+    async def _relay_call(
+        self, ctx: Context, params: Params, name: str, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Find the extension that has the tool `name`, call the tool, and return its result in the
+        form of MCP. Raises ExthostError if the call fails."""
+        tool = await self._tools.find(name)
+        listed = self._host[tool.extension]
+        # `listed`, or a private extension of this client if clients cannot share the processes.
+        extension = self._processes.choose(listed)
+        trace_fields = sent_trace_context(ctx.request, params)
+        calls = extension.internals.calls
+        # Only a rule or a hook asks the client to confirm a call (`confirm` in `send`).
+        may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
+
+        async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
+            """Make the call. `_relay` calls this, again with the client's input in `extra_params`
+            if the server asks for input."""
+            context: dict[str, Any] = {**trace_fields}
+            if is_mcp_server(extension):
+                meta = {**trace_fields, **extra_params.get("_meta", {})}
+                call_params = {**extra_params, "_meta": meta} if meta else extra_params
+                context[RELAYED] = RelayedRequest(call_params)
+            # With check=False, a result that is marked as an error is returned, not raised.
+            options: dict[str, Any] = {
+                "context": context,
+                "on_progress": make_progress_callback(exchange),
+                "check": False,
+                "confirm": make_confirm(exchange) if may_ask else None,
+            }
+            if extension is listed:
+                result = await self._host.call_tool(tool.name, arguments, **options)
+            else:
+                result = await extension.call_tool(tool.tool, arguments, **options)
+            return self._convert_result(extension, result, ctx.protocol_version)
+
+        answer: dict[str, Any] = await self._relay.run(
+            ctx, params, extension, send, may_ask=may_ask
+        )
+        return answer
+
+    def _convert_result(
+        self, extension: Extension, result: ToolResult, version: str
+    ) -> dict[str, Any]:
+        """Return the result of a call in the form of this protocol version. An MCP server may also
+        have replied that it needs input, or that it runs the call as a task. Raises the error that
+        the extension replied."""
+        from_mcp_server = is_mcp_server(extension)
+        failure = result.error_reply
+        if failure is not None:
+            raise _server_error(failure) if from_mcp_server else failure
+        if from_mcp_server and needs_input(result.raw):
+            return {name: value for name, value in result.raw.items() if value is not None}
+        if from_mcp_server and is_task(result.raw):
+            return with_public_id(extension.id, result.raw)
+        if from_mcp_server:
+            self._catalog.remember_links(extension.id, result.raw)
+        whole = mcp_values.result_value(
+            result.whole, from_mcp_server=from_mcp_server, version=version
+        )
+        return self._whole_results.limit(whole, self._result_limit(extension))
 
     def _result_limit(self, extension: Extension) -> int | None:
         """Return how many bytes of text a result may have; None for any number."""
@@ -233,6 +251,8 @@ class RequestHandlers:
         return {"resourceTemplates": await self._catalog.list_templates()}
 
     async def _read_resource(self, ctx: Context, params: Params) -> dict[str, Any]:
+        """Return a resource: a whole result that the gateway keeps, or a resource of a server. The
+        servers that may have it are tried in turn."""
         uri = _require_text(params, "uri")
         if uri.startswith(PREFIX):
             whole = self._whole_results.read(uri)
@@ -247,6 +267,7 @@ class RequestHandlers:
         tried: set[str] = set()  # kept while `search` calls `read` again as servers become ready
 
         async def read() -> dict[str, Any] | None:
+            """Return the resource from a server that was not tried yet, or None."""
             nonlocal failure
             owners = await self._catalog.find_owners(uri)
             for server in owners or self._catalog.resource_servers:
@@ -315,6 +336,8 @@ class RequestHandlers:
         )
 
     async def _complete(self, ctx: Context, params: Params) -> dict[str, Any]:
+        """Return completions for an argument of a prompt or of a resource template, from the server
+        that has it."""
         ref, argument = params.get("ref"), params.get("argument")
         if not isinstance(ref, Mapping) or not isinstance(argument, Mapping):
             raise MCPError(types.INVALID_PARAMS, "completion/complete has a ref and an argument")

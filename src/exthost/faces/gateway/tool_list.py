@@ -68,8 +68,8 @@ class ToolList:
         before: Coroutine[Any, Any, None] | None = None,
         host_opening: "asyncio.Task[Any] | None" = None,
     ) -> "asyncio.Task[None]":
-        """Open the host, after `before` has ended; or wait for the task `host_opening`, in which
-        somebody else opens it. The returned task is done when each extension that is started has
+        """Open the host, after `before` has ended; or wait for the task `host_opening`, which opens
+        it. The returned task is done when each extension that is started has
         become ready or has failed."""
         loop = asyncio.get_running_loop()
         self._opening = loop.create_task(self._open(before, host_opening))

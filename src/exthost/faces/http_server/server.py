@@ -104,6 +104,8 @@ class LimitedProtocol(H11Protocol):
             self.limit.mark_active(self)
 
     def data_received(self, data: bytes) -> None:
+        """Handle data of the client. Note whether it has sent a token, and set the deadline for
+        what it has to send next."""
         if not self._is_authenticated:
             self._has_sent_data = True
             self.limit.mark_active(self)

@@ -192,6 +192,7 @@ class LineRelay:
     # -- the client --------------------------------------------------------------------------
 
     def _read_client(self) -> None:
+        """Read from stdin, and handle the lines that are complete."""
         try:
             data = os.read(_STDIN, _READ_BYTES)
         except OSError:  # a terminal that was closed
@@ -320,6 +321,7 @@ class LineRelay:
         del self._to_host[:count]
 
     def _read_host(self) -> None:
+        """Read from the socket, and handle the lines that are complete, or the end of the host."""
         assert self._host is not None
         try:
             data = self._host.socket.recv(_READ_BYTES)
@@ -355,6 +357,7 @@ class LineRelay:
         return lines
 
     def _take_host_line(self, line: bytes) -> None:
+        """Handle a line of the host by its kind (see the docstring of this module)."""
         head, _, message = line.partition(b"\t")
         kind = head[:1]
         if kind == b"r":

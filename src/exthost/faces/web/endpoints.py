@@ -195,6 +195,8 @@ class Endpoints:
         )
 
     async def _stream_call(self, request: HttpRequest) -> Response:
+        """Make the call of a tool or a method that the body describes. The response is a stream of
+        its events, which ends with the result."""
         body = await _read_body(request)
         name = str(body.get("extension", ""))
         extension = self._host[name].id  # raises NotFound if there is no such extension

@@ -105,6 +105,7 @@ class RowSampler:
         }
 
     async def _run(self) -> None:
+        """Take a sample again and again, sooner after a change of state."""
         while True:
             has_many = len(self._host) > MANY_EXTENSIONS
             try:
@@ -120,6 +121,7 @@ class RowSampler:
             event.set()
 
     def _take_sample(self) -> None:
+        """Compute all rows, and note which of them have changed since the last sample."""
         number, rows = self._sample + 1, {}
         point = point_number(time.time())
         for extension in self._host.extensions:

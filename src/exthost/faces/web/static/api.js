@@ -1,6 +1,5 @@
 // Sends requests to the API of the host that serves this page. Each request has the token, which only this tab stores.
 
-// The key of the token in the storage of this tab.
 const KEY = "exthost-token";
 
 /** Move the token from the fragment of the URL, where the login put it, to the storage of this tab; return it. */
@@ -39,7 +38,6 @@ async function ask(path, options = {}) {
   return answer;
 }
 
-/** Return the JSON that the host answers. */
 export async function get(path, parameters = {}) {
   return (await ask(`${path}?${new URLSearchParams(parameters)}`)).json();
 }
@@ -49,12 +47,10 @@ export async function fetchBlob(path, parameters = {}) {
   return (await ask(`${path}?${new URLSearchParams(parameters)}`)).blob();
 }
 
-/** Return the options of `fetch` for a POST request with this value as JSON. */
 function postOptions(body, signal) {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal };
 }
 
-/** Send a value as JSON, and return the JSON that the host answers. */
 export async function post(path, body = {}) {
   return (await ask(path, postOptions(body))).json();
 }

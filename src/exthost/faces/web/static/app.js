@@ -56,7 +56,6 @@ async function steer(verb, names) {
   else showNotice(`${verb}: ${subject}: done`, "good", 4);
 }
 
-/** Show the buttons for the extensions that are selected in the list. */
 function showSelection(names) {
   const place = byId("selection");
   place.hidden = !names.length;
@@ -122,7 +121,6 @@ function onRows(changes) {
   else if (document.body.dataset.view === "list") overview.show(rows, clients);
 }
 
-/** Make the host read its config again, and show what has changed. */
 async function reload() {
   const button = byId("reload");
   button.disabled = true;
@@ -139,7 +137,6 @@ async function reload() {
   }
 }
 
-/** Restart the extensions that are selected in the list, or else the one that is shown. */
 function restartSelected() {
   const names = list.selected.size ? [...list.selected] : rows.has(detail.name) ? [detail.name] : [];
   if (names.length) steer("restart", names);

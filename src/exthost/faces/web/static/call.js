@@ -11,7 +11,6 @@ import { showQuestion } from "./question.js";
 import { showRequest } from "./request.js";
 import { showError, showResult } from "./values.js";
 
-// How much of a growing text is kept.
 const MAX_CHARACTERS = 200000;
 // The messages of a call are recorded a moment after it has ended.
 const RECORD_MS = 350;

@@ -28,7 +28,6 @@ async function repeat(extension, call, problem) {
   location.hash = `#/x/${encodeURIComponent(extension)}/tools?repeat=${Date.now()}`;
 }
 
-/** Show the arguments and the messages of a call in the element `place`. */
 async function showCall(extension, call, place) {
   place.replaceChildren(el("p", { class: "hint" }, "Loading…"));
   try {
@@ -43,7 +42,6 @@ async function showCall(extension, call, place) {
   }
 }
 
-/** Return the view. `about` is the reply of /api/extension. */
 export function callsView(extension, about) {
   const place = el("div", { class: "beside", "aria-live": "polite" });
   const problem = el("p", { class: "problem", role: "alert" });

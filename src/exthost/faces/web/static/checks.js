@@ -22,7 +22,6 @@ const FORMATS = {
 /** The type of input for a format. */
 export const INPUT_TYPES = { date: "date", time: "time", "date-time": "datetime-local", email: "email", password: "password" };
 
-/** Return the pattern of a schema as a RegExp, or null if it is not one of JavaScript. */
 function compilePattern(pattern) {
   try {
     return new RegExp(pattern, "u");

@@ -38,7 +38,6 @@ function withUnits(settings) {
   return Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, withUnit(name, value)]));
 }
 
-/** Return the changes of state, the process and the settings of an extension. */
 function historyView({ about }) {
   const moves = about.moves.map((move) => el("li", null, el("time", null, clock(move.time)), el("span", { class: "chip", "data-state": move.state }, move.state), el("span", { class: "hint" }, move.reason)));
   const { digests, argv, ...settings } = about.settings ?? {};
@@ -100,7 +99,6 @@ export class Detail {
     this.draw(parameters, signal);
   }
 
-  /** End the streams and timers of the view. */
   close() {
     this.abort?.abort();
     this.abort = undefined;
@@ -112,14 +110,12 @@ export class Detail {
       showError({ message: `There is no extension ${this.name} in this host.`, help: "It may have been removed from the config. The list has all extensions." }));
   }
 
-  /** Load the description of the extension, which has more than its row. */
   async load() {
     this.about = await get("/api/extension", { name: this.name });
     this.seen = [this.about.state, this.about.tools.length, this.about.lock, this.about.quarantined.length].join();
     this.showCause();
   }
 
-  /** Make the head of the view: title, buttons, charts, and these tabs. */
   build(known) {
     this.chip = el("span", { class: "chip" });
     this.facts = el("p", { class: "facts" });
@@ -208,7 +204,6 @@ export class Detail {
     }
   }
 
-  /** Show the content of the current tab. */
   draw(parameters, signal) {
     const [, , makeContent] = TABS.find(([key]) => key === this.tab);
     this.callCount = this.row?.calls;

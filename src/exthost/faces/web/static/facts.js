@@ -2,14 +2,12 @@
 
 import { el } from "./dom.js";
 
-/** Return the list of an object's properties that are not empty. */
 export function facts(members) {
   const isEmpty = (value) => value === null || value === "" || value === undefined || (Array.isArray(value) && !value.length);
   const shown = Object.entries(members).filter(([, value]) => !isEmpty(value));
   return el("dl", null, shown.flatMap(([name, value]) => [el("dt", null, name.replaceAll("_", " ")), el("dd", null, fact(value))]));
 }
 
-/** Return a value as text or as an element; a long list can be opened. */
 function fact(value) {
   if (Array.isArray(value)) {
     const parts = value.map((item) => (item && typeof item === "object" ? JSON.stringify(item) : String(item)));

@@ -28,7 +28,6 @@ function namesIn(value) {
 // The request of the synaps dialect that runs a command.
 const invoke = (command) => ({ method: "command.invoke", params: { command, args: [] } });
 
-/** Return the elements of the view. `about` is the reply of /api/extension. */
 export function featuresView(about) {
   const nodes = [];
   if (about.hooks.length) nodes.push(el("h2", null, "Hooks"), el("p", null, about.hooks.join(", ")));

@@ -16,7 +16,7 @@ const MAX_DEPTH = 6;
 const LONG_TEXT = /text|body|content|query|code|prompt|message/i;
 let lastNumber = 0;
 
-/** Thrown if a form has problems; each is shown at its field. */
+/** A form has problems; each is shown at its field. */
 class FormError extends Error {}
 
 const nextId = () => `field-${lastNumber += 1}`;
@@ -25,7 +25,6 @@ function label(id, name, schema, isRequired) {
   return el("label", { for: id }, schema.title ?? name, isRequired && el("span", { class: "required", title: "required" }, " *"));
 }
 
-/** Return a paragraph with the description and the bounds of a value, or null. */
 function hints(id, schema) {
   const bounds = describeBounds(schema);
   const text = [schema.description, bounds].filter(Boolean).join(" · ");
@@ -137,7 +136,6 @@ function jsonField(context) {
   return inputField(context, { input, parse, isEmptyAllowed: false, format: (value) => { input.value = JSON.stringify(value, null, 2); } });
 }
 
-/** Return the frame around the fields of an object, a list or a union. */
 function group(context, ...children) {
   const { name, schema, isRequired, id } = context;
   return el("fieldset", { "data-name": name }, el("legend", null, schema.title ?? name, isRequired && " *"), hints(id, schema), children);

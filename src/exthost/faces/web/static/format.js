@@ -1,6 +1,5 @@
 // Formats numbers and times for a person.
 
-/** Return a duration in its largest unit, such as "12 ms" or "3 h". */
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
   if (value < 0.0009995) return `${Math.round(value * 1e6)} µs`;
@@ -11,12 +10,10 @@ export function seconds(value) {
   return `${Math.floor(value / 86400)} d`;
 }
 
-/** Return how long ago a time was, which is in seconds since 1970. */
 export function ago(time) {
   return time ? seconds(Math.max(0, Date.now() / 1000 - time)) : "–";
 }
 
-/** Return the local time of day, such as 12:30:05. */
 export function clock(time, withMillis = false) {
   const date = new Date(time * 1000);
   const text = date.toTimeString().slice(0, 8);
@@ -29,7 +26,6 @@ export function bytes(value) {
   return `${(value / 1048576).toFixed(1)} MiB`;
 }
 
-/** Return a number; if it is large, in a short form such as 12K. */
 export function count(value) {
   return value < 10000 ? String(value) : Intl.NumberFormat("en", { notation: "compact" }).format(value);
 }

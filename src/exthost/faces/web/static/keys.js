@@ -21,7 +21,6 @@ function showKeys() {
   dialog.showModal();
 }
 
-/** Submit the form of the field in which the key was pressed. */
 function submitForm(event) {
   const form = event.target.closest?.("form");
   if (!form) return;

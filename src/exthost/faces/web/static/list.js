@@ -9,7 +9,6 @@ import { WindowList } from "./window_list.js";
  * refuses calls after many failures; in "backoff" it waits for a restart. */
 export const TROUBLE = { failed: 0, open: 1, backoff: 2, refused: 3 };
 
-// The sort key of each order of the list.
 const ORDERS = {
   trouble: (row) => TROUBLE[row.state] ?? 9,
   name: (row) => row.id.toLowerCase(),
@@ -44,7 +43,6 @@ export class ExtensionList {
     });
   }
 
-  /** Filter and sort the rows again, and show them. */
   refresh() {
     const pattern = this.filter.value.trim().toLowerCase();
     const shown = [...this.rows.values()].filter((row) => !pattern || `${row.id} ${row.dialect} ${row.state}`.toLowerCase().includes(pattern));
@@ -62,7 +60,6 @@ export class ExtensionList {
     this.window.schedule();
   }
 
-  /** Select an extension with its box, or end that. */
   toggle(id, isSelected) {
     if (isSelected) this.selected.add(id);
     else this.selected.delete(id);
@@ -80,7 +77,6 @@ export class ExtensionList {
     this.onSelect([...this.selected]);
   }
 
-  /** Return the element of a row. */
   make(row) {
     const chart = makeChart({ parts: ["calls", "failed"], format: (value) => `${value / 2}/s` });
     const box = el("input", { type: "checkbox", class: "ext-box", tabindex: "-1", "aria-label": `Select ${row.id}`, onchange: (event) => this.toggle(row.id, event.target.checked) });
@@ -93,7 +89,6 @@ export class ExtensionList {
     return node;
   }
 
-  /** Show the values of a row in its element. */
   update(node, row) {
     const { box, link, name, chip, line, chart } = node.parts;
     setText(name, row.id);

@@ -9,7 +9,6 @@ import { bytes, clock } from "./format.js";
 export const ARROWS = { sent: "→", received: "←" };
 export const DIRECTIONS = "→ to the extension, ← from the extension";
 
-/** Return JSON with indentation; return any other text unchanged. */
 export function pretty(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -46,7 +45,6 @@ export async function recordsOfCall(extension, { from, to, outcome }) {
 
 /** Return an element with the messages of a call. */
 export function showMessages(extension, records) {
-  // The messages of a short call are shown open.
   const shown = records.map((record) => makeMessage(extension, record, Boolean(record.direction) && records.length < 6));
   return el("section", { class: "messages", "aria-label": "Messages of this call" },
     el("h3", null, "Messages"), el("p", { class: "hint" }, DIRECTIONS), shown.length ? shown : el("p", { class: "hint" }, "Nothing was recorded."));

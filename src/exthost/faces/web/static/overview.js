@@ -10,7 +10,6 @@ const MAX_ROWS = 100;
 
 const linkTo = (id, tab = "") => `#/x/${encodeURIComponent(id)}${tab && `/${tab}`}`;
 
-/** Return the card of an extension that needs attention, with its last error and buttons. */
 function failureCard(row, steer) {
   const error = row.last_error ?? { message: `it is ${row.state}` };
   const button = (verb, text) => el("button", { type: "button", onclick: (event) => { event.target.disabled = true; steer(verb, [row.id]).finally(() => { event.target.disabled = false; }); } }, text);

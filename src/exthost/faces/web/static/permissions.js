@@ -4,7 +4,6 @@ import { el } from "./dom.js";
 import { facts } from "./facts.js";
 import { showTable, tableOf } from "./values.js";
 
-/** Return the elements of the view. `permissions` is a part of the reply of /api/extension. */
 export function permissionsView(permissions) {
   const { declared, granted, variables, sandbox } = permissions;
   const { paths, ...inForce } = permissions.in_force;

@@ -11,7 +11,6 @@ function apply(theme) {
   setText(byId("theme"), `Theme: ${theme}`);
 }
 
-/** Apply the stored theme, and let the button choose the next one. */
 export function startTheme() {
   let theme = localStorage.getItem(KEY);
   if (!THEMES.includes(theme)) theme = "system";

@@ -24,7 +24,6 @@ function toolCard(extension, tool, start) {
   return card;
 }
 
-/** Return the elements of the view. `about` is the reply of /api/extension. */
 export function toolsView(extension, about) {
   const past = takeRepeat(extension); // a call to repeat, or null
   const search = el("input", { type: "search", placeholder: "Filter tools ( t )", "aria-label": "Filter tools", autocomplete: "off" });

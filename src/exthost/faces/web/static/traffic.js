@@ -9,16 +9,13 @@ import { ARROWS, DIRECTIONS, wholeText } from "./messages.js";
 import { showError } from "./values.js";
 import { WindowList } from "./window_list.js";
 
-// How many records the page keeps. The oldest are dropped first.
 const MAX_RECORDS = 5000;
 
-/** Return the beginning of a record's text or data, as one line. */
 function preview(record) {
   if (record.text) return record.text;
   return record.preview ?? "";
 }
 
-/** Return whether a record contains each of the words, which are in lower case. */
 function matches(record, words) {
   if (!words.length) return true;
   const text = `${record.extension} ${record.kind} ${record.method ?? ""} ${record.id ?? ""} ${preview(record)}`.toLowerCase();

@@ -25,7 +25,6 @@ export function tableOf(value) {
   return null;
 }
 
-/** Return the text of a cell of a table. */
 function cell(value) {
   if (value === undefined) return "";
   return typeof value === "string" ? value : JSON.stringify(value);
@@ -63,7 +62,6 @@ function parsed(text) {
   }
 }
 
-/** Return the element of one block of a result: a picture, a sound, a resource or a text. */
 function showBlock(block) {
   if (block.type === "image" && IMAGES.has(block.mime_type)) {
     return el("img", { class: "picture", src: `data:${block.mime_type};base64,${block.data}`, alt: "A picture that the tool returned" });

@@ -20,13 +20,11 @@ export class WindowList {
     this.resizes.observe(container);
   }
 
-  /** Show these items, one in each row. */
   show(items) {
     this.items = items;
     this.schedule();
   }
 
-  /** Draw the visible rows in the next frame. */
   schedule() {
     if (this.waiting) return;
     this.waiting = true;
