@@ -43,6 +43,7 @@ def _agree(confirmation: Confirmation, seconds: float | None = None) -> bool:
 
 
 def _ask_on_terminal(confirmation: Confirmation, seconds: float | None = None) -> bool:
+    """Ask the person at the terminal. This is a `ConfirmPrompt`."""
     try:
         fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:

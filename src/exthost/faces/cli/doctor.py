@@ -515,6 +515,7 @@ def _difference_findings(
 def _show(
     args: Args, specs: list[Spec], findings: list[DoctorFinding], runtime: list[dict[str, Any]]
 ) -> None:
+    """Print the findings and the timings (`runtime`), as text or as JSON."""
     healthy = not any(finding.exit for finding in findings)
     if args.json:
         rows = [

@@ -75,6 +75,7 @@ class KeyReader:
             raise
 
     def _read(self) -> None:
+        """Read keys and pass them on. While the process is in the background, wait instead."""
         try:
             if not self._is_in_foreground():
                 self._loop.remove_reader(self._fd)

@@ -70,6 +70,7 @@ class NonblockingWriter:
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
+        """Write the queued text until the writer is closed. Runs in the thread."""
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._queue or self._is_closing)

@@ -334,26 +334,16 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     overrides = settings.get("platform_overrides")
     override = overrides.get(sys.platform) if isinstance(overrides, dict) else None
     settings = {**settings, **(override if isinstance(override, dict) else {})}
-    inputs = {
-        key: PackageInput(
-            name=key,
-            description=str(item.get("description") or item.get("title") or "")[:300],
-            default="" if item.get("default") is None else str(item["default"]),
-            is_required=item.get("required") is True,
-            is_secret=item.get("sensitive") is True,
-        )
-        for key, item in (manifest.get("user_config") or {}).items()
-        if isinstance(item, dict)
-    }
+    inputs = _bundle_inputs(manifest)
 
     def fill(text: str) -> str | None:
         """Return a text with its placeholders replaced; None if one of them is a secret."""
-        plain = (
+        filled_text = (
             text.replace("${__dirname}", folder)
             .replace("${/}", "/")
             .replace("${HOME}", str(Path.home()))
         )
-        names = re.findall(r"\$\{user_config\.([\w-]+)\}", plain)
+        names = re.findall(r"\$\{user_config\.([\w-]+)\}", filled_text)
         for name in names:
             wanted = inputs.get(name)
             if wanted is None:
@@ -361,8 +351,8 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
             if wanted.is_secret and name not in values.given:
                 return None
             value = values.find(wanted)
-            plain = plain.replace(f"${{user_config.{name}}}", value or "")
-        return plain
+            filled_text = filled_text.replace(f"${{user_config.{name}}}", value or "")
+        return filled_text
 
     words = [str(settings["command"]), *map(str, settings.get("args") or ())]
     args = []
@@ -380,6 +370,21 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     entry["cwd"] = folder
     values.check_all_used(inputs)
     return PackageEntry(_short_name(str(manifest.get("name") or bundle.path.stem)), entry, bundle)
+
+
+def _bundle_inputs(manifest: Mapping[str, Any]) -> dict[str, PackageInput]:
+    """Return the inputs in the `user_config` of a manifest, by name."""
+    return {
+        name: PackageInput(
+            name=name,
+            description=str(item.get("description") or item.get("title") or "")[:300],
+            default="" if item.get("default") is None else str(item["default"]),
+            is_required=item.get("required") is True,
+            is_secret=item.get("sensitive") is True,
+        )
+        for name, item in (manifest.get("user_config") or {}).items()
+        if isinstance(item, dict)
+    }
 
 
 # -- parts --------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ class ProcessGateway:
             host.add_handlers(self._handlers_for)
 
     def _create(self) -> "Gateway":
+        """Return a new gateway for the host."""
         # Imported here because a host without MCP clients does not need the `mcp` package.
         from exthost.faces.gateway.server import Gateway
 

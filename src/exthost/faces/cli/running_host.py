@@ -55,6 +55,7 @@ def resume(begun: BegunCall) -> HostClient:
 
 
 def _connect(args: Args) -> HostClient | None:
+    """Return a connection to the running host of the config, or None."""
     # `--timeout` is `timeout` in verbs that call, and `start_seconds` in verbs that only start.
     timeout = getattr(args, "timeout", None) or args.start_seconds
     try:

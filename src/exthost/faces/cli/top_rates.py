@@ -27,6 +27,7 @@ class Rates:
         return rows_with_rates
 
     def _compute_rates(self, id: str, now: float, calls: int, cpu_seconds: float) -> dict[str, Any]:
+        """Return the rates of an extension since its previous sample."""
         if id not in self._previous_samples:
             return {"rate": None, "cpu_percent": None}
         previous_time, previous_calls, previous_cpu = self._previous_samples[id]

@@ -70,6 +70,7 @@ def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord],
     messages, is_announced = 0, False
 
     def on_event(event: Mapping[str, Any]) -> None:
+        """Store the records of a batch. The first batch shows that the trace has begun."""
         nonlocal messages, is_announced
         if not is_announced:
             is_announced = True

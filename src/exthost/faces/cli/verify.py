@@ -79,6 +79,7 @@ def run(args: Args) -> int:
 
 
 def _as_data(lock: Lock, comparisons: list[Comparison]) -> dict[str, Any]:
+    """Return what --json prints. Each change has its line in the lock."""
     lines = find_key_lines(lock.text)
     return {
         "lock": lock.path,

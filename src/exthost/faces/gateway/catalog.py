@@ -244,6 +244,7 @@ class Catalog:
 
 
 async def _fetch_list(extension: Extension, kind: Kind) -> list[Any]:
+    """Return a list of a server; [] if the server does not have it."""
     fetch: Callable[[], Coroutine[Any, Any, Any]]
     if kind == "prompts":
         fetch = extension.prompts.list

@@ -92,6 +92,8 @@ class LineWriter:
         await waiter
 
     def _flush(self) -> None:
+        """Write as much as is possible without blocking. If something is left, continue when the
+        descriptor is writable."""
         unwritten = self._unwritten
         try:
             while unwritten and self._is_writable():

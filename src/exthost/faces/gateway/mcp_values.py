@@ -105,6 +105,7 @@ def result_value(result: ToolResult, *, from_mcp_server: bool, version: str) -> 
 
 
 def _convert_result(result: ToolResult, *, from_mcp_server: bool, version: str) -> dict[str, Any]:
+    """Return a result as MCP has it, without the host's warnings."""
     raw = result.raw
     if from_mcp_server and is_text_result(raw):
         return {"resultType": "complete", **raw}

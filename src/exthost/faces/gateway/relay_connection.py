@@ -94,6 +94,8 @@ class RelayConnection(LineConnection):
         self.client_info = self.client_info or first_replies.client_info
 
     def lines_received(self, items: list[Item]) -> None:
+        """Handle lines of the relay (see the docstring of this module), or queue them for
+        `next`."""
         for item in items:
             if isinstance(item, Skipped | Broken):  # a relay sends no such line
                 self.abort()

@@ -115,6 +115,7 @@ class _PendingRequests:
         return self._pop(message.id)
 
     def _pop(self, id: Any) -> int | None:
+        """Remove the oldest request with this id. Return the number of its line, or None."""
         key = (type(id), id)
         numbers = self._numbers.get(key) if isinstance(id, int | str) else None
         number = numbers.pop(0) if numbers else None
@@ -139,6 +140,7 @@ class _OutgoingStream:
         self._pending_requests = pending_requests
 
     async def send(self, item: SessionMessage, /) -> None:
+        """Write a message of the package to the client: as a reply if it answers a known line."""
         stream, message = self._stream, item.message
         await stream.wait_for_room()
         if stream.is_broken:
@@ -216,6 +218,7 @@ class StdioStream(LineWriter):
             self._loop.remove_reader(self._read_fd)
 
     def _read(self) -> None:
+        """Read what is there. Handle the complete lines, or queue them for `next`."""
         data = os.read(self._read_fd, READ_BYTES)
         if not data:
             self._has_ended = True

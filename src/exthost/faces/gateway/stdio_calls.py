@@ -152,6 +152,7 @@ class StdioCalls:
         return True
 
     def _on_call_done(self, task: "asyncio.Task[dict[str, Any]]") -> None:
+        """Send the reply of a call, unless the client has cancelled it."""
         call = self._calls.pop(task)
         key = coerce_request_id(call.id)
         # The client may have used the same id for another call meanwhile.

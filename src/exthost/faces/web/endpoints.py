@@ -167,6 +167,7 @@ class Endpoints:
         return _respond_json(record)
 
     async def _list_call_records(self, request: HttpRequest) -> Response:
+        """Return the messages of one call, which is found by its extension and its times."""
         name = self._host[request.query_params.get("name", "")].id
         is_answered = request.query_params.get("outcome") in ("result", "error")
         records = records_of_call(

@@ -49,6 +49,7 @@ class EventStreamResponse(Response):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until the generator ends, the browser disconnects, or the host ends."""
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(head)
         loop = asyncio.get_running_loop()
