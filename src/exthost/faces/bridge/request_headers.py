@@ -1,5 +1,5 @@
-"""The HTTP headers with which the bridge to a remote MCP server repeats parts of a message: its
-protocol version, its method and its name.
+"""The HTTP headers with which the bridge from a host to a remote MCP server repeats parts of a
+message: its protocol version, its method and its name.
 
 For example, a `tools/call` of the tool "add" has the headers `Mcp-Method: tools/call` and, in the
 stateless era, `Mcp-Name: add`.

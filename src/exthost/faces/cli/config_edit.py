@@ -1,5 +1,5 @@
-"""Reads and writes a config file for the verbs that edit its entries: `add`, `remove` and `mcp
-import`; `enable` and `disable` use some of these functions.
+"""Reads and writes a config file for the verbs (subcommands of exthost) that edit its entries:
+`add`, `remove` and `mcp import`; `enable` and `disable` use some of these functions.
 
 An entry, such as a table `[[extensions]]` in TOML, describes one extension. The new text of the
 file is parsed before it is written. It is written only if it has exactly the expected entries, so

@@ -1,4 +1,4 @@
-"""Locks a config file while a verb, such as `exthost add`, edits it.
+"""Locks a config file while a subcommand of exthost, such as `exthost add`, edits it.
 
 An edit reads the file, and replaces it by a new one. Of two edits at the same time, the second
 would undo the first. The lock is taken on the folder of the file, because the file itself is

@@ -1,4 +1,5 @@
-"""The command-line option `--option KEY=VALUE`, for verbs that start one extension.
+"""The command-line option `--option KEY=VALUE`, for the subcommands of exthost that start one
+extension.
 
 It sets an option of the extension's dialect (the protocol that it speaks), as the table `options`
 of an entry in a config does.

@@ -1,4 +1,4 @@
-"""Reads and writes `exthost.lock` for the verbs that change it, and prints what changed.
+"""Reads and writes `exthost.lock` for the subcommands that change it, and prints what changed.
 
 The lock is a file beside the config. It has a record of each extension that was approved: its
 program, its permissions, and its tools with their texts. A host compares each extension with its

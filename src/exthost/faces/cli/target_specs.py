@@ -1,7 +1,8 @@
-"""Finds the extensions that the arguments of a verb name, as specs (how to launch each of them).
+"""Finds the extensions that the arguments of a verb (a subcommand of exthost) name, as specs.
 
-An extension is named by its id in the config, by the path of its folder or manifest, or by a
-command after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
+A spec describes an extension: its id, how it is launched, its settings and permissions. An
+extension is named by its id in the config, by the path of its folder or manifest, or by a command
+after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
 """
 
 import os

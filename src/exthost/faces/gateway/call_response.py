@@ -1,5 +1,5 @@
-"""The HTTP response to one tool call of an MCP client: a JSON body, or a stream of server-sent
-events if needed.
+"""The HTTP response of the gateway to one tool call of an MCP client: a JSON body, or a stream of
+server-sent events if needed.
 
 A stream is needed if messages (progress, or a request to the client) are sent before the result, or
 if the call takes long: comments in the stream then keep proxies from closing an idle connection.

@@ -91,8 +91,8 @@ class Exchange:
             # On HTTP, two stateless requests cannot be known to come from one client, so each has a
             # key of its own.
             return id(self) if self.stream is None else id(self.stream)
-        # The package has one `client_params` object for each connection, but other session objects
-        # for each request.
+        # The `mcp` package has one `client_params` object for each connection, but another session
+        # object for each request.
         return id(self.ctx.session.client_params)
 
     async def ask(self, method: str, params: Any) -> Any:

@@ -59,7 +59,7 @@ def relayed_meta(
 
 def without_server_info(result: Any) -> Any:
     """Return a result without the name of the stateless server that sent it: to the client, the
-    gateway is the server. The package adds the gateway's own name for stateless clients."""
+    gateway is the server. The `mcp` package adds the gateway's name for stateless clients."""
     meta = result.get("_meta") if isinstance(result, dict) else None
     if not isinstance(meta, Mapping) or types.SERVER_INFO_META_KEY not in meta:
         return result
