@@ -1,9 +1,9 @@
 """OAuth for a remote MCP server, with the OAuth client of the package `mcp`.
 
 `exthost bridge`, which connects a host to such a server, uses both functions below. `browser_login`
-opens a browser, and waits until the server redirects it to a port of this machine;
-the caller limits the time. The tokens are kept in a file. `stored_login` uses them, and refreshes
-them. It never opens a browser: a bridge runs in the background, where no person would see it.
+opens a browser, and waits until the server redirects it to a port of this machine; the caller
+limits the time. The tokens are kept in a file. `stored_login` uses them, and refreshes them. It
+never opens a browser: a bridge runs in the background, where no person would see it.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""The names of extensions that the user gives to a verb (a subcommand of exthost), such as
-`exthost restart NAME…` or `exthost restart --all`, which means all extensions of the running host.
+"""The names of extensions that the user gives to a verb (a subcommand of exthost), such as `exthost
+restart NAME…` or `exthost restart --all`, which means all extensions of the running host.
 """
 
 import argparse

@@ -3,8 +3,8 @@
 The stderr, processes and states of extensions are shown between the messages. Secrets are hidden.
 With --json each message is one line with a JSON object. With --save the messages are written to a
 file, whose last line is whole after Ctrl-C; the exit code is then 0, and 130 without --save.
-`exthost replay FILE` plays it again. To record a session from its beginning, restart the
-extension meanwhile, or use --trace FILE of `exthost call` and `exthost inspect`.
+`exthost replay FILE` plays it again. To record a session from its beginning, restart the extension
+meanwhile, or use --trace FILE of `exthost call` and `exthost inspect`.
 """
 
 import argparse

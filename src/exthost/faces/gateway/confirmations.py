@@ -2,9 +2,8 @@
 
 Rules are in the config; hooks are functions of extensions that judge calls. The client is an MCP
 client of the gateway, which shows the question to a person. The question is an elicitation of MCP:
-a form with one checkbox. Only a client that has declared
-elicitation is asked. The answer belongs to the one request that it was sent for. Anything but an
-accepted form with the box checked is a no.
+a form with one checkbox. Only a client that has declared elicitation is asked. The answer belongs
+to the one request that it was sent for. Anything but an accepted form with the box checked is a no.
 """
 
 from collections.abc import Mapping

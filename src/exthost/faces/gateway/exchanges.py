@@ -3,10 +3,10 @@
 An exchange is one request of a client of the gateway, from its arrival until its result. The
 gateway passes the request on to an extension, here an MCP server. During the exchange that server
 may itself send a request to the client: to sample a model, to have a person fill in a form, or to
-list the roots of a workspace. A server on stdio does not say for which call it sends its
-request. If only one client has calls in progress at the server, that client gets the request. If
-several clients have calls there, the request is refused, because no client may see a request that
-is meant for another.
+list the roots of a workspace. A server on stdio does not say for which call it sends its request.
+If only one client has calls in progress at the server, that client gets the request. If several
+clients have calls there, the request is refused, because no client may see a request that is meant
+for another.
 
 A client of the handshake era (it has opened a session) gets the request itself. In the stateless
 era (there is no session) servers cannot send requests, so the client gets a result of the type

@@ -2,12 +2,12 @@
 response.
 
 This is ASGI middleware in front of the application of the `mcp` package ("the package"), whose
-session layer costs more than a call. As on stdio
-(`stdio_calls`), the package opens the sessions and handles every other message. This module handles
-only a well-formed `tools/call` with a valid token, in both eras of MCP: in a session of the
-handshake era, or in the stateless era, which has no sessions. Everything else is left to the
-package, errors too. The only message that this module refuses is a request whose id has a type that
-MCP does not allow, because the package would not answer it at all.
+session layer costs more than a call. As on stdio (`stdio_calls`), the package opens the sessions
+and handles every other message. This module handles only a well-formed `tools/call` with a valid
+token, in both eras of MCP: in a session of the handshake era, or in the stateless era, which has no
+sessions. Everything else is left to the package, errors too. The only message that this module
+refuses is a request whose id has a type that MCP does not allow, because the package would not
+answer it at all.
 
 The response is a JSON body. It becomes a stream of server-sent events if a notification or a
 request of the server must be sent before the result, or if the call takes long.

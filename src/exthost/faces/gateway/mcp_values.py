@@ -3,10 +3,10 @@
 The result of an MCP server is passed on unchanged. The result of an extension that speaks another
 protocol (a dialect) becomes a text block, and structured content as well if it is a JSON object.
 For example, the result 3 becomes `{"content": [{"type": "text", "text": "3"}]}`. One invalid tool
-must not make the
-whole list invalid. Therefore a schema that the protocol does not allow is replaced by
-`{"type": "object"}` (the host still checks arguments against the real schema), an output schema
-that a client may fail to compile is left out, and a value that JSON cannot express becomes text.
+must not make the whole list invalid. Therefore a schema that the protocol does not allow is
+replaced by `{"type": "object"}` (the host still checks arguments against the real schema), an
+output schema that a client may fail to compile is left out, and a value that JSON cannot express
+becomes text.
 """
 
 import re

@@ -2,12 +2,12 @@
 afterwards.
 
 The gateway publishes the tools of all extensions of a host as those of one MCP server. Clients can
-connect before the host has started its extensions. The first list is answered when each
-extension is ready or has failed, and at the latest when the time of `[gateway] first_list` is over;
-clients are notified when the tools of slower extensions arrive. An extension with `start = "lazy"`
-is started anyway if its tools are unknown, because a client cannot call a tool that is not listed.
-A call waits only for the extension that it calls. A request for a resource or prompt that is
-unknown yet waits, too, because the extension that has it may be starting.
+connect before the host has started its extensions. The first list is answered when each extension
+is ready or has failed, and at the latest when the time of `[gateway] first_list` is over; clients
+are notified when the tools of slower extensions arrive. An extension with `start = "lazy"` is
+started anyway if its tools are unknown, because a client cannot call a tool that is not listed. A
+call waits only for the extension that it calls. A request for a resource or prompt that is unknown
+yet waits, too, because the extension that has it may be starting.
 
 A tool that can only be called as an MCP task is not listed, because the gateway cannot request a
 task. (`tasks` handles only the calls that a server itself decides to run as tasks.)
