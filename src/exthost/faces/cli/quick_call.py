@@ -82,12 +82,11 @@ def start_call(arguments: "list[str]") -> "int | BegunCall | None":
     continue, and None if it must make the call: nothing was printed then."""
     try:
         config, wants_json, names, pairs = _read_arguments(arguments)
-        found = connect(config)[0]
+        connected, _ = connect(config)
     except (_NotPlain, Unjoinable, OSError):  # OSError: the working folder was deleted
         return None
-    if found is None:
+    if connected is None:  # no host of this config is running
         return None
-    connected = found
     try:
         connected.settimeout(_HELLO_SECONDS)
         connected.sendall(b'{"verb":"hello","name":""}\n')
@@ -116,15 +115,17 @@ def _find_and_call(
     `pairs` are the arguments of the tool as members of a JSON object."""
     target = names[0] if len(names) == 2 else ""
     tool: dict[str, Any] | None = None
+    # The last line of the host as long as it is not handled. If something unusual happens, `call`
+    # gets this line again, and handles it.
     line = b""
     try:
         search = f'{{"tool":{_quote(names[-1])},"capability":null}}'
         request = f'{{"verb":"find","name":{_quote(target)},"params":{search}}}\n'
         connected.sendall(request.encode())
         line, received = _read_line(connected, received)
-        found = _read_value(line)
-        extension, tool_name = _quote(found["extension"]), _quote(found["tool"])
-        tool = found
+        found_tool = _read_value(line)
+        extension, tool_name = _quote(found_tool["extension"]), _quote(found_tool["tool"])
+        tool = found_tool  # only now is the reply handled
         confirm = '"confirm":true,' if sys.stderr.isatty() else ""
         params = (
             f'{{"tool":{tool_name},"context":{{}},"hooks":true,{confirm}"arguments":{{{pairs}}},'
