@@ -157,6 +157,7 @@ def test_a_host_that_is_killed_leaves_no_private_process(tmp_path: Path) -> None
         (("uvx", "mcp-shell-server==1.0"), True),
         (("/usr/local/bin/chrome-devtools-mcp", "--headless"), True),
         (("npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv"), False),
+        (("uvx", "mcp-debuggers"), False),  # not the known "mcp-debugger"
         (("python3", "server.py"), False),
     ],
 )

@@ -1,5 +1,8 @@
 """`exthost bridge`: a remote MCP server as a program that speaks the stdio transport.
 
+A host starts `exthost bridge URL` for an extension that is a remote server. To the host, this
+program is an MCP server like any other that it starts.
+
 It is built on the client transports and the OAuth client of the package `mcp`. In reading order:
 
     relay            passes messages between stdin, stdout and the server

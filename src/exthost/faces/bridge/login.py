@@ -1,8 +1,9 @@
-"""OAuth for a remote server, with the OAuth client of the package `mcp`.
+"""OAuth for a remote MCP server, with the OAuth client of the package `mcp`.
 
-`browser_login` opens a browser, and waits until the server redirects it to a port of this machine;
-the caller limits the time. The tokens are kept in a file. `stored_login` uses them, and refreshes
-them. It never opens a browser: a bridge runs in the background, where no person would see it.
+`exthost bridge`, which connects a host to such a server, uses both functions below. `browser_login`
+opens a browser, and waits until the server redirects it to a port of this machine; the caller
+limits the time. The tokens are kept in a file. `stored_login` uses them, and refreshes them. It
+never opens a browser: a bridge runs in the background, where no person would see it.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from pydantic import AnyUrl
 from exthost.errors import Refused
 from exthost.faces.bridge.token_file import NewLogin, TokenFile
 
+# A whole response to the browser: the status, its name, and a sentence for the person.
 _PAGE = (
     b"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n%s\n"
 )
@@ -41,7 +43,8 @@ def stored_login(url: str, tokens: TokenFile) -> OAuthClientProvider:
             tokens.set_scope(scope)
         raise login_needed_error(url)
 
-    async def wait() -> AuthorizationCodeResult:  # without it, `refuse` would not be called
+    # The OAuth client calls `refuse` only if it has a second function, which it then calls.
+    async def wait() -> AuthorizationCodeResult:
         raise login_needed_error(url)
 
     # Port 0, because there is no redirect to receive.
@@ -63,6 +66,7 @@ async def browser_login(url: str, tokens: TokenFile) -> AsyncIterator[OAuthClien
     answer: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
 
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Handle the request to which the server redirects the browser: GET /callback?code=…"""
         try:
             line = await reader.readuntil(b"\r\n")
             target = urlsplit(line.split(b" ")[1].decode("ascii", "replace"))

@@ -1,8 +1,9 @@
 """Passes MCP messages between stdin and stdout on one side, and a remote server on the other.
 
-If the server cannot be reached, or has ended the session, the bridge ends with an error: the host
-then starts another bridge, as after a crash, and makes a new handshake. If only one answer breaks
-off, that call gets an error reply.
+A host starts `exthost bridge URL` for an extension that is a remote MCP server. To the host, the
+bridge looks like any MCP server on stdio. If the server cannot be reached, or has ended the
+session, the bridge ends with an error: the host then starts another bridge, as after a crash, and
+makes a new handshake. If only one answer breaks off, that call gets an error reply.
 """
 
 import asyncio
@@ -70,8 +71,8 @@ _SESSION_HEADER = "mcp-session-id"
 
 @dataclass(slots=True)
 class RemoteServer:
-    """How a server is reached. `headers` are for all its requests. `transport` is "http", "sse" or
-    "auto"."""
+    """How a server is reached. `headers` are sent with each request. `transport` is "http", "sse"
+    or "auto" (HTTP, or SSE if the server does not support that). `tokens` are those of a login."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -310,6 +311,7 @@ class _Relay:
 
 
 def _is_discovery(message: JSONRPCMessage) -> TypeGuard[JSONRPCRequest]:
+    """Return whether this is the first request of a host that tries the stateless era of MCP."""
     return isinstance(message, JSONRPCRequest) and message.method == "server/discover"
 
 
@@ -350,6 +352,7 @@ async def _open_stdio() -> tuple[asyncio.StreamReader, Callable[[bytes], Any]]:
 
 
 def _is_file(stream: BinaryIO) -> bool:
+    # The event loop can connect to pipes, but not to regular files.
     return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 

@@ -1,4 +1,8 @@
-"""The HTTP headers that mirror a message: its protocol version, method and name.
+"""The HTTP headers with which the bridge from a host to a remote MCP server repeats parts of a
+message: its protocol version, its method and its name.
+
+For example, a `tools/call` of the tool "add" has the headers `Mcp-Method: tools/call` and, in the
+stateless era, `Mcp-Name: add`.
 
 MCP has two eras. In the older versions, the handshake era, client and server negotiate a version
 with `initialize`, and every later message has that version in a header. In the newer versions, the

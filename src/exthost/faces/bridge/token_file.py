@@ -1,5 +1,5 @@
-"""The file with the tokens of a login, the registration of this client at the server, and the scope
-that the server has asked for.
+"""The file with the tokens of a login at a remote MCP server, the registration of this client at
+the server, and the scope (a list of rights) that the server has asked for.
 
 Only its user can read it. A file that others can read is refused, because its tokens may be known.
 """

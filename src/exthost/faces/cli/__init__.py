@@ -91,6 +91,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
+    """Print the help or the version, or run a verb. Return the exit code.
+
+    `gateway` and `call` first try to do their work through the running host of the config, with few
+    imports. Only if they cannot, the module of the verb is imported and its arguments are parsed.
+    """
     if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [arguments[1], "--help"]
     if arguments == ["help"]:
@@ -128,10 +133,11 @@ def _main(arguments: list[str]) -> int:
     if verb == "call":  # for the same reason
         from exthost.faces.cli.quick_call import start_call
 
-        started = start_call(rest)
-        if isinstance(started, int):
-            return started
-        begun = started
+        # An exit code if the call was made; otherwise a call to continue with, or None.
+        outcome = start_call(rest)
+        if isinstance(outcome, int):
+            return outcome
+        begun = outcome
     from exthost.faces.cli.verb_runner import report_unknown_verb, run_verb
 
     return run_verb(verb, rest, begun) if verb in VERBS else report_unknown_verb(verb, rest)

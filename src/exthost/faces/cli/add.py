@@ -44,6 +44,7 @@ from exthost.faces.cli.target_specs import check_dialect_option
 from exthost.process.own_process import host_environ
 from exthost.process.state_root import state_root
 
+# The form of a name of an extension.
 _NAME = re.compile(r"\w[\w.-]*")
 
 # The programs that run packages of npm and PyPI.
@@ -156,6 +157,7 @@ def _add_package(args: Args) -> int:
 
 
 def _show(args: Args, name: str, path: Path, variables: tuple[str, ...]) -> None:
+    """Print what was added, and the variables of the host that the entry refers to."""
     if args.json:
         added = {"id": name, "added": True, "config": str(path.absolute())}
         show_json({**added, "variables": list(variables)})
@@ -182,6 +184,7 @@ def _add(path: Path, name: str, entry: dict[str, Any]) -> None:
 
 
 def _make_entry(args: Args) -> dict[str, Any]:
+    """Return the entry of the config for the command after `--`."""
     program, *arguments = args.command
     entry: dict[str, Any] = {"name": args.name}
     if args.dialect:

@@ -63,12 +63,14 @@ def run(args: Args) -> int:
 
     async def compare() -> int:
         comparisons.extend(await compare_with_lock(specs, lock.records, bus=bus))
-        return 0
+        return 0  # `run_once` expects an exit code
 
     run_once(compare())
     comparisons += gone
     errors = [item.error for item in comparisons if item.error is not None]
     differing = [item for item in comparisons if item.differs and item.error is None]
+    # The worst severity is the smallest number. An extension without changes is one that is gone
+    # from the config; it comes last.
     differing.sort(key=lambda item: item.changes[0].severity if item.changes else 9)
     new_records = {item.id: item.now for item in comparisons if item.now is not None}
     all_records = {**lock.records, **new_records}
@@ -84,13 +86,13 @@ def run(args: Args) -> int:
             print_comparison(item, flags.get(item.id, ()))
     is_approved = bool(differing) and (args.yes or _ask(args, differing))
     if is_approved:
-        seen = {item.id: item.locked for item in differing}
+        shown_records = {item.id: item.locked for item in differing}
 
         def change(records: dict[str, LockRecord]) -> None:
+            """Put the approved state into the records of the lock, which is read again here."""
             for item in differing:
-                # The user has approved the difference from the record that was shown, and from no
-                # other.
-                if records.get(item.id) != seen[item.id]:
+                # The user has approved only the difference from the record that was shown.
+                if records.get(item.id) != shown_records[item.id]:
                     raise _changed_error(item.id)
                 if item.now is None:
                     del records[item.id]
@@ -98,7 +100,7 @@ def run(args: Args) -> int:
                     records[item.id] = merge_record(item.locked, item.now)
 
         write_records(args, configured.config, change)
-        _record(configured.config.audit_path, differing)
+        _write_audit(configured.config.audit_path, differing)
     return _report(args, str(lock_path(configured.config)), differing, flags, errors, is_approved)
 
 
@@ -112,6 +114,8 @@ def _changed_error(id: str) -> Refused:
 
 
 def _ask(args: Args, differing: Sequence[Comparison]) -> bool:
+    """Ask at the terminal whether the shown differences are approved. With --json nothing was
+    shown, so the answer is no."""
     ids = ", ".join(item.id for item in differing)
     if args.json:
         return False
@@ -125,8 +129,8 @@ def _ask(args: Args, differing: Sequence[Comparison]) -> bool:
     return answer
 
 
-def _record(audit_path: str | None, differing: Sequence[Comparison]) -> None:
-    """Record in the audit which user approved which changes."""
+def _write_audit(audit_path: str | None, differing: Sequence[Comparison]) -> None:
+    """Write into the audit file which user approved which changes."""
     if audit_path is None:
         return
     for item in differing:
@@ -152,6 +156,7 @@ def _report(
     errors: Sequence[Any],
     is_approved: bool,
 ) -> int:
+    """Print the outcome. Return the exit code."""
     if args.json:
         show_json(
             {

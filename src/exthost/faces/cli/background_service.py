@@ -1,4 +1,5 @@
-"""A background service: a task that runs beside a host for as long as the host runs.
+"""A background service: a task that runs beside a host for as long as the host runs, such as the
+web page of `exthost run --web`.
 
 MCP is in `mcp_service.py`, the web page in `web_service.py`, the export of spans in
 `otel_export.py`. A service that needs a socket or file descriptors opens them before the host

@@ -54,22 +54,23 @@ def run(args: Args) -> int:
         "exthost.faces.bridge.relay", code="X1811", feature="the bridge", extra="bridge"
     )
     environ = host_environ()
-    url = _variable(args.url_from) if args.url_from else args.url or ""
+    url = _read_variable(args.url_from) if args.url_from else args.url or ""
     _check_url(url)
     headers = {}
-    for item in args.headers:
-        name, _, variable = item.partition("=")
-        headers[name] = _variable(variable)
+    for header_option in args.headers:
+        name, _, variable = header_option.partition("=")
+        headers[name] = _read_variable(variable)
     if args.token_from:
-        headers["Authorization"] = f"Bearer {_variable(args.token_from)}"
+        headers["Authorization"] = f"Bearer {_read_variable(args.token_from)}"
+    # The host sets the variable for the bridges that it starts.
     folder = Path(environ.get(FOLDER_VARIABLE) or token_folder(url, environ))
     server = relay.RemoteServer(url, headers, args.transport, relay.TokenFile(folder))
     if args.logout:
-        was_there = server.tokens.delete()
+        had_tokens = server.tokens.delete()
         if args.json:
-            show_json({"origin": server.origin, "deleted": was_there})
+            show_json({"origin": server.origin, "deleted": had_tokens})
         else:
-            show_result("logged out" if was_there else "there are no tokens of this server")
+            show_result("logged out" if had_tokens else "there are no tokens of this server")
     elif args.login:
         asyncio.run(relay.log_in(server, _LOGIN_SECONDS))
         if args.json:
@@ -81,7 +82,8 @@ def run(args: Args) -> int:
     return 0
 
 
-def _variable(name: str) -> str:
+def _read_variable(name: str) -> str:
+    """Return the value of an environment variable. Raises UsageError if it is not set."""
     value = os.environ.get(name)
     if value is None:
         raise UsageError(
@@ -91,6 +93,7 @@ def _variable(name: str) -> str:
 
 
 def _check_url(url: str) -> None:
+    """Raise UsageError if this is not the URL of an HTTP server."""
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -1,4 +1,5 @@
-"""An MCP bundle: a ZIP file with a manifest and the files of a server.
+"""Unpacks an MCP bundle: a ZIP file with a manifest and the files of a server, which `exthost add
+--from FILE.mcpb` adds to the config. The file is not trusted.
 
 A bundle is unpacked into a new folder, which gets its name when it is complete. A bundle with a
 path outside of that folder, a link, a device, two files of one name, or too much data is refused,
@@ -19,7 +20,8 @@ from typing import Any
 from exthost.errors import ConfigError, Evidence, ExthostError, Refused
 from exthost.process.private_folders import make_folder
 
-# Bundles have a runtime at most: some hundred megabytes, and thousands of small files.
+# The largest bundles contain a runtime such as Node: some hundred megabytes, and thousands of small
+# files.
 _MAX_BYTES = 1 << 30
 _MAX_FILES = 50_000
 _MAX_MANIFEST = 1 << 20
@@ -95,6 +97,7 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def _extract(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
+    """Write the files of an archive, which is the file `path`, into a folder."""
     _check_members(archive, path)  # the file may have been replaced
     remaining_bytes = _MAX_BYTES
     for member in archive.infolist():

@@ -216,9 +216,10 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
         return run_once(_call_tool_of_config(args, None, name, arguments))
     # A direct call starts only this extension, so no hooks of other extensions judge it.
     is_direct = args.method or not _is_in_config(args, spec)
-    with lend_sdk(spec) as lent:
+    # A program that imports the SDK of exthost without having it installed gets that of exthost.
+    with lend_sdk(spec) as spec_with_sdk:
         call = _call_extension if is_direct else _call_tool_of_config
-        return run_once(call(args, lent, name, arguments))
+        return run_once(call(args, spec_with_sdk, name, arguments))
 
 
 def _is_in_config(args: Args, spec: Spec) -> bool:
@@ -243,14 +244,7 @@ def _call_in_running_host(
         tool = begun.tool or host.receive_reply(on_event=show_event)
     dialect = find_dialect(tool["dialect"])
     _check_supported(args, tool["extension"], dialect, tool["capabilities"])
-    # "if_any": the host streams the events of the method if it is one that streams.
-    callee: dict[str, Any] = {"method": name, "stream": "if_any"}
-    if not args.method:
-        callee = {"tool": tool["tool"], "context": args.context, "hooks": not args.no_hooks}
     prompt = choose_prompt(args)
-    if prompt is not None and not args.method:
-        callee["confirm"] = True
-    call_settings = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
     with StreamDisplay(_render_stream_event) as display:
 
         def show(event: Mapping[str, Any]) -> None:
@@ -265,7 +259,10 @@ def _call_in_running_host(
         if begun is not None and begun.tool is not None:  # `quick_call` has sent the call already
             answer = host.receive_reply(on_event=show, confirm=confirm)
         else:
-            request = ControlRequest("call", tool["extension"], callee | call_settings)
+            fields = _call_request_fields(
+                args, name, tool, arguments, can_confirm=prompt is not None
+            )
+            request = ControlRequest("call", tool["extension"], fields)
             answer = host.ask(request, on_event=show, confirm=confirm)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
@@ -277,7 +274,23 @@ def _call_in_running_host(
     return EXIT_ERROR_RESULT if answer.get("is_error") else code
 
 
+def _call_request_fields(
+    args: Args, name: str, tool: Mapping[str, Any], arguments: Any, *, can_confirm: bool
+) -> dict[str, Any]:
+    """Return the fields of the request to the running host that makes the call. `tool` is the
+    host's description of the tool that it has found."""
+    fields = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
+    if args.method:
+        # "if_any": the host streams the events of the method if it is one that streams.
+        return fields | {"method": name, "stream": "if_any"}
+    fields |= {"tool": tool["tool"], "context": args.context, "hooks": not args.no_hooks}
+    if can_confirm:
+        fields["confirm"] = True
+    return fields
+
+
 def _render_stream_event(event: Mapping[str, Any]) -> ProgressBar | str | None:
+    """Return an event of a stream as the host has rendered it, for the `StreamDisplay`."""
     rendered = event["shown"]
     return ProgressBar(**rendered) if isinstance(rendered, dict) else rendered
 
@@ -426,6 +439,7 @@ def _with_target_options(args: Args, spec: Spec) -> Spec:
 async def _find_and_call(
     args: Args, host: Host, target: Spec | None, name: str, arguments: Any
 ) -> int:
+    """Open the host, find the tool, call it and print its result. Return the exit code."""
     async with host:
         if target is not None:
             extension = host[target.id]

@@ -64,7 +64,7 @@ DETECTION_NOTE_SECONDS = 3.0
 class CheckArgs(Args):
     """The parsed arguments of `check`.
 
-    junit          the path of the JUnit XML file to write; None for none
+    junit          the path of the JUnit XML file to write; None to write none
     verbose        whether rules that were not checked are printed, too
     rules          whether the rules are listed, and nothing is checked
     reply_timeout  how long one reply or an exit may take, in seconds
@@ -127,11 +127,13 @@ def run(args: CheckArgs) -> int:
     assert args.timeout is not None
     args.start_seconds = min(args.timeout, SEARCH_SECONDS)
     settings = Settings(seconds=args.timeout, reply_seconds=args.reply_timeout, calls=calls)
-    with lend_sdk(spec) as spec:
-        return run_async(_check(args, spec, settings))
+    # A program that imports the SDK of exthost without having it installed gets that of exthost.
+    with lend_sdk(spec) as spec_with_sdk:
+        return run_async(_check(args, spec_with_sdk, settings))
 
 
 async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
+    """Run all checks and print the report. Return the exit code."""
     if args.command and args.dialect is None:
         note = (
             f"waiting for {spec.id} to answer in any dialect, for at most "
@@ -155,6 +157,7 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
 
 
 def _write_report(args: CheckArgs, report: Report) -> int:
+    """Print the report, and with --junit also write it to a file. Return the exit code."""
     if args.junit is not None:
         try:
             Path(args.junit).write_text(junit_text(report), encoding="utf-8")

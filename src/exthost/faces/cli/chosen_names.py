@@ -1,4 +1,6 @@
-"""The names that a verb is given: one, several, or --all of a running host."""
+"""The names of extensions that the user gives to a verb (a subcommand of exthost), such as `exthost
+restart NAME…` or `exthost restart --all`, which means all extensions of the running host.
+"""
 
 import argparse
 
@@ -11,10 +13,10 @@ from exthost.host.control.protocol import ControlRequest
 _LIST_SECONDS = 10.0
 
 
-def add_names_options(parser: argparse.ArgumentParser, *, without: str = "") -> None:
-    """Add NAME… and --all. `without` describes what the verb does without a name; "" if it needs
-    one."""
-    help = f"the names of extensions{f' (default: {without})' if without else ''}"
+def add_names_options(parser: argparse.ArgumentParser, *, default: str = "") -> None:
+    """Add NAME… and --all. `default` describes the extensions that the verb uses without a name; ""
+    if it needs one."""
+    help = f"the names of extensions{f' (default: {default})' if default else ''}"
     parser.add_argument("names", nargs="*", metavar="NAME", help=help)
     parser.add_argument("--all", action="store_true", help="all extensions of the host")
 
@@ -36,4 +38,4 @@ def required_names(args: Args, verb: str) -> list[str]:
         raise UsageError(
             "X1316", "which extension?", help=f"write exthost {verb} NAME…, or exthost {verb} --all"
         )
-    return list(dict.fromkeys(args.names))
+    return list(dict.fromkeys(args.names))  # each name once, in the order of the command line

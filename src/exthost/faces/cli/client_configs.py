@@ -1,5 +1,8 @@
 """The config files of MCP clients, and the entry of a gateway in them (`exthost gateway install`).
 
+The entry makes a client start `exthost gateway` as one of its MCP servers, for example
+`{"mcpServers": {"exthost": {"command": "exthost", "args": ["gateway", "--config", "…"]}}}`.
+
 Everything else in a file stays as it is, with its comments. The new text is written only if it has
 exactly the intended meaning. A copy of the old file is kept beside it.
 """
@@ -178,6 +181,7 @@ def _is_gateway(entry: Any) -> bool:
 
 
 def _edit_toml(text: str, section: str, name: str, entry: dict[str, Any] | None) -> str | None:
+    """Do what `ClientConfig._edit` does, for a TOML file."""
     import tomlkit
 
     document = tomlkit.parse(text)

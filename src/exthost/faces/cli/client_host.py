@@ -1,8 +1,11 @@
-"""The process of a host that a client has started in the background: `exthost _host PATH`.
+"""The process of a host that a client has started in the background: `exthost _host PATH`, with the
+path of the config.
 
-A relay (`faces.relay`) or `exthost.attach(…, start=True)` starts it. Its stderr is a pipe to the
-client until it accepts clients, and then the file `host.out` beside the logs of its extensions. It
-takes the lock of the config before it imports the host, so that a second one ends soon.
+If no host of the config is running, a client starts one: a relay (`faces.relay`), or a program that
+calls `exthost.attach(…, start=True)`. The stderr of this process is a pipe to that client until the
+host accepts clients, and then the file `host.out` beside the logs of its extensions. The process
+takes the lock of the config before it imports the host, which takes long: of two processes for one
+config, the second one soon finds the lock taken, and ends.
 """
 
 import os
@@ -28,16 +31,18 @@ def main(arguments: Sequence[str]) -> int:
     if os.fork():  # the client waits for this process, and must not have to wait for the host
         os._exit(0)
     (path,) = arguments
-    with os.fdopen(os.dup(_STDERR), "wb", buffering=0) as pipe:
-        code = _main(path, pipe)
+    # A copy of the descriptor, because `_run` replaces stderr by a file.
+    with os.fdopen(os.dup(_STDERR), "wb", buffering=0) as client_pipe:
+        code = _run_locked(path, client_pipe)
         sys.stderr.flush()
-        if not pipe.closed:  # the host has ended before it accepted clients
+        if not client_pipe.closed:  # the host has ended before it accepted clients
             with suppress(OSError):
-                pipe.write(encode_outcome(code))
+                client_pipe.write(encode_outcome(code))
     return code
 
 
-def _main(path: str, pipe: IO[bytes]) -> int:
+def _run_locked(path: str, client_pipe: IO[bytes]) -> int:
+    """Take the lock of the config and run the host. Return the exit code."""
     try:
         lock = HostLock(path)
     except UsageError:
@@ -53,7 +58,7 @@ def _main(path: str, pipe: IO[bytes]) -> int:
             print(f"the state folder cannot be written: {message}", file=sys.stderr)
             return CANNOT_SHARE
         try:
-            return _run(path, lock, output, pipe)
+            return _run(path, lock, output, client_pipe)
         except ExthostError as error:
             print_error(error, wants_json=False)
             return error.exit_code
@@ -68,7 +73,9 @@ def _open_output(path: str) -> int:
     return os.open(file, flags, 0o600)
 
 
-def _run(path: str, lock: HostLock, output: int, pipe: IO[bytes]) -> int:
+def _run(path: str, lock: HostLock, output: int, client_pipe: IO[bytes]) -> int:
+    """Run the host. When it accepts clients, report that on the pipe, and write all later messages
+    to the descriptor `output`. Return the exit code."""
     from exthost.config.discovery.configfile import read_config
     from exthost.faces.cli.displays import Display, QuietDisplay
     from exthost.faces.cli.host_process import HostProcess
@@ -87,8 +94,8 @@ def _run(path: str, lock: HostLock, output: int, pipe: IO[bytes]) -> int:
             os.dup2(output, _STDERR)
             os.close(output)
             with suppress(OSError):  # the client may have ended
-                pipe.write(encode_outcome(0))
-            pipe.close()
+                client_pipe.write(encode_outcome(0))
+            client_pipe.close()
             return await process.run()
 
     return run_long_lived(serve())

@@ -87,11 +87,11 @@ class ClientService:
         self._control: ControlServer | None = None
         self._is_installed = importlib.util.find_spec("mcp") is not None
         self._clients: dict[RelayConnection, asyncio.Task[None]] = {}
-        self._loading: asyncio.Task[Gateway] | None = None
-        self._reloading: asyncio.Task[None] | None = None
-        self._config_state = _file_state(path)
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_package_needed = asyncio.Event()
+        self._loading: asyncio.Task[Gateway] | None = None  # imports the `mcp` package
+        self._reloading: asyncio.Task[None] | None = None  # reads the config again
+        self._config_state = _file_state(path)  # of the config that the host has read
+        self._timer: asyncio.TimerHandle | None = None  # ends the host
+        self._is_package_needed = asyncio.Event()  # set when the import must not wait any longer
         self._is_over = asyncio.Event()
 
     # -- life --------------------------------------------------------------------------------
@@ -162,6 +162,7 @@ class ClientService:
         task.add_done_callback(end)
 
     async def _serve(self, client: RelayConnection) -> None:
+        """Serve MCP to one client until it disconnects."""
         loading = self._load_gateway()
         if self._ends_when_unused:
             await self._answer_first(client, loading)
@@ -193,6 +194,7 @@ class ClientService:
         return self._loading
 
     async def _import_gateway(self) -> "Gateway":
+        """Import the gateway in a thread, later if the client can be answered without it."""
         if self._ends_when_unused:
             with suppress(TimeoutError):
                 async with asyncio.timeout(IMPORT_DELAY_SECONDS):
@@ -302,5 +304,6 @@ def _file_state(path: str) -> tuple[int, int, int] | None:
 
 
 def _text(value: Any) -> str:
-    """Return what a client has sent about itself, if it is a text of a usual length."""
+    """Return a text that a client has sent about itself, cut if it is long; "" if it is not a
+    text."""
     return value[:200] if isinstance(value, str) else ""

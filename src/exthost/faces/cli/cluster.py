@@ -4,7 +4,9 @@
   exthost cluster init --renew [FOLDER]   new ones of the same authority; running hosts use them
   exthost cluster status                  the nodes, and the processes of a running host on them
 
-The default FOLDER is `cluster` in the state folder, where hosts and nodes look for certificates.
+A cluster is a set of machines, the nodes. A host runs processes of extensions on them if the config
+sets `pool.engine`. Host and nodes prove who they are with certificates. The default FOLDER is
+`cluster` in the state folder, where hosts and nodes look for certificates.
 """
 
 import argparse
@@ -49,7 +51,10 @@ def run(args: Args) -> int:
 
 def _init(args: Args) -> int:
     folder = Path(args.folder or default_folder()).absolute()
-    (renew_certificates if args.renew else make_certificates)(folder)
+    if args.renew:
+        renew_certificates(folder)
+    else:
+        make_certificates(folder)
     if args.json:
         show_json({"folder": str(folder), "days": CERTIFICATE_DAYS})
         return 0
@@ -62,6 +67,7 @@ def _init(args: Args) -> int:
 
 
 async def _status(args: Args) -> int:
+    """Print the nodes of the engines (node programs or Ray) that the config's extensions run on."""
     config = read_config(require_config_path(args))
     names = sorted({spec.pool.engine for spec in config.specs if spec.pool.engine is not None})
     engines = Engines(config.cluster)
@@ -70,18 +76,21 @@ async def _status(args: Args) -> int:
     finally:
         await engines.close()
     processes = _processes_by_node(args)
-    rows = [_row(engine, node, processes.get(node.name, Counter())) for engine, node in nodes]
+    rows = [
+        _node_as_json(engine, node, processes.get(node.name, Counter())) for engine, node in nodes
+    ]
     if args.json:
         show_json(rows)
     elif not rows:
         show_result("no extension of the config runs on other nodes (pool.engine)")
     else:
-        show_table([_cells(row) for row in rows], _COLUMNS)
+        show_table([_table_cells(row) for row in rows], _COLUMNS)
     return 0
 
 
 def _processes_by_node(args: Args) -> dict[str, Counter[str]]:
-    """Return how many processes each extension of a running host has, by node."""
+    """Return how many processes each extension of the running host has, by node: {} if no host is
+    running."""
     counts: dict[str, Counter[str]] = {}
     try:
         status = ask(config_path(args), ControlRequest("status", ""), timeout=_STATUS_SECONDS)
@@ -93,7 +102,8 @@ def _processes_by_node(args: Args) -> dict[str, Counter[str]]:
     return counts
 
 
-def _row(engine: str, node: Node, processes: Counter[str]) -> dict[str, Any]:
+def _node_as_json(engine: str, node: Node, processes: Counter[str]) -> dict[str, Any]:
+    """Return what --json prints about a node. `processes` counts those of each extension."""
     return {
         "node": node.name,
         "engine": engine,
@@ -106,7 +116,8 @@ def _row(engine: str, node: Node, processes: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _table_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of `_COLUMNS` for a node."""
     free, total = row["free"] or {}, row["resources"] or {}
     amounts = [
         f"{name} {free.get(name, 0):g}/{total[name]:g}" for name in ("CPU", "GPU") if name in total

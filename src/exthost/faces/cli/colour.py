@@ -8,7 +8,7 @@ sequences.
 import os
 from typing import Final, TextIO
 
-# Style → parameters of the SGR escape sequence, which sets the colour on a terminal.
+# By style: the parameters of the SGR escape sequence, which sets the colour on a terminal.
 _CODES: Final = {"error": "1;31", "warning": "1;33", "info": "36", "place": "1;31", "label": "2"}
 
 

@@ -1,4 +1,7 @@
-"""The parts that all verbs (subcommands of exthost) share: options, output, and printing errors."""
+"""The parts that all verbs (subcommands of exthost) share: options, output, and printing errors.
+
+Data goes to stdout (`show_…`), and messages to stderr (`say…`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from exthost.faces.cli.quick_call import BegunCall
 
 DEFAULT_CONFIG = "exthost.toml"
-
 
 # How many names an error lists.
 _MAX_LISTED_NAMES = 10
@@ -89,6 +91,7 @@ def require_config_path(args: Args) -> str:
                 f"{escape_controls(os.readlink(DEFAULT_CONFIG))}",  # noqa: PTH115
                 help="correct the link (ln -sf FILE exthost.toml), or name a config with --config",
             )
+        # The verbs with --dialect are those that also take a command.
         or_command = ", or give a command after --" if hasattr(args, "dialect") else ""
         raise UsageError(
             "X1316",
@@ -368,7 +371,8 @@ def format_error_details(error: ExthostError) -> list[str]:
     if evidence.bytes:
         lines.append(f"  bytes:  {evidence.bytes!r}")
     stderr = [line for line in evidence.stderr if line not in _printed_stderr_lines]
-    if not all(map(is_note, stderr)):  # a note is a line of the host about lines that it left out
+    # A note is a line of the host about lines that it left out. Without any line it means nothing.
+    if any(not is_note(line) for line in stderr):
         lines += [f"  stderr: {line}" for line in stderr]
     lines += [f"  also:   {line}" for line in evidence.details]
     if error.help:

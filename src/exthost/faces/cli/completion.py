@@ -32,9 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    show_text(
-        {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell](read_verbs())
-    )
+    make_script = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell]
+    show_text(make_script(read_verbs()))
     return 0
 
 
@@ -87,12 +86,15 @@ def zsh_script(verbs: Sequence[Verb]) -> str:
 
 
 def _zsh_arguments(verb: Verb) -> str:
+    """Return the line of a verb in the script. The specs are those of zsh's `_arguments`, such as
+    '--json[print JSON]'."""
     specs = [shlex.quote(spec) for option in verb.options for spec in _zsh_specs(option)]
     completer = "_exthost_names" if verb.takes_name else "_files"
     return f"    {verb.name}) _arguments {' '.join(specs)} '*: :{completer}' ;;"
 
 
 def _zsh_specs(option: VerbOption) -> list[str]:
+    # The characters [ ] : separate the parts of a spec.
     text = _quotable_text(option.help).replace("[", "(").replace("]", ")").replace(":", r"\:")
     value = ""
     if option.placeholder:

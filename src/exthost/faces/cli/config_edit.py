@@ -1,8 +1,9 @@
-"""Writes a config file after an edit of its entries, for `add`, `remove` and `mcp import`, and has
-functions that `enable` and `disable` use as well.
+"""Reads and writes a config file for the verbs (subcommands of exthost) that edit its entries:
+`add`, `remove` and `mcp import`; `enable` and `disable` use some of these functions.
 
-The new text is parsed before it is written. It is written only if it has exactly the expected
-entries, so that an edit cannot damage other entries.
+An entry, such as a table `[[extensions]]` in TOML, describes one extension. The new text of the
+file is parsed before it is written. It is written only if it has exactly the expected entries, so
+that an edit cannot damage other entries.
 """
 
 import json
@@ -64,7 +65,8 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
 
 Edit = Literal["add", "remove", "enable", "disable"]
 
-# How an edit is written by hand, by the suffix of the config. The last ones are for TOML.
+# How to make an edit by hand, by the suffix of the config. The suffix "" stands for TOML, and for
+# the edits that another suffix does not have.
 _HELP_BY_SUFFIX: Mapping[str, Mapping[Edit, str]] = {
     ".json": {
         "add": 'a JSON config has only MCP servers: write "NAME": {"command": …, "args": […]} '
@@ -113,9 +115,9 @@ def replace_file(path: Path, text: str) -> None:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
                 if path.exists():
-                    # The owner can read it, also if the old file was closed to everybody.
+                    # Keep the mode, but let the owner read the file in any case.
                     os.fchmod(file.fileno(), path.stat().st_mode & 0o777 | 0o400)
-            os.replace(temp_path, path)  # noqa: PTH105 - the pair of mkstemp
+            os.replace(temp_path, path)  # noqa: PTH105 - mkstemp returns a string, not a Path
         except BaseException:
             os.unlink(temp_path)  # noqa: PTH108
             raise

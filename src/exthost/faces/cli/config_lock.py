@@ -1,9 +1,10 @@
-"""The lock of a config file while a verb edits it.
+"""Locks a config file while a subcommand of exthost, such as `exthost add`, edits it.
 
 An edit reads the file, and replaces it by a new one. Of two edits at the same time, the second
 would undo the first. The lock is taken on the folder of the file, because the file itself is
-replaced and may not exist yet. The kernel releases it when the process ends. Editors do not know of
-it.
+replaced and may not exist yet. The kernel releases it when the process ends. It does not keep a
+text editor from writing the file. (`exthost.lock` is something else: the record of the approved
+extensions.)
 """
 
 import fcntl
@@ -23,8 +24,8 @@ _POLL_SECONDS = 0.02
 
 @contextmanager
 def lock_config(path: Path) -> Iterator[None]:
-    """Hold the lock of the config at this path. Raises UsageError if another process has it for too
-    long. Where the folder cannot be locked, nothing is locked."""
+    """Lock the config at this path during the `with` block. Raises UsageError if another process
+    has the lock for too long. If the folder cannot be locked, nothing is locked."""
     fd = -1
     # If the folder cannot be opened, the edit will say what is wrong with it.
     with suppress(OSError):

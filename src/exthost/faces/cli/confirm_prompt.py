@@ -1,8 +1,10 @@
 """Asks the person at the terminal whether a call may be made, for `exthost call`.
 
-No question is asked if stderr is not a terminal: a program reads the output of the verb then. The
-question is written to the controlling terminal, and the answer is read from it, so that stdin and
-stdout may be pipes. Text that was typed before the question is ignored.
+A hook (a function of an extension that judges the calls of others) or a rule of the config may
+request that a person confirms a call. If stderr is not a terminal, no question is asked, because a
+program reads the output then. The question is written to the controlling terminal, and the answer
+is read from it, so that stdin and stdout may be pipes. Text that was typed before the question is
+ignored.
 """
 
 import os
@@ -27,8 +29,8 @@ class ConfirmPrompt(Protocol):
 
 
 def choose_prompt(args: Args) -> ConfirmPrompt | None:
-    """Return what answers the questions of hooks: with `--yes` a function that agrees, on a
-    terminal one that asks; otherwise None."""
+    """Return the function that answers the questions about a call: with `--yes` one that agrees, on
+    a terminal one that asks the person; otherwise None."""
     if args.yes:
         return _agree
     return _ask_on_terminal if sys.stderr.isatty() else None
@@ -41,6 +43,7 @@ def _agree(confirmation: Confirmation, seconds: float | None = None) -> bool:
 
 
 def _ask_on_terminal(confirmation: Confirmation, seconds: float | None = None) -> bool:
+    """Ask the person at the terminal. This is a `ConfirmPrompt`."""
     try:
         fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:

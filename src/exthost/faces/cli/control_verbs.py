@@ -1,5 +1,5 @@
-"""Implements the subcommands `start`, `stop` and `restart`: each sends a request for each extension
-to a running host."""
+"""Implements the subcommands `start`, `stop` and `restart`: each sends a request for each named
+extension to the running host of the config, over its control socket."""
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor

@@ -65,7 +65,7 @@ _PYTHONPATH = "PYTHONPATH"
 class DevArgs(Args):
     """The parsed arguments of this verb (a subcommand of exthost).
 
-    call   the first call, as `NAME` or `NAME JSON`; None for none
+    call   the first call, as `NAME` or `NAME JSON`; None if there is none
     watch  additional files and folders to watch
     build  the command of a shell that builds the program; None for the default of its language
     """
@@ -100,8 +100,9 @@ def run(args: DevArgs) -> int:
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost dev TARGET, or -- COMMAND …")
     first_call = None if args.call is None else parse_call(args.call)
-    with lend_sdk(spec) as lent:
-        return run_async(_develop(args, lent, first_call))
+    # A program that imports the SDK of exthost without having it installed gets that of exthost.
+    with lend_sdk(spec) as spec_with_sdk:
+        return run_async(_develop(args, spec_with_sdk, first_call))
 
 
 async def _develop(args: DevArgs, spec: Spec, first_call: tuple[str, Any] | None) -> int:
@@ -142,12 +143,13 @@ class DevLoop:
         if self._build is not None:
             # Otherwise each build would be a change of the watched program.
             self._paths = [path for path in self._paths if path != Path(spec.argv[0])]
-        self._stamps = read_stamps(self._paths)
-        self._is_loaded = False
-        self._is_built = True
+        self._stamps = read_stamps(self._paths)  # the state of each file when it was last checked
+        self._is_loaded = False  # whether the host knows the extension
+        self._is_built = True  # whether the last build succeeded
         self._is_building = False
-        # Files that the build writes: a change of one during a build is not a save.
-        self._written = {_resolve(Path(spec.cwd or ".", word)) for word in spec.argv[:2]}
+        # The files that the build writes: the program, or the script that it runs, and those that
+        # are found later. A change of one of them during a build is not a save.
+        self._files_of_build = {_resolve(Path(spec.cwd or ".", word)) for word in spec.argv[:2]}
 
     async def run(self, keys: "_Keys") -> None:
         """Run until the user presses q or Ctrl-D."""
@@ -190,15 +192,16 @@ class DevLoop:
         changed: list[str] = []
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            if self._is_building:
+            if self._is_building:  # `_build_saved_sources` checks the files itself
                 continue
-            now = await asyncio.to_thread(read_stamps, self._paths)
-            new_changes, self._stamps = changed_files(self._stamps, now), now
+            new_stamps = await asyncio.to_thread(read_stamps, self._paths)
+            new_changes, self._stamps = changed_files(self._stamps, new_stamps), new_stamps
             if changed and not new_changes:
                 return changed
             changed += new_changes
 
     async def _restart(self) -> None:
+        """Build the program, start the extension anew, and repeat the last call."""
         start_time = time.perf_counter()
         self._is_built = await self._build_saved_sources()
         if not self._is_built:
@@ -215,25 +218,28 @@ class DevLoop:
         await self._repeat()
 
     async def _build_saved_sources(self) -> bool:
-        """Build the program, and again if a source file was saved meanwhile, so that it is the one
-        of the saved sources. Return whether the last build succeeded."""
+        """Build the program. If a source file was saved meanwhile, build it again, so that the
+        program is made from the saved sources. Return whether the last build succeeded."""
         if self._build is None:
             return True
-        earlier: set[str] = set()
+        changed_by_last_build: set[str] = set()
         self._is_building = True
         try:
             while True:
                 before = await asyncio.to_thread(read_stamps, self._paths)
                 is_built = await self._run_build(self._build)
                 self._stamps = await asyncio.to_thread(read_stamps, self._paths)
-                # A new file is written by the build, and so is one that two builds in a row change.
+                # A file that did not exist before was made by the build. One that changes during
+                # two builds in a row is also written by the build, and not saved by a person.
                 changed = {path for path in changed_files(before, self._stamps) if path in before}
-                self._written |= set(map(_resolve, changed & earlier))
-                saved = sorted(path for path in changed if _resolve(path) not in self._written)
+                self._files_of_build |= set(map(_resolve, changed & changed_by_last_build))
+                saved = sorted(
+                    path for path in changed if _resolve(path) not in self._files_of_build
+                )
                 if not saved:
                     return is_built
                 say(f"saved during the build: {_file_names(saved)}")
-                earlier = changed
+                changed_by_last_build = changed
         finally:
             self._is_building = False
 
@@ -281,19 +287,20 @@ class DevLoop:
             await self._host.replace(spec, before=self._spec.id)
         self._spec = spec
 
-    def _is_current(self) -> bool:
-        """Return whether the program is the one of the sources; report if it is not."""
+    def _check_built(self) -> bool:
+        """Return whether the last build succeeded; print a message if it failed."""
         if not self._is_built:
             say("the program is not the one of these sources: the build failed")
         return self._is_built
 
     def _list_tools(self) -> None:
-        if not self._is_current():
+        if not self._check_built() or not self._is_loaded:
             return
-        for name, tool in self._host[self._spec.id].tools.items() if self._is_loaded else ():
+        for name, tool in self._host[self._spec.id].tools.items():
             say(f"  {name}  {tool.description}")
 
     async def _prompt_and_call(self, keys: "_Keys") -> None:
+        """Read a call from the terminal, such as `shout text=hi`, and make it."""
         line = await keys.read_line("call: ")
         try:
             name, *pairs = shlex.split(line) or [""]
@@ -307,7 +314,7 @@ class DevLoop:
 
     async def _repeat(self) -> None:
         """Make the last call again, if there was one."""
-        if self._last_call is None or not self._is_current() or not self._is_loaded:
+        if self._last_call is None or not self._check_built() or not self._is_loaded:
             return
         name, arguments = self._last_call
         extension = self._host[self._spec.id]
@@ -322,10 +329,11 @@ class DevLoop:
 
 
 def _find_build(args: DevArgs, spec: Spec, folder: str | None) -> BuildCommand | None:
-    """Return the command that builds the program; None if there is none."""
+    """Return the command that builds the program; None if nothing is to be built."""
+    if args.build == "":
+        return None
     if args.build is not None:
-        place = Path(folder or spec.cwd or ".")
-        return BuildCommand(("sh", "-c", args.build), place) if args.build else None
+        return BuildCommand(("sh", "-c", args.build), Path(folder or spec.cwd or "."))
     # The program, or the script that it runs.
     programs = [Path(spec.cwd or ".", word) for word in spec.argv[:2]]
     return next(filter(None, map(find_build_command, programs)), None)

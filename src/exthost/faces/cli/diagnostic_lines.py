@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from exthost.config.discovery.report import Diagnostic
-from exthost.faces.cli.common import (
-    say,
-    say_labelled,
-)
+from exthost.faces.cli.common import say, say_labelled
 
 
 def add_all_option(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,9 @@
-"""`--option KEY=VALUE`: an option of the dialect, for the one extension that a verb starts."""
+"""The command-line option `--option KEY=VALUE`, for the subcommands of exthost that start one
+extension.
+
+It sets an option of the extension's dialect (the protocol that it speaks), as the table `options`
+of an entry in a config does.
+"""
 
 import argparse
 from dataclasses import replace
@@ -20,12 +25,15 @@ def add_dialect_options(parser: argparse.ArgumentParser) -> None:
 
 
 def apply_dialect_options(args: Args, spec: Spec) -> Spec:
-    """Return the spec with the options of the command line. `--option KEY` sets a flag."""
+    """Return the spec (the description of an extension) with the options of the command line.
+    `--option KEY` means `--option KEY=true`."""
     if not args.option:
         return spec
-    pairs = [option if "=" in option else f"{option}=true" for option in args.option]
-    options = {key: parse_value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
-    return replace(spec, options={**spec.options, **options})
+    options = dict(spec.options)
+    for option in args.option:
+        key, equals, value = option.partition("=")
+        options[key] = parse_value(value if equals else "true")
+    return replace(spec, options=options)
 
 
 def parse_value(text: str) -> Any:

@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from exthost.cluster.node_listener import check_certificates
@@ -73,7 +73,8 @@ from exthost.process.spawn_errors import find_spawn_error
 # How many extensions are started at the same time. More would distort each other's timings.
 _MAX_CONCURRENT_STARTS = 4
 
-# Kind of dropped input (messages that the host discarded) → what the extension's author can do.
+# By kind of dropped input (messages that the host discarded): what the author of the extension can
+# do.
 _FIXES_FOR_DROPPED = {
     "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
     "late or repeated replies": "answer each request once, with its own id",
@@ -299,6 +300,25 @@ def _admission_findings(
         reason = result.reason or "its group lacks a controller"
         message = f"a watchdog adds up its memory, because no cgroup can limit it: {reason}"
         findings.append(DoctorFinding("info", spec.id, spec.origin, message, result.fix))
+    findings += _sandbox_path_findings(spec, sandbox)
+    # An extension that is not in the config was named by its path on the command line. The user
+    # chose it, and needs no warning about it.
+    is_configured = configured is not None and any(
+        configured_spec.id == spec.id and configured_spec == spec
+        for configured_spec in configured.specs
+    )
+    secrets = configured.asks_for_secrets(spec) if configured is not None and is_configured else ()
+    if secrets:
+        message = describe_secrets(secrets)
+        fix = "if you trust it, put its id in the allowlist; else in `disabled`"
+        findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
+    return findings + _variable_findings(spec)
+
+
+def _sandbox_path_findings(spec: Spec, sandbox: Mapping[str, Any]) -> list[DoctorFinding]:
+    """Return what an operator should know about the paths in the sandbox of an extension, and
+    whether it would run without the sandbox that its config asks for."""
+    findings = []
     if lines := format_paths(sandbox):
         message = f"its sandbox shows it {plural(len(lines), 'path')}"
         fix = "no action is needed unless a path should be hidden; --all lists them"
@@ -317,17 +337,12 @@ def _admission_findings(
     if warning := missing_sandbox_warning(sandbox):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(DoctorFinding("warning", spec.id, spec.origin, warning, fix))
-    # An extension that is not in the config was named by its path on the command line. The user
-    # chose it, and needs no warning about it.
-    is_configured = configured is not None and any(
-        configured_spec.id == spec.id and configured_spec == spec
-        for configured_spec in configured.specs
-    )
-    secrets = configured.asks_for_secrets(spec) if configured is not None and is_configured else ()
-    if secrets:
-        message = describe_secrets(secrets)
-        fix = "if you trust it, put its id in the allowlist; else in `disabled`"
-        findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
+    return findings
+
+
+def _variable_findings(spec: Spec) -> list[DoctorFinding]:
+    """Return what an operator should know about the environment variables of an extension."""
+    findings = []
     if names := withheld_variables(spec, os.environ):
         message = f"requires variables that its permissions do not grant: {', '.join(names)}"
         fix = f"if you trust it: {grant_line(spec, names)}"
@@ -377,18 +392,15 @@ def _running_host_findings(args: Args, specs: list[Spec]) -> list[DoctorFinding]
     """Return a warning for each extension that the running host could not start, or does not
     restart any more."""
     states = fetch_running_states(args)
-    return [
-        DoctorFinding(
-            "warning",
-            spec.id,
-            spec.origin,
-            f"the running host has it as {state['state']}: {state['reason']}",
-            f"exthost logs {name} has details, exthost restart {name} tries it again",
-        )
-        for spec in specs
-        for name in [shlex.quote(spec.id)]
-        if (state := states.get(spec.id)) is not None and state["reason"]
-    ]
+    findings = []
+    for spec in specs:
+        state = states.get(spec.id)
+        if state is not None and state["reason"]:
+            name = shlex.quote(spec.id)
+            message = f"the running host has it as {state['state']}: {state['reason']}"
+            fix = f"exthost logs {name} has details, exthost restart {name} tries it again"
+            findings.append(DoctorFinding("warning", spec.id, spec.origin, message, fix))
+    return findings
 
 
 def _error_finding(error: ExthostError, spec: Spec) -> DoctorFinding:
@@ -503,6 +515,7 @@ def _difference_findings(
 def _show(
     args: Args, specs: list[Spec], findings: list[DoctorFinding], runtime: list[dict[str, Any]]
 ) -> None:
+    """Print the findings and the timings (`runtime`), as text or as JSON."""
     healthy = not any(finding.exit for finding in findings)
     if args.json:
         rows = [

@@ -1,5 +1,9 @@
-"""Implements `exthost doctor --fix`: prints what lets this machine make sandboxes and, as root,
-installs it. It never changes a setting of the whole machine."""
+"""Implements `exthost doctor --fix`: lets bubblewrap, which makes sandboxes, run on this machine.
+
+On Ubuntu, for example, AppArmor restricts user namespaces, which bubblewrap needs. An AppArmor
+profile for bubblewrap allows them for that program alone. This module prints the profile and, as
+root, installs it. It never changes a setting of the whole machine.
+"""
 
 import os
 import shutil
@@ -15,8 +19,8 @@ _LOAD_SECONDS = 60
 
 
 def fix_machine(args: Args, root: str = "/") -> int:
-    """Print the AppArmor profile that this machine needs, and install it if this is root. `root` is
-    the folder that stands for the root of the file system."""
+    """Print the AppArmor profile that this machine needs, and install it if this is root. Return
+    the exit code. `root` is the folder that stands for the root of the file system (for tests)."""
     report: dict[str, Any] = {"restricted": apparmor.is_restricted(root), "installed": False}
     if not report["restricted"]:
         return _report(
@@ -35,6 +39,7 @@ def fix_machine(args: Args, root: str = "/") -> int:
     load = f"apparmor_parser -r {file}"
     if os.geteuid() != 0 or parser is None:
         return _report(args, report, f"as root, write this to {file}, and load it: {load}")
+    # The file is written first, because apparmor_parser loads a profile from its file.
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(report["profile"])
     result = subprocess.run(
@@ -53,6 +58,7 @@ def fix_machine(args: Args, root: str = "/") -> int:
 
 
 def _report(args: Args, report: dict[str, Any], message: str) -> int:
+    """Print the report. Return the exit code 0."""
     if args.json:
         show_json(report | {"message": message})
         return 0

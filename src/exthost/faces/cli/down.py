@@ -29,7 +29,7 @@ def run(args: Args) -> int:
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     host = ask(config_path(args), ControlRequest("hello"), timeout=timeout)
     pid = host["pid"]
-    if host["program"]:
+    if host["program"]:  # the host is part of a program that uses the library
         raise UsageError(
             "X1383",
             f"the host of {config_path(args)} belongs to a program: process {pid}",

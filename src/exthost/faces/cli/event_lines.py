@@ -1,4 +1,5 @@
-"""Formats the events of a host as lines of text."""
+"""Formats the events of a host as lines of text, such as "weather: ready", for the output of
+`exthost run`."""
 
 from typing import Any
 

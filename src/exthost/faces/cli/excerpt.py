@@ -1,5 +1,10 @@
 """Finds the line of a config or manifest that has a mistake, and the place to mark with carets.
 
+An error about `token = "abc 1"` in line 3 is printed with this excerpt, for example:
+
+    3 | token = "··· ·"
+      | ^^^^^
+
 A value may be a secret, so its letters and digits are replaced by dots. Two kinds of values are
 shown: text that the error message quotes anyway, and short values of settings such as limits and
 names, which hold no secrets. The file is read again to get the line; if that fails, no excerpt is
@@ -24,18 +29,9 @@ _SHOWN_KEYS = frozenset(
     {
         *(field.name for settings in (Limits, Restart, Breaker) for field in fields(settings)),
         *("restart", "limits", "breaker", "retry", "dialect", "start", "sandbox", "lifetime"),
-        *(
-            "enabled",
-            "min",
-            "max",
-            "per_node",
-            "network",
-            "permissions",
-            "max_memory",
-            "type",
-            "do",
-        ),
-        *("strategy", "linger", "first_list", "mode", "lock", "new", "on_failure", "on_weaker"),
+        *("enabled", "min", "max", "per_node", "network", "permissions", "max_memory", "type"),
+        *("do", "strategy", "linger", "first_list", "mode", "lock", "new", "on_failure"),
+        "on_weaker",
     }
 )
 
@@ -69,7 +65,8 @@ def find_excerpt(evidence: Evidence, message: str) -> Excerpt | None:
     if line is None:
         return None
     tables = {*re.findall(r"\w+", evidence.key), *re.findall(r"\w+", header)}
-    shown_keys = _SHOWN_KEYS if not tables & _PRIVATE_TABLES else frozenset[str]()
+    is_private = bool(tables & _PRIVATE_TABLES)
+    shown_keys = frozenset[str]() if is_private else _SHOWN_KEYS
     masked = _restore_quoted(_mask_values(line, shown_keys), line, message)
     column = _COLUMN.search(message)
     if column is not None:
@@ -126,13 +123,15 @@ def _mask_values(line: str, shown_keys: frozenset[str]) -> str:
 
 
 def _split_at_first_sign(line: str) -> tuple[str, str, str]:
+    """Return the key, the "=" (TOML) or ":" (YAML, JSON), and the value."""
     signs = [position for position in (line.find("="), line.find(":")) if position >= 0]
     position = min(signs)
     return line[:position], line[position], line[position + 1 :]
 
 
 def _mask_except_inner_keys(key: str, value: str, shown_keys: frozenset[str]) -> str:
-    """Return a masked value, with the keys of inline tables kept."""
+    """Return a masked value, with the keys of inline tables kept, such as `{ max = 3 }`."""
+    # The parts with odd indices are the keys, each with its "="; the others are values.
     parts = re.split(r"([\w-]+\s*=(?!=))", value)
     masked = []
     for index, part in enumerate(parts):

@@ -33,6 +33,7 @@ def _load_entries() -> dict[str, error_catalog.ErrorEntry]:
 def run(args: Args) -> int:
     entries = _load_entries()
     kind = (args.code or "").casefold()
+    # The codes of the type of error that the argument names, or all codes without an argument.
     matching = {
         code: entry
         for code, entry in sorted(entries.items())
@@ -45,7 +46,8 @@ def run(args: Args) -> int:
             rows = [(code, entry.kind, entry.title) for code, entry in matching.items()]
             show_table(rows, ("CODE", "KIND", "WHAT"))
         return 0
-    assert args.code is not None, "there are entries"
+    # The argument is not a type of error, so it is a code.
+    assert args.code is not None, "without an argument, all entries match"
     code = args.code.upper()
     entry = entries.get(code)
     if entry is None:

@@ -61,6 +61,7 @@ def summary_row(
     sandbox is only described if the extension has permissions: it takes most of the time."""
     state, reason = state_before_start(spec, admitted)
     with_sandbox = with_sandbox or spec.permissions is not None
+    secrets = configured.asks_for_secrets(spec)
     return {
         "id": spec.id,
         "dialect": spec.dialect,
@@ -68,7 +69,7 @@ def summary_row(
         "state": state,
         "path": spec.origin or (spec.argv[0] if spec.argv else ""),
         "reason": reason,
-        "asks_for": list(secrets := configured.asks_for_secrets(spec)),
+        "asks_for": list(secrets),
         "is_given": [name for name in secrets if name in os.environ],
         "sandbox": (
             describe_sandbox(spec) if with_sandbox and state == State.ADMITTED.value else {}
@@ -133,16 +134,16 @@ def state_before_start(spec: Spec, admitted: NameOwners | None = None) -> tuple[
     """Return the state of an extension that is not started, and the reason if it is not admitted
     (did not pass the checks before a start). `admitted` are the names of the extensions that were
     admitted earlier, with which its names may conflict."""
-    state, reason = State.ADMITTED.value, ""
     if not spec.enabled:
-        listed = spec.package is not None
-        state, reason = "disabled", "in the list `disabled`" if listed else "enabled = false"
-    else:
-        try:
-            dialect = find.find_dialect_of(spec)
-            admit(read_stored_settings(spec, os.environ), dialect, os.environ)
-            if admitted is not None and (conflict := admitted.find_conflict(spec)) is not None:
-                raise conflict
-        except ExthostError as refused:
-            state, reason = State.REFUSED.value, refused.message
-    return state, reason
+        # An extension that was found by discovery has no entry, so the list `disabled` has its id.
+        is_discovered = spec.package is not None
+        return "disabled", "in the list `disabled`" if is_discovered else "enabled = false"
+    try:
+        dialect = find.find_dialect_of(spec)
+        admit(read_stored_settings(spec, os.environ), dialect, os.environ)
+        conflict = admitted.find_conflict(spec) if admitted is not None else None
+        if conflict is not None:
+            raise conflict
+    except ExthostError as error:
+        return State.REFUSED.value, error.message
+    return State.ADMITTED.value, ""

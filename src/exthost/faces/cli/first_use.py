@@ -47,9 +47,9 @@ def _show(spec: Spec) -> None:
         "hooks": spec.declared_hooks,
         "tools": [tool.name for tool in spec.declared_tools],
     }
-    for what, items in asked.items():
+    for kind, items in asked.items():
         if items:
-            say(f"  {what}: {', '.join(items)}")
+            say(f"  {kind}: {', '.join(items)}")
     if spec.permissions is None or spec.sandbox == "off":
         say("  it has no sandbox: it can do what you can do")
     else:

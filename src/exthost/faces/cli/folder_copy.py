@@ -1,9 +1,10 @@
-"""Copies the folder of an extension. The folder is not trusted, and may change during the copy.
+"""Copies the folder of an extension, for `exthost install`. The folder is not trusted, and may
+change during the copy.
 
-The copy has nothing of the original but the contents, the names, the links and the execute bits. It
-has no set-user-ID bits, since the copy of a program of another user belongs to this user, and no
-extended attributes. The umask decides which other users can read and write it. No link of the copy
-leads out of it, so that a change of the original does not change the installed copy.
+The copy has the contents, the names, the links and the execute bits of the original, and nothing
+else. It has no set-user-ID bits, since the copy of a program of another user belongs to this user,
+and no extended attributes. The umask decides which other users can read and write it. No link of
+the copy leads out of it, so that a change of the original does not change the installed copy.
 
 The size of a copy is limited. A file, a folder or a link counts as one block at least, so that
 their number is limited as well.
@@ -32,6 +33,8 @@ _BLOCK_BYTES = 4096
 
 _CHUNK_BYTES = 1024 * 1024
 
+# NOFOLLOW and NONBLOCK: a file that was replaced by a link is not opened, and one that was replaced
+# by a pipe does not block.
 _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
@@ -101,7 +104,7 @@ def copy_folder(folder: Path, target: Path, max_bytes: int = MAX_COPY_BYTES) -> 
                 limit.add(0)
             else:
                 _copy_file(fd, name, folder / relative / name, target / relative / name, limit)
-    # Only the finished copy, which no other process can change, shows where its links lead.
+    # The links are checked in the finished copy: those of the original may change meanwhile.
     for path, folders, names in os.walk(target):
         for link in (Path(path, name) for name in (*names, *folders)):
             if link.is_symlink():

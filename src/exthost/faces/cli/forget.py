@@ -1,4 +1,4 @@
-"""Delete the stored offer of an extension.
+"""Delete the stored offer of an extension: the tools that it offered when it ran last.
 
 The host stores the tools of each extension in the state folder, and lists them before the extension
 runs. After this verb its tools are unknown until its next start.

@@ -89,6 +89,7 @@ def run(args: Args) -> int:
 
 
 def _install(args: Args) -> int:
+    """Add the gateway to the config of an MCP client, or take it out. Return the exit code."""
     from exthost.faces.cli.client_configs import ClientConfig
 
     if not args.client:
@@ -99,15 +100,16 @@ def _install(args: Args) -> int:
         )
     file = ClientConfig(args.client, host_environ())
     outcome: dict[str, Any] = {"client": args.client, "path": str(file.path), "name": args.name}
+    # With --print, `is_changed` is whether the file would be changed.
     if args.remove:
-        is_there = file.find(args.name) is not None
-        is_changed = is_there if args.print else file.remove(args.name)
+        has_entry = file.find(args.name) is not None
+        is_changed = has_entry if args.print else file.remove(args.name)
         outcome_text = "removed" if is_changed else "not there"
     else:
-        path = Path(require_config_path(args))
-        entry = file.entry(path)
+        entry = file.entry(Path(require_config_path(args)))
         outcome["entry"] = entry
-        is_changed = file.find(args.name) != entry if args.print else file.install(args.name, entry)
+        is_different = file.find(args.name) != entry
+        is_changed = is_different if args.print else file.install(args.name, entry)
         outcome_text = "installed" if is_changed else "there already"
     if args.json:
         show_json({**outcome, "changed": is_changed and not args.print})
@@ -123,6 +125,8 @@ def _install(args: Args) -> int:
 async def _serve(
     path: str, config: Config, services: Sequence[BackgroundService], plain_names: bool
 ) -> int:
+    """Run a host with these services until it ends. Return the exit code."""
+
     def make_display(host: Host, _: StatusReport) -> Display:
         return LineDisplay(host)
 

@@ -1,10 +1,11 @@
-"""The process of a host, for the subcommands `run` and `gateway`.
+"""The process of a host, for the subcommands `run`, `up` and `gateway`.
 
-`HostProcess` owns the host with its extensions, the control socket, the log files and the display.
-It runs the background services that it is given, such as MCP on stdio or HTTP and the web page. It
-reports its state to the service manager (such as systemd), if there is one. A signal, or the end of
-a service (an MCP client has closed stdin), ends the process after the calls in flight are done. A
-second signal kills the extensions at once.
+A host runs the extensions of a config as child processes and supervises them. `HostProcess` owns
+the host with its extensions, the control socket, the log files and the display. It runs the
+background services that it is given, such as MCP on stdio or HTTP and the web page. It reports its
+state to the service manager (such as systemd), if there is one. A signal, or the end of a service
+(an MCP client has closed stdin), ends the process after the calls in flight are done. A second
+signal kills the extensions at once.
 """
 
 import asyncio
@@ -216,6 +217,7 @@ class HostProcess:
         task.add_done_callback(self._reloading.discard)
 
     async def _reload(self) -> None:
+        """Read the config again, and report what has changed."""
         self._notifier.reloading()
         self._clients.note_reload()
         try:
@@ -246,6 +248,7 @@ class HostProcess:
                 self._report_ready()
 
     def _report_ready(self) -> None:
+        """Report that the host is open, and which problems were found while it was opened."""
         host = self.host
         self._requests.opened = True
         causes = {extension.id: extension.cause for extension in host.extensions if extension.cause}

@@ -1,4 +1,5 @@
-"""Reads the address and the bearer token of HTTP services from the command line.
+"""Reads the address and the bearer token of HTTP services from the command line, such as those of
+`exthost run --web 127.0.0.1:8766 --token-file FILE`.
 
 An address is PORT, HOST:PORT or [IPV6]:PORT.
 """

@@ -141,6 +141,7 @@ def drop_unset(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(description: dict[str, Any]) -> None:
+    """Print the description, a line for each item that is not empty."""
     for key, value in description.items():
         if value in (None, "", [], {}):
             continue
@@ -148,7 +149,7 @@ def _show(description: dict[str, Any]) -> None:
             value = ", ".join(tool["name"] for tool in value)
         elif isinstance(value, dict):
             entries = {name: item for name, item in value.items() if item not in (None, "", [], {})}
-            entries.pop("paths", None)
+            entries.pop("paths", None)  # printed below, a line each
             if key == "sandbox":
                 entries |= {"limits": describe_limits(entries)} if "limits" in entries else {}
             value = ", ".join(f"{name} {_short_text(item)}" for name, item in entries.items())

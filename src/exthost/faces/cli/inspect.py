@@ -85,8 +85,9 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "which extension?", help="exthost inspect NAME, or -- COMMAND ARGS…"
         )
-    with lend_sdk(spec) as spec:
-        return run_async(_inspect(args, spec))
+    # A program that imports the SDK of exthost without having it installed gets that of exthost.
+    with lend_sdk(spec) as spec_with_sdk:
+        return run_async(_inspect(args, spec_with_sdk))
 
 
 def _learn(args: Args) -> int:
@@ -115,6 +116,7 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
 
 
 def _print_text(report: dict[str, Any]) -> None:
+    """Print the report for a person: the tools to stdout, and everything else to stderr."""
     version = f" {report['version']}" if report["version"] else ""
     for attempt in report["tried"]:
         say(f"  tried {attempt['dialect']}: {attempt['answer']}")
@@ -129,17 +131,8 @@ def _print_text(report: dict[str, Any]) -> None:
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
-    for name, extra in report["extra"].items():
-        if isinstance(extra, Mapping):
-            extra = [
-                key if value == {} else f"{key}={inline_text(value)}"
-                for key, value in extra.items()
-            ]
-        extra_text = (
-            ", ".join(map(inline_text, extra))
-            if isinstance(extra, list | tuple)
-            else inline_text(extra)
-        )
+    for name, value in report["extra"].items():
+        extra_text = _format_extra(value)
         if extra_text:
             say(f"  {name}: {escape_controls(extra_text)}")
     sandbox = {name: value for name, value in report["sandbox"].items() if isinstance(value, str)}
@@ -171,3 +164,16 @@ def _print_text(report: dict[str, Any]) -> None:
     show_table(rows, ("TOOL", "REGISTERED AS", "DESCRIPTION"))
     if not rows:
         say("  it offers no tools")
+
+
+def _format_extra(value: Any) -> str:
+    """Return a value that only some dialects report, such as the capabilities of an MCP server
+    (`{"tools": {}, "logging": {}}`), as text in one line ("tools, logging")."""
+    if isinstance(value, Mapping):
+        value = [
+            key if setting == {} else f"{key}={inline_text(setting)}"
+            for key, setting in value.items()
+        ]
+    if isinstance(value, list | tuple):
+        return ", ".join(map(inline_text, value))
+    return inline_text(value)

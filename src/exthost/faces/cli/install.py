@@ -132,10 +132,11 @@ def _check_target(
         if not is_inside(candidate.path, str(target))
     }
     target_exists = target.is_symlink() or target.exists()
+    is_id_free = id not in paths_by_id
     # An update needs a target that exists, and a new installation needs one that does not.
-    if id not in paths_by_id and update == target_exists:
+    if is_id_free and update == target_exists:
         return
-    if id not in paths_by_id and update:
+    if is_id_free and update:
         raise NotFound(
             "X1206",
             f"there is no {target} to update: {id!r} is not installed",
@@ -147,9 +148,9 @@ def _check_target(
         "X1312",
         f"there is an extension {id!r} already: {paths_by_id.get(id, target)}",
         extension=id,
-        help="only one of the two can be used: remove the other first"
-        if id in paths_by_id
-        else "use --update to replace it",
+        help="use --update to replace it"
+        if is_id_free
+        else "only one of the two can be used: remove the other first",
         evidence=Evidence(path=paths_by_id.get(id, str(target))),
     )
 

@@ -1,4 +1,5 @@
-"""Reads keys from the terminal on an event loop, without blocking the loop.
+"""Reads single keys from the terminal on an event loop, without blocking the loop, for the live
+table of `exthost run` and `exthost top` and for `exthost dev`.
 
 Ctrl-C still raises SIGINT. A process in a background process group does not use the terminal. If it
 read from the terminal or changed its mode, the kernel would stop the process (SIGTTIN, SIGTTOU).
@@ -65,14 +66,16 @@ class KeyReader:
             pass  # the terminal was closed
 
     def _is_in_foreground(self) -> bool:
+        """Return whether this process may use the terminal now."""
         try:
             return os.tcgetpgrp(self._fd) == os.getpgrp()
-        except OSError:
+        except OSError:  # stdin is not the terminal that controls this process
             if self._from_any_stdin:
                 return True
             raise
 
     def _read(self) -> None:
+        """Read keys and pass them on. While the process is in the background, wait instead."""
         try:
             if not self._is_in_foreground():
                 self._loop.remove_reader(self._fd)

@@ -1,4 +1,8 @@
-"""Proposes the permissions of servers that exthost knows, for `add` and `mcp import`."""
+"""Proposes the permissions of servers that exthost knows, for `exthost add` and `exthost mcp
+import`.
+
+exthost contains tested permissions (a policy) for commonly used servers and their versions.
+"""
 
 import argparse
 from collections.abc import Mapping, Sequence

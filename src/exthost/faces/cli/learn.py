@@ -198,7 +198,13 @@ def _read_replay(args: Args, spec: Spec) -> list[WireCall]:
 
 
 class _Learning:
-    """The two runs of an extension, and what they show."""
+    """The runs of an extension, and the permissions that they lead to.
+
+    proposal    the permissions that are proposed after the first run
+    first       the outcome of the first run, which is observed and has no sandbox
+    second      the outcome of the run under the proposal
+    difference  how the second outcome differs from the first; "" if the proposal works
+    """
 
     def __init__(self, args: Args, spec: Spec, calls: Sequence[WireCall]) -> None:
         self._args = args
@@ -207,7 +213,7 @@ class _Learning:
         self.proposal = Proposal()
         self.first = RunOutcome()
         self.second = RunOutcome()
-        self.difference = ""  # how the second run differs from the first; "" if it worked
+        self.difference = ""
 
     @property
     def permissions(self) -> Permissions:
@@ -267,6 +273,7 @@ class _Learning:
         return 0
 
     async def _try_proposal(self) -> None:
+        """Run the extension under the proposal, and compare the outcome with the first one."""
         self.second = await run_calls(with_permissions(self.spec, self.permissions), self.calls)
         self.difference = describe_difference(self.first, self.second)
 
@@ -289,6 +296,7 @@ class _Learning:
 
 
 def _print_result(result: _Learning) -> None:
+    """Print to stderr what was observed and how the runs ended, and the proposal to stdout."""
     proposal, permissions = result.proposal, result.permissions
     for tier in Tier:
         for text in _tier_lines(tier, result):
@@ -321,9 +329,8 @@ def _tier_lines(tier: Tier, result: _Learning) -> list[str]:
     if tier is Tier.DATA:
         entries = written_entries(result.spec, result.proposal)
         reasons = [grant.reason for grant in result.proposal.grants]
-        return [f'"{entry}": {reason}' for entry, reason in zip(entries, reasons, strict=True)] or [
-            "none"
-        ]
+        lines = [f'"{entry}": {reason}' for entry, reason in zip(entries, reasons, strict=True)]
+        return lines or ["none"]
     if tier is Tier.SECRETS:
         count = len(result.proposal.withheld)
         return [f"{count} not granted, see below" if count else "none"]

@@ -14,7 +14,8 @@ from exthost.process.child import Child
 
 
 class WireCall(NamedTuple):
-    """A call to make: of a tool, or of a method of the dialect."""
+    """A call to make: of a tool, or with `is_method` of a method of the dialect (the protocol that
+    the extension speaks)."""
 
     name: str
     arguments: Any

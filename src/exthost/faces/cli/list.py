@@ -64,16 +64,7 @@ def run(args: Args) -> int:
         diagnostic_rows = [diagnostic_as_dict(diagnostic) for diagnostic in diagnostics]
         show_json({"extensions": rows, "diagnostics": diagnostic_rows, "counts": counts})
         return 0
-    table = [
-        (
-            row["id"],
-            row["dialect"],
-            row["version"],
-            row["state"],
-            row["path"],
-        )
-        for row in rows
-    ]
+    table = [(row["id"], row["dialect"], row["version"], row["state"], row["path"]) for row in rows]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
     if not rows and args.disabled:
         say("none are disabled")

@@ -1,4 +1,5 @@
-"""Handles the keys of the live table of `run`: restart, stop, log, messages, selection, filter."""
+"""Handles the keys of the live table of `exthost run`: restart, stop, log, messages, selection,
+filter."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -80,6 +81,7 @@ class LiveControls:
         await self._run_action(extension, "stop", extension.drain)
 
     async def _run_action(self, extension: Extension, verb: str, action: Callable[[], Any]) -> None:
+        """Run an action, and show its outcome below the table."""
         self.note = f"{extension.id}: {verb} …"
         try:
             await action()
@@ -95,6 +97,7 @@ class LiveControls:
             self._show_line(line)
 
     def _toggle_traffic(self, selected: str) -> None:
+        """Show the messages of the selected extension. If they are shown already, stop that."""
         previous = self._traffic_extension
         self._end_traffic()
         if previous:

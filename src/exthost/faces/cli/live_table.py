@@ -1,4 +1,5 @@
-"""The live table of `run`: the state of each extension, with the output of extensions above it.
+"""The live table of `exthost run`: the state of each extension, with the output of extensions above
+it.
 
 This is the only module that imports rich. The table is drawn at most five times a second. If
 extensions write more lines than a person can read, only the last lines are shown and the dropped
@@ -89,8 +90,9 @@ class LiveTable:
     def _show_line(self, text: str) -> None:
         """Show a line above the table. If a frame already has MAX_LINES, the oldest line is dropped
         and counted."""
-        self._dropped_lines += len(self._extension_lines) == MAX_LINES
-        self._extension_lines.append(escape_message(text))
+        if len(self._extension_lines) == MAX_LINES:
+            self._dropped_lines += 1
+        self._extension_lines.append(escape_message(text))  # a full deque drops its first item
         self._draw_soon()
 
     def close(self) -> None:
@@ -105,6 +107,7 @@ class LiveTable:
         self._writer.close()
 
     def _draw_soon(self) -> None:
+        """Draw the table after an event, unless it is already to be drawn that soon."""
         draw_time = self._last_draw_time + BUSY_SECONDS
         if self._timer is None or self._next_draw_time > draw_time:
             self._draw_at(draw_time)
@@ -139,6 +142,7 @@ class LiveTable:
             self._live.console.print(Text("\n".join(lines)))
 
     def _render_table(self) -> Text:
+        """Return the table and the line below it, coloured by the health of the extensions."""
         now = time.monotonic()
         if now - self._measure_time >= IDLE_SECONDS or not self._rows:
             self._measure_time = now
@@ -157,6 +161,7 @@ class LiveTable:
         selected = controls.selection.find_index(rows)
         size = self._live.console.size
         has_keys = self._keys is not None and self._keys.is_reading
+        # Two lines of the terminal stay free, and one is for the footer about keys.
         table = arrange(rows, size.width, max(3, size.height - 2 - has_keys), selected)
         text = Text(table.lines[0], style="bold", no_wrap=True, overflow="crop")
         for index, line in enumerate(table.lines[1:]):

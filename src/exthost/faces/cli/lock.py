@@ -66,12 +66,14 @@ def run(args: Args) -> int:
 
     async def compare() -> int:
         comparisons.extend(await compare_with_lock(specs, records, bus=bus))
-        return 0
+        return 0  # `run_once` expects an exit code
 
     run_once(compare())
     known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}
 
     def change(records: dict[str, LockRecord]) -> None:
+        """Put the new records into the records of the lock, and remove those of extensions that are
+        no longer in the config."""
         for comparison in comparisons:
             if comparison.now is not None:
                 locked = records.get(comparison.id)
@@ -80,6 +82,8 @@ def run(args: Args) -> int:
             for id in records.keys() - known_ids:
                 del records[id]
 
+    # `write_records` reads the lock again, because another process may have changed it. `records`
+    # are those that were read before the comparison; they are changed as well, for the report.
     is_written = write_records(args, configured.config, change, anew=not args.names)
     change(records)
     return _report(args, str(lock_path(configured.config)), comparisons, records, is_written)
@@ -92,6 +96,7 @@ def _report(
     records: dict[str, LockRecord],
     is_written: bool,
 ) -> int:
+    """Print the outcome. Return the exit code."""
     rows: list[dict[str, Any]] = []
     for comparison in comparisons:
         flags = [] if comparison.now is None else find_flags(comparison.id, comparison.now, records)

@@ -1,4 +1,8 @@
-"""Reads and writes `exthost.lock` for the verbs that change it, and prints what changed.
+"""Reads and writes `exthost.lock` for the subcommands that change it, and prints what changed.
+
+The lock is a file beside the config. It has a record of each extension that was approved: its
+program, its permissions, and its tools with their texts. A host compares each extension with its
+record.
 
 `lock`, `approve` and `verify` compare all or some extensions. `add`, `install`, `remove`,
 `uninstall` and `enable` write the record of one extension, if there is a lock.
@@ -84,9 +88,9 @@ def write_records(
     *,
     anew: bool = False,
 ) -> bool:
-    """Change the records of the lock and write it. `change` edits the records, which are keyed by
-    id. With `anew`, a lock that cannot be used is replaced; otherwise Refused is raised. Return
-    whether the file has changed."""
+    """Change the records of the lock and write it. `change` edits a dict of the records by id. With
+    `anew`, a lock that cannot be used is replaced; otherwise Refused is raised. Return whether the
+    file has changed."""
     path = lock_path(config)
     with lock_config(Path(config_path(args))):
         try:
@@ -125,7 +129,8 @@ def record_extensions(args: Args, names: Collection[str], *, replaces: bool = Tr
     config = configured.config
     if config.trust.lock == "off" or (lock := read_existing_lock(config)) is None:
         return
-    owned = [
+    # The extensions of these names, and all extensions of the packages of these names.
+    specs = [
         spec
         for spec in configured.specs
         if spec.enabled
@@ -135,10 +140,10 @@ def record_extensions(args: Args, names: Collection[str], *, replaces: bool = Tr
     comparisons: list[Comparison] = []
 
     async def compare() -> int:
-        comparisons.extend(await compare_with_lock(owned, lock.records))
-        return 0
+        comparisons.extend(await compare_with_lock(specs, lock.records))
+        return 0  # `run_once` expects an exit code
 
-    if owned:
+    if specs:
         run_once(compare())
     for item in comparisons:
         if item.error is not None:

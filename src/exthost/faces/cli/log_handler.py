@@ -1,4 +1,5 @@
-"""Prints the warnings that the host logs. The library only logs them; a verb shows them."""
+"""Prints the warnings that a host logs with the module `logging`. The library only logs them; the
+verbs (subcommands of exthost) that run a host print them with this handler."""
 
 import logging
 from collections.abc import Callable

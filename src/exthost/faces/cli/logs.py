@@ -45,7 +45,7 @@ _POLL_SECONDS = 0.2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    add_names_options(parser, without="all that have a log")
+    add_names_options(parser, default="all that have a log")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
         "-n",
@@ -69,6 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Args) -> int:
     check_names(args)
+    # The folder is the same for each extension, so the name does not matter here.
     folder = Path(log_file(os.environ, config_key(config_path(args)), "x")).parent
     names = list(dict.fromkeys(args.names)) or _find_names(folder)
     for name in args.names:
@@ -92,7 +93,8 @@ def run(args: Args) -> int:
         ]
         lines.sort(key=lambda item: item[0].partition(b" ")[0])  # the time, which sorts as text
         show_name = len(args.names) != 1
-        for line, name in lines[len(lines) - args.lines :] if args.lines < len(lines) else lines:
+        shown_lines = lines[max(0, len(lines) - args.lines) :]
+        for line, name in shown_lines:
             _show(args, name, line, show_name=show_name)
         while args.follow:
             for name, reader in readers.items():
@@ -191,6 +193,7 @@ def _check_name(args: Args, name: str) -> None:
 
 
 def _show(args: Args, name: str, line: bytes, *, show_name: bool) -> None:
+    """Print a line of the log of the extension `name`, as text or as JSON."""
     text = line.decode("utf-8", "replace")
     if not args.json:
         prefix = f"{name}: " if show_name else ""

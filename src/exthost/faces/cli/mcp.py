@@ -94,7 +94,8 @@ def run(args: Args) -> int:
 
 
 def _with_policy(args: Args, verdict: Verdict, path: Path) -> Verdict:
-    """Return a new server with the permissions that exthost has for it, as `apply_policy` does."""
+    """Return the verdict on a new server with the permissions that exthost knows for it, as
+    `apply_policy` finds them; return any other verdict unchanged."""
     if verdict.state is not ImportDecision.NEW or "command" not in verdict.table:
         return verdict
     command = [verdict.table["command"], *verdict.table.get("args", ())]
@@ -130,6 +131,7 @@ def _make_spec(verdict: Verdict) -> Spec:
 
 
 def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdict]) -> None:
+    """Print the servers that were found, what happens to each, and what the user has to do."""
     for problem in search_result.problems:
         say(f"warning: {problem}")
     if args.json:

@@ -73,24 +73,17 @@ def read_origin(text: str) -> str:
         url_parts = urlsplit(text)
         # Browsers send an origin without a path. A URL that was copied may end in a slash.
         is_bare = url_parts.path in ("", "/") and not url_parts.query and not url_parts.fragment
-        if (
-            url_parts.scheme not in _DEFAULT_PORTS
-            or not url_parts.hostname
-            or "@" in text
-            or not is_bare
-        ):
+        scheme, hostname = url_parts.scheme, url_parts.hostname
+        if scheme not in _DEFAULT_PORTS or not hostname or "@" in text or not is_bare:
             raise origin_error
-        host = f"[{url_parts.hostname}]" if ":" in url_parts.hostname else url_parts.hostname
-        port = (
-            ""
-            if url_parts.port in (None, _DEFAULT_PORTS[url_parts.scheme])
-            else f":{url_parts.port}"
-        )
+        host = f"[{hostname}]" if ":" in hostname else hostname
+        is_default_port = url_parts.port in (None, _DEFAULT_PORTS[scheme])
+        port = "" if is_default_port else f":{url_parts.port}"
     except ValueError:  # the port is not a number, or out of range
         raise origin_error from None
     if "*" in host:  # origins are compared as whole texts, so a wildcard would match nothing
         raise origin_error
-    return f"{url_parts.scheme}://{host}{port}"
+    return f"{scheme}://{host}{port}"
 
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}

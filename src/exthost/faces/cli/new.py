@@ -14,7 +14,7 @@ from exthost.faces.cli.common import Args, say, show_json, write_help
 
 
 class NewArgs(Args):
-    """The parsed arguments of this verb."""
+    """The parsed arguments of this verb (a subcommand of exthost)."""
 
     template: str | None
     lang: str

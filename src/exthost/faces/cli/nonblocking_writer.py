@@ -1,4 +1,4 @@
-"""Writes text to stdout or stderr without ever blocking the event loop.
+"""Writes text to stdout or stderr without ever blocking the event loop of a host.
 
 A plain write blocks if the pipe is full because its reader has stopped reading, or if the terminal
 was stopped with Ctrl-S. Then no extension of the host would make progress. So a thread writes. Its
@@ -70,13 +70,14 @@ class NonblockingWriter:
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
+        """Write the queued text until the writer is closed. Runs in the thread."""
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._queue or self._is_closing)
                 text = "".join(self._queue)
                 self._queue.clear()
                 dropped_count, self._dropped_texts = self._dropped_texts, 0
-            if not text:
+            if not text:  # closing, and everything is written
                 return
             notice = self._format_dropped(dropped_count) + "\n" if dropped_count else ""
             try:

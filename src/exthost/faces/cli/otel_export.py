@@ -1,4 +1,5 @@
-"""The option `--otel`: exports one OpenTelemetry span for each call, over OTLP.
+"""The option `--otel` of `exthost run`: exports one OpenTelemetry span for each call of an
+extension, over OTLP.
 
 The standard `OTEL_*` environment variables configure where spans are sent. The packages of
 OpenTelemetry are imported only if the option is given.

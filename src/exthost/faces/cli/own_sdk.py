@@ -1,8 +1,9 @@
 """Lets a program use the SDK of this exthost, if the Python that runs the program has none.
 
 exthost may be installed in a separate environment (pipx, uv tool), whose packages `python3` does
-not see. The verbs for authors then run a new extension all the same: the program gets a copy of the
-SDK, for cigen also of protobuf, and none of the other packages of that environment.
+not see. The subcommands for authors of extensions (`inspect`, `call`, `check`, `dev`, `pack`) then
+run a new extension all the same: the program gets a copy of the SDK, for the dialect cigen also of
+protobuf, and none of the other packages of that environment.
 """
 
 import os

@@ -39,11 +39,12 @@ from exthost.faces.cli.verb_loop import run_async
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 
+# The namespace that server.json gets without --namespace, for the author to replace.
 _PLACEHOLDER = "io.github.OWNER"
 
 
 class PackArgs(Args):
-    """The parsed arguments of this verb.
+    """The parsed arguments of this verb (a subcommand of exthost).
 
     namespace  the part of the name in a registry before the slash
     url        where the bundle will be downloaded; "" if a registry of packages has the server
@@ -84,11 +85,13 @@ def run(args: PackArgs) -> int:
     project = mcp_bundle.read_project(folder, spec.argv)
     if project.kind == "node":  # what is published is the built program
         spec = replace(spec, argv=("node", project.entry), cwd=str(folder))
-    with lend_sdk(spec) as lent:
-        return run_async(_pack(args, lent, folder, project))
+    # A program that imports the SDK of exthost without having it installed gets that of exthost.
+    with lend_sdk(spec) as spec_with_sdk:
+        return run_async(_pack(args, spec_with_sdk, folder, project))
 
 
 async def _pack(args: PackArgs, spec: Spec, folder: Path, project: mcp_bundle.Project) -> int:
+    """Start the server to learn what it offers, and write the files. Return the exit code."""
     async with start_extension(args, spec) as extension:
         offer = extension.offer
     if project.version and project.version != offer.version:

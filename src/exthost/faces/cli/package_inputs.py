@@ -1,4 +1,5 @@
-"""The values that a package needs before it can run: variables and arguments.
+"""The values that a package needs before it can run: variables and arguments. `exthost add --from
+PACKAGE` finds them with this module.
 
 A value comes from `--set NAME=VALUE`, otherwise from the default, otherwise a person is asked on
 the terminal. Secrets are never asked for, because the answer would be written to the config: a
@@ -110,6 +111,7 @@ class InputValues:
                 )
 
     def _ask(self, wanted: PackageInput) -> str:
+        """Ask a person at the terminal for a value. Raises UsageError if that is not possible."""
         if not self.can_ask:
             about = f": {wanted.description}" if wanted.description else ""
             raise UsageError(

@@ -1,10 +1,11 @@
-"""Makes an entry of the config from a package: a server.json of the MCP registry, an MCP bundle, or
-the name of a package of npm or PyPI.
+"""Makes an entry of the config from a package, for `exthost add --from`: a server.json of the MCP
+registry, an MCP bundle, or the name of a package of npm or PyPI.
 
-The metadata of the package is not trusted. Names and versions must have the form of their registry,
-so that none of them is an option of npx or uvx. A package runs as a list of words, never by a
-shell, and the options of its runner are not taken from it, because they could run something else.
-The version is pinned.
+From `npm:@scope/server`, for example, it makes an entry with the command `npx -y
+@scope/server@1.2.3`. The metadata of the package is not trusted. Names and versions must have the
+form of their registry, so that none of them is an option of npx or uvx. A package runs as a list of
+words, never by a shell, and the options of its runner are not taken from it, because they could run
+something else. The version is pinned.
 """
 
 import json
@@ -22,12 +23,14 @@ from exthost.errors import ConfigError, Evidence, NotFound, Refused
 from exthost.faces.cli.bundle_files import Bundle, open_bundle
 from exthost.faces.cli.package_inputs import InputValues, PackageInput
 
+# The form of a name in each registry, and of a version.
 _NAMES = {
     "npm": re.compile(r"(@[a-z0-9~][\w.~-]*/)?[a-z0-9~][\w.~-]*", re.ASCII | re.IGNORECASE),
     "pypi": re.compile(r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?", re.ASCII),
     "oci": re.compile(r"[a-z0-9][\w./:@-]*", re.ASCII | re.IGNORECASE),
 }
 _VERSION = re.compile(r"[0-9A-Za-z][\w.+!-]*", re.ASCII)
+# The only options of its runner that a package may set: they answer yes to "install it?".
 _HARMLESS_OPTIONS = frozenset({"-y", "--yes"})
 
 # The variables that name another registry than the usual one. An MCP server gets no variables that
@@ -124,11 +127,11 @@ def _find_version(kind: str, name: str) -> str:
     except subprocess.TimeoutExpired:
         reason = f"{command[0]} had no answer after {_LOOKUP_SECONDS} s"
         raise _lookup_error(kind, name, reason) from None
-    found = _read_version(command[0], name, result.stdout) if result.returncode == 0 else ""
-    if not found:
+    version = _read_version(command[0], name, result.stdout) if result.returncode == 0 else ""
+    if not version:
         last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.returncode}"]
         raise _lookup_error(kind, name, last[0][:200])
-    return found
+    return version
 
 
 def _read_version(program: str, name: str, output: str) -> str:
@@ -161,6 +164,7 @@ def _lookup_error(kind: str, name: str, reason: str) -> NotFound:
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:
+    """Return the object in a server.json. Raises ConfigError."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE + 1)
@@ -233,7 +237,8 @@ def _package_entry(kind: str, package: Mapping[str, Any], values: InputValues) -
             env[wanted.name] = value
     arguments = _arguments(package.get("packageArguments"), values)
     if kind == "oci":
-        variables = [word for name_ in env for word in ("-e", name_)]
+        # `-e NAME` without a value passes the variable of the docker command to the container.
+        variables = [word for variable_name in env for word in ("-e", variable_name)]
         image = f"{name}:{version}" if version and ":" not in name.rpartition("/")[2] else name
         return _process("docker", ["run", "-i", "--rm", *variables, image, *arguments], env)
     command, args = _runner(kind, name, version)
@@ -287,7 +292,8 @@ def _remote_entry(name: str, remote: Mapping[str, Any], values: InputValues) -> 
 
 
 def _filled(text: str, parent: Mapping[str, Any], variable: str, values: InputValues) -> Any:
-    """Return a text with its variables, or a reference if one of them is a secret."""
+    """Return a text with its placeholders replaced. If one of them is a secret, return a reference
+    to the environment variable `variable`, which must then have the whole text."""
     filled = values.fill(text, _inner_inputs(parent))
     return values.refer_to(variable.upper()) if filled is None else filled
 
@@ -328,26 +334,16 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     overrides = settings.get("platform_overrides")
     override = overrides.get(sys.platform) if isinstance(overrides, dict) else None
     settings = {**settings, **(override if isinstance(override, dict) else {})}
-    inputs = {
-        key: PackageInput(
-            name=key,
-            description=str(item.get("description") or item.get("title") or "")[:300],
-            default="" if item.get("default") is None else str(item["default"]),
-            is_required=item.get("required") is True,
-            is_secret=item.get("sensitive") is True,
-        )
-        for key, item in (manifest.get("user_config") or {}).items()
-        if isinstance(item, dict)
-    }
+    inputs = _bundle_inputs(manifest)
 
     def fill(text: str) -> str | None:
         """Return a text with its placeholders replaced; None if one of them is a secret."""
-        plain = (
+        filled_text = (
             text.replace("${__dirname}", folder)
             .replace("${/}", "/")
             .replace("${HOME}", str(Path.home()))
         )
-        names = re.findall(r"\$\{user_config\.([\w-]+)\}", plain)
+        names = re.findall(r"\$\{user_config\.([\w-]+)\}", filled_text)
         for name in names:
             wanted = inputs.get(name)
             if wanted is None:
@@ -355,8 +351,8 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
             if wanted.is_secret and name not in values.given:
                 return None
             value = values.find(wanted)
-            plain = plain.replace(f"${{user_config.{name}}}", value or "")
-        return plain
+            filled_text = filled_text.replace(f"${{user_config.{name}}}", value or "")
+        return filled_text
 
     words = [str(settings["command"]), *map(str, settings.get("args") or ())]
     args = []
@@ -374,6 +370,21 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     entry["cwd"] = folder
     values.check_all_used(inputs)
     return PackageEntry(_short_name(str(manifest.get("name") or bundle.path.stem)), entry, bundle)
+
+
+def _bundle_inputs(manifest: Mapping[str, Any]) -> dict[str, PackageInput]:
+    """Return the inputs in the `user_config` of a manifest, by name."""
+    return {
+        name: PackageInput(
+            name=name,
+            description=str(item.get("description") or item.get("title") or "")[:300],
+            default="" if item.get("default") is None else str(item["default"]),
+            is_required=item.get("required") is True,
+            is_secret=item.get("sensitive") is True,
+        )
+        for name, item in (manifest.get("user_config") or {}).items()
+        if isinstance(item, dict)
+    }
 
 
 # -- parts --------------------------------------------------------------------------------------

@@ -17,14 +17,15 @@ def placeholder_warnings(specs: Iterable[Spec]) -> Iterator[Diagnostic]:
         is_entry = spec.package is None and spec.manifest is None and spec.source == "process"
         if not is_entry or not spec.origin.endswith(".toml"):
             continue
-        found = next(filter(None, map(find_placeholder, spec.argv)), None)
-        if found is not None:
+        placeholder_names = filter(None, map(find_placeholder, spec.argv))
+        name = next(placeholder_names, None)
+        if name is not None:
             yield Diagnostic(
                 level="warning",
                 path=spec.origin,
-                message=f"${{{found}}} in its command is not replaced: no shell reads it",
+                message=f"${{{name}}} in its command is not replaced: no shell reads it",
                 code="X1818",
                 help="write the value, or pass it in a variable: "
-                f'env = {{ {found} = {{ from = "{found}" }} }}',
+                f'env = {{ {name} = {{ from = "{name}" }} }}',
                 extension=spec.id,
             )

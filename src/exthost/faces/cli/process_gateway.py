@@ -1,8 +1,9 @@
 """The gateway of a host process, and the answers to the requests of its MCP servers.
 
-The gateway exists from the start if a service of the process serves MCP. Otherwise it is created
-when the first client joins through a relay, because the import of the `mcp` package takes longer
-than the start of the host.
+The gateway publishes all extensions of the host as one MCP server for MCP clients. It exists from
+the start if a service of the process serves MCP. Otherwise it is created when the first client
+joins through a relay, because the import of the `mcp` package takes longer than the start of the
+host.
 
 An MCP server can send requests to its client: sampling, elicitation, roots. Each request goes to
 the first of these that applies:
@@ -63,6 +64,7 @@ class ProcessGateway:
             host.add_handlers(self._handlers_for)
 
     def _create(self) -> "Gateway":
+        """Return a new gateway for the host."""
         # Imported here because a host without MCP clients does not need the `mcp` package.
         from exthost.faces.gateway.server import Gateway
 
@@ -123,6 +125,7 @@ class ProcessGateway:
         return {method: partial(self._answer, spec.id, method) for method in methods}
 
     async def _answer(self, extension: str, method: str, params: Any) -> Any:
+        """Pass a request of an MCP server on to the page or to a client. Return the answer."""
         page = self._page
         # Checked at each request, because a client may have joined since the server was started.
         if page is not None and (page.has_call(extension) or not self._can_have_clients):

@@ -1,4 +1,5 @@
-"""The command that runs exthost in another process."""
+"""The command that runs exthost in another process: `exthost up -d` starts the host with it,
+`exthost top` its views, and `exthost unit` writes it into the systemd unit."""
 
 import sys
 

@@ -1,8 +1,8 @@
 """`exthost call` through the running host, without importing what a plain call does not need.
 
-A plain call has the names, k=v arguments, `--json` and `--config`, and its result is not marked as
-an error. The parser of options, the dialects and the event loop take twenty times as long to import
-as such a call takes.
+A plain call, such as `exthost call shout text=hello`, has only names, k=v arguments, `--json` and
+`--config`, and its result is not marked as an error. The parser of options, the dialects and the
+event loop take twenty times as long to import as such a call takes.
 
 Everything else is left to `call`. Without a running host, or with another option, it makes the
 whole call. If the host has taken up a request, it continues on the same connection (`BegunCall`),
@@ -82,12 +82,11 @@ def start_call(arguments: "list[str]") -> "int | BegunCall | None":
     continue, and None if it must make the call: nothing was printed then."""
     try:
         config, wants_json, names, pairs = _read_arguments(arguments)
-        found = connect(config)[0]
+        connected, _ = connect(config)
     except (_NotPlain, Unjoinable, OSError):  # OSError: the working folder was deleted
         return None
-    if found is None:
+    if connected is None:  # no host of this config is running
         return None
-    connected = found
     try:
         connected.settimeout(_HELLO_SECONDS)
         connected.sendall(b'{"verb":"hello","name":""}\n')
@@ -101,10 +100,10 @@ def start_call(arguments: "list[str]") -> "int | BegunCall | None":
         return None
     connected.settimeout(None)
     _say(f"through the running host, pid {host['pid']}\n")
-    return _ask(connected, host, received, names, pairs, wants_json)
+    return _find_and_call(connected, host, received, names, pairs, wants_json)
 
 
-def _ask(
+def _find_and_call(
     connected: "socket",
     host: "dict[str, Any]",
     received: bytes,
@@ -112,18 +111,21 @@ def _ask(
     pairs: str,
     wants_json: bool,
 ) -> "int | BegunCall":
-    """Send the two requests, and print the result."""
+    """Send the requests `find` and `call`, and print the result. `received` was read already, and
+    `pairs` are the arguments of the tool as members of a JSON object."""
     target = names[0] if len(names) == 2 else ""
     tool: dict[str, Any] | None = None
+    # The last line of the host as long as it is not handled. If something unusual happens, `call`
+    # gets this line again, and handles it.
     line = b""
     try:
         search = f'{{"tool":{_quote(names[-1])},"capability":null}}'
         request = f'{{"verb":"find","name":{_quote(target)},"params":{search}}}\n'
         connected.sendall(request.encode())
         line, received = _read_line(connected, received)
-        found = _read_value(line)
-        extension, tool_name = _quote(found["extension"]), _quote(found["tool"])
-        tool = found
+        found_tool = _read_value(line)
+        extension, tool_name = _quote(found_tool["extension"]), _quote(found_tool["tool"])
+        tool = found_tool  # only now is the reply handled
         confirm = '"confirm":true,' if sys.stderr.isatty() else ""
         params = (
             f'{{"tool":{tool_name},"context":{{}},"hooks":true,{confirm}"arguments":{{{pairs}}},'
@@ -173,6 +175,7 @@ def _read_arguments(arguments: "list[str]") -> "tuple[str, bool, list[str], str]
 
 
 def _refuse() -> str:
+    """Raise _NotPlain. A function, so that it can be used in an expression."""
     raise _NotPlain
 
 
@@ -191,6 +194,7 @@ def _json_text(value: str) -> str:
 
 
 def _quote(text: str) -> str:
+    """Return a text as a JSON string."""
     if type(text) is not str or not text.isprintable():  # a lone surrogate is not printable either
         raise _NotPlain
     quoted: str = encode_basestring_ascii(text)
@@ -259,5 +263,6 @@ def _format(value: "Any", newline: str) -> str:
 def _say(text: str) -> None:
     try:
         sys.stderr.write(text)
-    except OSError:  # the verb continues without messages, and flushing them at exit must not fail
+    except OSError:
+        # `call` continues without messages. Flushing them at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -115,6 +115,7 @@ def _limit_size(file: BinaryIO, args: Args) -> Iterator[bytes]:
 
 
 def _replay_extension(args: Args, script: Script) -> int:
+    """Play the part of the extension. Return the exit code."""
     try:
         differences = play_extension(script, ignored=args.ignore).differences
     except BrokenPipeError:  # the host has closed the pipe
@@ -127,6 +128,7 @@ def _replay_extension(args: Args, script: Script) -> int:
 
 
 def _replay_host(args: Args, script: Script) -> int:
+    """Play the part of the host, with the command as the extension. Return the exit code."""
     seconds = WAIT_SECONDS if args.timeout is None else args.timeout
     outcome = play_host(script, args.command, seconds=seconds, ignored=args.ignore)
     difference = outcome.difference

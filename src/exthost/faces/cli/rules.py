@@ -52,6 +52,7 @@ def run(args: Args) -> int:
 
 
 async def _test(args: Args, arguments: Any) -> int:
+    """Find the rule in a host of this process, and print it. Return the exit code."""
     config = read_config(require_config_path(args))
     if config.discovery is not None:  # one question needs no watch
         watch = replace(config.discovery.watch, enabled=False)

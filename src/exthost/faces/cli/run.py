@@ -69,6 +69,8 @@ async def _supervise(
     services: Sequence[BackgroundService],
     lock: HostLock | None,
 ) -> int:
+    """Run the host with these services until it ends. Return the exit code."""
+
     def make_display(host: Host, report: StatusReport) -> Display:
         return choose_display(args, host, report)
 

@@ -55,6 +55,7 @@ def resume(begun: BegunCall) -> HostClient:
 
 
 def _connect(args: Args) -> HostClient | None:
+    """Return a connection to the running host of the config, or None."""
     # `--timeout` is `timeout` in verbs that call, and `start_seconds` in verbs that only start.
     timeout = getattr(args, "timeout", None) or args.start_seconds
     try:
@@ -67,6 +68,7 @@ def _connect(args: Args) -> HostClient | None:
 
 
 def _needs_new_process(args: Args) -> bool:
+    """Return whether an option was given that the running host cannot apply."""
     new_process_options = (
         args.command,
         getattr(args, "dialect", None),  # the verb `rules` has no such option

@@ -54,10 +54,13 @@ def _place(configured: ConfiguredExtensions, spec: Spec, line: str) -> str:
 
 
 def _key(id: str) -> str:
+    """Return an id as a key of a TOML table, in quotation marks if it needs them."""
     return id if id.replace("-", "").replace("_", "").isalnum() and id.isascii() else f'"{id}"'
 
 
 def _find_lock(configured: ConfiguredExtensions) -> Iterator[Weakness]:
+    """Yield findings about a lock (`exthost.lock`, the record of the approved extensions) that is
+    missing or not enforced, and about new extensions that are started unasked."""
     state = read_lock_state(configured.config)
     if state.problem is not None:
         yield Weakness("lock", "", f"{LOCK_NAME} cannot be used: {state.problem}", "exthost lock")
@@ -93,6 +96,7 @@ def _find_writable_files(configured: ConfiguredExtensions) -> Iterator[Weakness]
 
 
 def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakness]:
+    """Yield a finding if an extension has no sandbox, or one that may be weak."""
     if spec.sandbox == "off":
         message = "its sandbox is off: it can do what you can do"
         yield Weakness("sandbox", spec.id, message, _place(configured, spec, 'sandbox = "strict"'))
@@ -108,18 +112,20 @@ def _find_sandbox(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weak
 
 
 def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakness]:
+    """Yield findings about permissions that grant more files than an extension usually needs, or
+    files together with the whole network."""
     permissions = spec.permissions
     if permissions is None or spec.sandbox == "off":
         return
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
     project = os.path.realpath(configured.config.folder or "/nowhere")
-    for entry in permissions.filesystem:
+    for entry in permissions.filesystem:  # such as "~/notes:rw" or "/srv/data"
         may_write = entry.endswith(":rw")
         text = os.path.expanduser(entry.removesuffix(":rw").removesuffix(":ro"))  # noqa: PTH111
         path = os.path.realpath(os.path.join(spec.cwd or "", text))  # noqa: PTH118
-        is_wide = path in ("/", "/etc", "/home", "/usr", "/var", "/root") or path == home
-        # Or a folder above the home folder.
-        if is_wide or f"{home}/".startswith(f"{path.rstrip('/')}/"):
+        is_wide = path in ("/", "/etc", "/home", "/usr", "/var", "/root")
+        has_home = f"{home}/".startswith(f"{path.rstrip('/')}/")  # the home folder or one above it
+        if is_wide or has_home:
             message = f"the grant {entry} covers the files of everything on this machine, or yours"
         elif may_write and f"{project}/".startswith(f"{path.rstrip('/')}/"):
             message = f"the grant {entry} lets it write the whole project"
@@ -136,6 +142,7 @@ def _find_grants(configured: ConfiguredExtensions, spec: Spec) -> Iterator[Weakn
 
 
 def _find_secrets(spec: Spec) -> Iterator[Weakness]:
+    """Yield a finding for each secret that the config has in plain text."""
     if is_remote(spec):
         yield from _find_remote_secrets(spec)
         return
@@ -154,6 +161,7 @@ def _find_secrets(spec: Spec) -> Iterator[Weakness]:
 
 
 def _find_remote_secrets(spec: Spec) -> Iterator[Weakness]:
+    """Yield a finding for each secret of a remote server (its URL, headers and token)."""
     keys = ["url"] if spec.argv and mask_url_secrets(spec.argv[0]) != spec.argv[0] else []
     for variable, key in keys_of_variables(spec.argv).items():
         value = spec.env.get(variable)

@@ -1,9 +1,11 @@
-"""Reads the MCP servers of other programs on this machine from their config files.
+"""Reads the MCP servers of other programs on this machine from their config files, for `exthost mcp
+import`.
 
-A file that does not exist or has no servers is skipped. A file that cannot be read is reported in
-`FoundServers.problems`, and the other files are still read. Placeholders are replaced as in a
-config of exthost, except that a variable that looks like a secret is never filled in, because the
-result may be written to a file.
+Such a file is `.mcp.json` of Claude Code, for example, with the table `{"mcpServers": {"github":
+{"command": "npx", …}}}`. A file that does not exist or has no servers is skipped. A file that
+cannot be read is reported in `FoundServers.problems`, and the other files are still read.
+Placeholders are replaced as in a config of exthost, except that a variable that looks like a secret
+is never filled in, because the result may be written to a file.
 """
 
 import os
@@ -70,6 +72,7 @@ def find_servers(environ: Mapping[str, str], project: Path) -> FoundServers:
 
 def read_servers(files: Iterable[Path], environ: Mapping[str, str]) -> FoundServers:
     """Return the servers in these files, of any program."""
+    # The program is unknown, so the file's name stands for it, and any section is accepted.
     pairs = [(ConfigFile(path.name, PROJECT, ""), path.absolute()) for path in files]
     return _read_all(pairs, environ, None)
 

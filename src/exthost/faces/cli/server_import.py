@@ -1,4 +1,5 @@
-"""Decides for each MCP server of another program whether and how it is imported. Does no I/O.
+"""Decides for each MCP server of another program, such as an editor, whether and how `exthost mcp
+import` adds it to the config. Does no I/O.
 
 Secrets are not copied. A variable that looks like a secret, by its name or its value, is written as
 a reference to an environment variable of the host. A server with a secret in its arguments is not
@@ -39,7 +40,6 @@ _ASSIGNMENT = re.compile(
 
 # A longer part of the path of a URL may be a key.
 _MAX_SHOWN_PATH_PART = 16
-
 
 # Headers that have no secrets.
 _PUBLIC_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
@@ -224,6 +224,7 @@ def _remote_with_references(
         if isinstance(value, dict):
             headers[header] = value
             continue
+        # Without "Bearer", if this is a bearer token: then `words` differs from `value`.
         words = value.removeprefix("Bearer ") if header.lower() == "authorization" else value
         if named := _VARIABLE.fullmatch(words):
             reference = {"from": named[1] or variable_name(named[2])}
@@ -283,6 +284,7 @@ def _mask_secrets(argv: Iterable[str]) -> list[str]:
 
 
 def _mask_assignment(match: "re.Match[str]") -> str:
+    """Return a match of _ASSIGNMENT, with its value masked if its name is that of a secret."""
     if not is_secret_name(match[1]):
         return match[0]
     return match[0].removesuffix(match[2]) + HIDDEN

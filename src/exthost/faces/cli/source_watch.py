@@ -69,6 +69,7 @@ def _is_watched_name(name: str) -> bool:
 
 
 def _walk_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the watched files in these folders, and those of the paths that are files."""
     for path in paths:
         if path.is_dir():
             for folder, folders, names in os.walk(path):

@@ -1,4 +1,5 @@
-"""Prints a message if an extension is slow to start."""
+"""Prints a message on the terminal if an extension is slow to start, so that the person who waits
+knows what for. Verbs that start an extension use it as a `with` block around the start."""
 
 import asyncio
 import sys

@@ -171,27 +171,29 @@ def abridged_log() -> Iterator[Bus]:
     exception, the lines that were left out are printed, too."""
     bus = Bus()
     _print_progress(bus)
-    shown, held = 0, deque[LogLine](maxlen=_MAX_HELD_LINES)
+    shown_count = 0
+    kept_lines = deque[LogLine](maxlen=_MAX_HELD_LINES)
 
-    def show_or_hold(line: LogLine) -> None:
-        nonlocal shown
-        if shown < _FIRST_LINES:
-            shown += 1
+    def show_or_keep(line: LogLine) -> None:
+        nonlocal shown_count
+        if shown_count < _FIRST_LINES:
+            shown_count += 1
             show_line(line.extension, line.text)
         else:
-            held.append(line)
+            kept_lines.append(line)
 
-    bus.subscribe(LogLine, show_or_hold)
-    last = _LAST_LINES
+    bus.subscribe(LogLine, show_or_keep)
+    last_count = _LAST_LINES
     try:
         yield bus
     except BaseException:
-        last = _MAX_HELD_LINES
+        last_count = _MAX_HELD_LINES
         raise
     finally:
-        if (left_out := len(held) - last) > 0:
-            say(f"{plural(left_out, 'line')} of its log left out")
-        for line in list(held)[-last:]:
+        left_out_count = len(kept_lines) - last_count
+        if left_out_count > 0:
+            say(f"{plural(left_out_count, 'line')} of its log left out")
+        for line in list(kept_lines)[-last_count:]:
             show_line(line.extension, line.text)
 
 

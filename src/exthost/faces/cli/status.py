@@ -45,7 +45,7 @@ HEADER = ("ID", "DIALECT", "STATE", "HEALTH", "PID", "UP", "RESTARTS", "CALLS", 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    add_names_options(parser, without="all of them")
+    add_names_options(parser, default="all of them")
     add_timeout_option(parser)
     add_config_option(parser)
 
@@ -65,11 +65,7 @@ def run(args: Args) -> int:
         return code
     show_table([row_cells(row, time.time()) for row in status["extensions"]], HEADER)
     for row in status["extensions"]:
-        for target, count in row["stats"].get("refused", {}).items():
-            entry = row.get("missing_network_entries", {}).get(target)
-            fix = f'; to allow it, add "{_one_line(entry)}" to permissions.network' if entry else ""
-            times = plural(count, "connection")
-            say(f"{row['id']}: {times} to {_one_line(target)} refused{fix}")
+        _say_refused_connections(row)
     host = status["host"]
     ending_text = ", ending" if host["ending"] else ""
     say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending_text}")
@@ -78,6 +74,16 @@ def run(args: Args) -> int:
         place = "on HTTP" if client["pid"] is None else f"process {client['pid']}"
         say(f"client: {name}, {place}")
     return code
+
+
+def _say_refused_connections(row: Mapping[str, Any]) -> None:
+    """Print how often the sandbox refused each connection of an extension, and the entry of its
+    permissions that would allow it."""
+    for target, count in row["stats"].get("refused", {}).items():
+        entry = row.get("missing_network_entries", {}).get(target)
+        fix = f'; to allow it, add "{_one_line(entry)}" to permissions.network' if entry else ""
+        times = plural(count, "connection")
+        say(f"{row['id']}: {times} to {_one_line(target)} refused{fix}")
 
 
 def _select(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:

@@ -57,6 +57,7 @@ class StreamDisplay:
         self._has_partial_line = not text.endswith("\n")
 
     def _show_progress(self, progress: ProgressBar) -> None:
+        """Show a progress event: redraw its bar, or on another output print a line."""
         is_new = progress.id not in self._bars
         # An event has only the fields that changed. The other fields keep their previous values.
         previous = self._bars.get(progress.id, ProgressBar(progress.id, progress.id))

@@ -1,4 +1,6 @@
-"""The filter and the selection of a table of extensions, changed by keys. Does no I/O."""
+"""The filter and the selection of the table of extensions that `exthost run` and `exthost top` show
+on a terminal. A person changes both by keys. Does no I/O.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,7 +60,8 @@ class TableSelection:
         return True
 
     def _type(self, key: str) -> None:
-        if key in ("enter", "escape", "ctrl-c", ""):
+        """Handle a key while the filter is being typed."""
+        if key in ("enter", "escape", "ctrl-c", ""):  # "" is Ctrl-D, or a closed terminal
             self.is_typing = False
             if key != "enter":
                 self.pattern = ""

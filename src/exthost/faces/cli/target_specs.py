@@ -1,7 +1,8 @@
-"""Finds the extensions that the arguments of a verb name, as specs (how to launch each of them).
+"""Finds the extensions that the arguments of a verb (a subcommand of exthost) name, as specs.
 
-An extension is named by its id in the config, by the path of its folder or manifest, or by a
-command after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
+A spec describes an extension: its id, how it is launched, its settings and permissions. An
+extension is named by its id in the config, by the path of its folder or manifest, or by a command
+after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
 """
 
 import os
@@ -123,7 +124,8 @@ def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) ->
 
 
 def find_unlocked_spec(args: Args, target: str | None) -> Spec | None:
-    """Do the same as `find_spec`, for a verb that does not look at the lock of the config."""
+    """Do the same as `find_spec`, for a verb that does not compare the extension with the record
+    that the lock of the config (`exthost.lock`) has of it."""
     spec = find_spec(args, target)
     return spec if spec is None else without_lock(spec)
 
@@ -194,6 +196,7 @@ def with_launch_flags(args: Args, spec: Spec) -> Spec:
 
 
 def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | None:
+    """Do what `find_spec` does, without checking `--dialect` and applying the launch options."""
     if args.command:
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
@@ -252,8 +255,9 @@ def _with_manifest_of_program(spec: Spec) -> Spec:
     folders = [
         Path(argument).parent for argument in reversed(spec.argv) if Path(argument).is_file()
     ]
-    for folder in folders if format is not None else ():
-        for name in format.names if format is not None else ():
+    manifest_names = format.names if format is not None else ()
+    for folder in folders:
+        for name in manifest_names:
             if (folder / name).is_file():
                 return read_named_manifest(replace(spec, manifest_path=str(folder / name)))
     return spec

@@ -1,4 +1,4 @@
-"""Draws whole screens on a terminal, and reads single keys from it."""
+"""Draws whole screens on a terminal, and reads single keys from it, for `exthost top`."""
 
 import os
 import select
@@ -47,7 +47,7 @@ class Terminal:
         the terminal. Keys are not echoed, and are still read with `read_keys`."""
         self.__exit__()
         mode = termios.tcgetattr(self._in_fd)
-        mode[3] &= ~(termios.ICANON | termios.ECHO)
+        mode[3] &= ~(termios.ICANON | termios.ECHO)  # the local modes (lflag)
         termios.tcsetattr(self._in_fd, termios.TCSANOW, mode)
         try:
             yield

@@ -1,4 +1,5 @@
-"""Asks a question at the terminal, for verbs that need a yes of a person.
+"""Asks a question at the terminal, for subcommands of exthost that need a yes of a person, such as
+`exthost approve`.
 
 No question is asked if stderr is not a terminal. The question is written to the controlling
 terminal and the answer is read from it, so that stdin and stdout may be pipes. Text that was

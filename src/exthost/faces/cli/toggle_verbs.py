@@ -1,4 +1,6 @@
-"""Implements `enable` and `disable`, which change one value in the config and nothing else.
+"""Implements `exthost enable` and `exthost disable`, which change one value in the config and
+nothing else: `enabled` in the entry of an extension, or the list `disabled` in the section
+`discovery` for an extension that was found in a folder.
 
 The new text is parsed before it is written. It is written only if it gives exactly the expected
 config; otherwise an error says what to change by hand.
@@ -95,15 +97,16 @@ def _plan_edit(configured: ConfiguredExtensions, id: str, enabled: bool) -> tupl
     with_id = disabled_ids if id in disabled_ids else (*disabled_ids, id)
     new_ids = other_ids if enabled else with_id
     expected = replace(config, discovery=replace(config.discovery, disabled=new_ids))
-    return (
-        lambda text, is_yaml: (set_disabled_in_yaml if is_yaml else set_disabled_in_toml)(
-            text, new_ids
-        ),
-        expected,
-    )
+
+    def edit_list(text: str, is_yaml: bool) -> str | None:
+        set_disabled = set_disabled_in_yaml if is_yaml else set_disabled_in_toml
+        return set_disabled(text, new_ids)
+
+    return edit_list, expected
 
 
 def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | UsageError:
+    """Return the error for an id that cannot be enabled or disabled."""
     for candidate in configured.report.candidates:
         # `additional_specs` are the other extensions of the same manifest, such as MCP servers.
         if any(spec.id == id for spec in candidate.additional_specs):

@@ -108,6 +108,7 @@ async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str], ru
 
 
 def _print_report(args: Args, report: dict[str, Any]) -> int:
+    """Print the tools, and the extensions that failed. Return the exit code."""
     errors = [read_error(fields) for fields in report["failed"]]
     for error in errors:
         print_error(error, wants_json=False)
@@ -140,6 +141,8 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
 
 
 def _print_for_model(form: Form, tools: list[dict[str, Any]]) -> None:
+    """Print the tools as the API of a model expects them, with a warning for each change that this
+    needs."""
     model_tools = [
         model_tool(form, tool["name"], tool["description"] or tool["tool"], tool["input_schema"])
         for tool in tools

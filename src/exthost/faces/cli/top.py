@@ -77,6 +77,7 @@ def run(args: Args) -> int:
 
 
 def _print_once(args: Args, client: HostClient) -> int:
+    """Print the table, or JSON, without keys. Return the exit code."""
     rates = Rates()
     # Rates are computed from two samples.
     rates.add(client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
@@ -133,6 +134,7 @@ class _LiveTop:
     # -- drawing -----------------------------------------------------------------------------
 
     def _draw(self) -> None:
+        """Draw a headline, the table, a line about the selected extension, and the keys."""
         width, height = self._terminal.size()
         if self._shows_help:
             text = [line[:width] for line in HELP]

@@ -16,12 +16,12 @@ from exthost.faces.cli.text_width import pad, text_width, truncate
 COLUMNS = (
     ("STATE", 9, False),
     ("CALLS/S", 7, True),
-    ("P50", 6, True),
+    ("P50", 6, True),  # the median duration of calls
     ("P99", 6, True),
-    ("ERR", 4, True),
-    ("FLY", 3, True),
-    ("RST", 3, True),
-    ("BRK", 4, False),
+    ("ERR", 4, True),  # failed calls
+    ("FLY", 3, True),  # calls in flight, or waiting for a process
+    ("RST", 3, True),  # restarts
+    ("BRK", 4, False),  # the state of the circuit breaker
     ("CPU%", 4, True),
     ("MEM", 5, True),
 )
@@ -57,6 +57,7 @@ class ArrangedTable(NamedTuple):
 
 
 def _by_number(key: str) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a sort key that puts the row with the largest value of this field first."""
     return lambda row: -(row.get(key) or 0)
 
 

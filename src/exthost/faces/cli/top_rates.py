@@ -1,4 +1,6 @@
-"""Computes rates from two samples of a host: calls per second, and processor use. Does no I/O."""
+"""Computes rates from two samples of a host, for `exthost top` and the live table of `exthost run`:
+calls per second, and processor use. Does no I/O.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,6 +27,7 @@ class Rates:
         return rows_with_rates
 
     def _compute_rates(self, id: str, now: float, calls: int, cpu_seconds: float) -> dict[str, Any]:
+        """Return the rates of an extension since its previous sample."""
         if id not in self._previous_samples:
             return {"rate": None, "cpu_percent": None}
         previous_time, previous_calls, previous_cpu = self._previous_samples[id]

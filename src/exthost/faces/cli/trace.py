@@ -1,10 +1,10 @@
-"""Every message between a running host and its extensions, as it comes, until Ctrl-C.
+"""Show every message between a running host and its extensions, as it comes, until Ctrl-C.
 
-The stderr, processes and states of extensions are shown between the messages.
-Secrets are hidden. With --json each is one line with a JSON object. With --save they are written to
-a file, whose last line is whole after Ctrl-C; the exit code is then 0, and 130 without --save.
-`exthost replay FILE` plays it again. To record a session from its beginning, restart the
-extension meanwhile, or use --trace FILE of `exthost call` and `exthost inspect`.
+The stderr, processes and states of extensions are shown between the messages. Secrets are hidden.
+With --json each message is one line with a JSON object. With --save the messages are written to a
+file, whose last line is whole after Ctrl-C; the exit code is then 0, and 130 without --save.
+`exthost replay FILE` plays it again. To record a session from its beginning, restart the extension
+meanwhile, or use --trace FILE of `exthost call` and `exthost inspect`.
 """
 
 import argparse
@@ -41,6 +41,8 @@ def run(args: Args) -> int:
 
 
 def _save(args: Args, dialects: dict[str, str]) -> int:
+    """Write the messages to the file of --save. Return the exit code. `_follow` adds the dialect of
+    each extension to `dialects`, which the file needs to write a message of it."""
     file = TraceFile(args.save, dialects)
 
     def store(record: TraceRecord) -> None:
@@ -68,6 +70,7 @@ def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord],
     messages, is_announced = 0, False
 
     def on_event(event: Mapping[str, Any]) -> None:
+        """Store the records of a batch. The first batch shows that the trace has begun."""
         nonlocal messages, is_announced
         if not is_announced:
             is_announced = True
@@ -99,6 +102,7 @@ class _TraceEnded(Exception):
 
 
 def _show(args: Args, line_maker: LineMaker, record: TraceRecord) -> None:
+    """Print a record to stdout, as JSON or as text."""
     if args.json:
         sys.stdout.buffer.write(line_maker.lines(record))
     else:

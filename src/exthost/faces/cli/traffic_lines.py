@@ -1,4 +1,8 @@
-"""Formats the records of a trace as lines of text."""
+"""Formats the records of a trace (the messages between host and extensions) as lines of text, for
+`exthost trace`, `exthost dev` and the live table of `exthost run`.
+
+A line is, for example, `12:30:05.123 weather → tools/call #4 {"name": "forecast"} (61 B)`.
+"""
 
 import time
 from typing import Any
@@ -24,6 +28,7 @@ def traffic_line(record: TraceRecord) -> str:
 
 
 def _record_text(record: TraceRecord) -> str:
+    """Return what a record is about, for the end of its line."""
     if not record.is_message:
         data: Any = record.data if isinstance(record.data, dict) else {}
         match record.kind:
@@ -49,5 +54,6 @@ def _record_text(record: TraceRecord) -> str:
 
 
 def _truncate(text: str) -> str:
+    """Return the text as one line of at most _MAX_CHARS characters and an ellipsis."""
     line = text.replace("\n", "⏎")
     return line if len(line) <= _MAX_CHARS else f"{line[:_MAX_CHARS]}…"

@@ -23,7 +23,7 @@ from exthost.model.names import nearest
 
 
 class UninstallArgs(Args):
-    """The parsed arguments of this verb."""
+    """The parsed arguments of this verb (a subcommand of exthost)."""
 
     yes: bool
 
@@ -74,6 +74,7 @@ def _check_not_search_path(config: Config, target: Path) -> None:
 
 
 def _find_package(configured: ConfiguredExtensions, name: str) -> Candidate:
+    """Return the extension of this name that was found in a folder of its own. Raises NotFound."""
     packages = (*configured.report.candidates, *configured.report.disabled_candidates)
     for package in packages:
         # `home` is the real path of the files that belong to this extension alone. It differs from

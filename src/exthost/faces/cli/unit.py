@@ -30,7 +30,6 @@ from exthost.faces.cli.web_service import add_web_options
 START_SECONDS = 300
 STOP_SECONDS = 90
 
-
 # The restrictions that every unit can have. Extensions inherit them.
 _HARDENING = (
     "# These hold for the host and for every extension.",

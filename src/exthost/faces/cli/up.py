@@ -52,15 +52,7 @@ def run(args: Args) -> int:
     # Another host of this config may start at the same moment, or run and not be found. `host.out`
     # is the output of the host that runs, so this output gets that name only if no other host runs.
     new_output = output.with_name(f"host.out.{os.getpid()}")
-    # Readable by its owner alone, because the token of the page is in it.
-    with os.fdopen(os.open(new_output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        process = subprocess.Popen(
-            [*PYTHON_COMMAND, "run", "--quiet", *_run_arguments(args, path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=file,
-            start_new_session=True,
-        )
+    process = _start_in_background(args, path, new_output)
     try:
         host = _wait_until_open(path, process)
     except BaseException as error:
@@ -82,7 +74,7 @@ def run(args: Args) -> int:
         return process.returncode or 1
     new_output.replace(output)
     say(f"its output is in {output}")
-    process.returncode = 0
+    process.returncode = 0  # suppresses the warning that the process still runs
     if args.json:
         show_json(host)
     else:
@@ -93,6 +85,19 @@ def run(args: Args) -> int:
             "of its extensions, are lost; free some space"
         )
     return _report_failed(path)
+
+
+def _start_in_background(args: Args, path: str, output: Path) -> "subprocess.Popen[bytes]":
+    """Start the process of the host, which writes its messages to the file `output`."""
+    # Readable by its owner alone, because the token of the page is in it.
+    with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        return subprocess.Popen(
+            [*PYTHON_COMMAND, "run", "--quiet", *_run_arguments(args, path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            start_new_session=True,
+        )
 
 
 def _report_failed(path: str) -> int:
@@ -146,6 +151,7 @@ def _run_arguments(args: Args, path: str) -> list[str]:
 
 def _output_file(path: str) -> Path:
     """Return the file for the messages of the host, and make its folder."""
+    # Used only for its folder, in which the logs of the extensions are.
     extension_log = Path(log_file(os.environ, config_key(path), "host"))
     try:
         make_private_folder(extension_log.parent)

@@ -36,14 +36,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     if args.target is None:
         configured = read_extensions(args)
-        rows, specs = (
-            [*_config_rows(configured), *_discovered_rows(configured.report)],
-            list(configured.specs),
-        )
+        rows = [*_config_rows(configured), *_discovered_rows(configured.report)]
+        specs = list(configured.specs)
         diagnostics = configured.diagnostics
     else:
         report = manifests_at(Path(args.target))
-        rows, specs = _discovered_rows(report), [candidate.spec for candidate in report.candidates]
+        rows = _discovered_rows(report)
+        specs = [candidate.spec for candidate in report.candidates]
         diagnostics = report.diagnostics
     # An extension that requires a newer host is invalid, though its manifest alone is not.
     version_diagnostics = _version_diagnostics(specs)
@@ -73,6 +72,7 @@ def run(args: Args) -> int:
 
 
 def _discovered_rows(report: SearchReport) -> list[tuple[str, str, str]]:
+    """Return a row for each valid manifest that the search has found."""
     return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 

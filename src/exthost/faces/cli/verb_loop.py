@@ -1,4 +1,6 @@
-"""Runs the coroutine of a verb (a subcommand of `exthost`) on an event loop."""
+"""Runs the coroutine of a verb (a subcommand of `exthost`) on an event loop: `run_once` for a verb
+that starts extensions and ends soon, `run_async` for one that has its own display, and
+`run_long_lived` for a host."""
 
 import asyncio
 import signal
@@ -30,7 +32,8 @@ def run_long_lived(main: Any) -> int:
 def ignore_end_signals(loop: asyncio.AbstractEventLoop) -> None:
     """Ignore the signals that end a process. The loop must not have a handler for them: it would
     restore their default action when it is closed."""
-    # Between the two steps, the default action is in force. No signal is delivered meanwhile.
+    # Removing the loop's handler restores the default action, which would end the process. So the
+    # signals are blocked first, and none is delivered before it is ignored.
     signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)
     for number in _END_SIGNALS:
         loop.remove_signal_handler(number)

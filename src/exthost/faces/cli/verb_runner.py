@@ -1,4 +1,5 @@
-"""Runs one verb: parses its arguments, and turns what goes wrong into a message and an exit code.
+"""Runs one verb (a subcommand of exthost): parses its arguments, and turns an error into a message
+and an exit code.
 
 The arguments after `--` are the command line of an extension. They are split off before argparse
 parses the rest.
@@ -50,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.startswith(_REQUIRED):
-            # argparse also names the arguments that may be left out.
+            # argparse also names the arguments that can be left out.
             optional = {action.metavar for action in self._actions if action.nargs in ("*", "?")}
             names = message.removeprefix(_REQUIRED).split(", ")
             self._refuse_missing([name for name in names if name not in optional])
@@ -103,13 +104,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _argument_name(action: argparse.Action) -> str:
+    """Return the name of an argument for a message, such as "-e/--env" or "NAME"."""
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     return "/".join(action.option_strings) or metavar or action.dest
 
 
 def run_verb(verb: str, arguments: list[str], begun: BegunCall | None = None) -> int:
-    """Parse the arguments of a verb and run it. Print an error, and return the exit code. `begun`
-    is the call that the verb `call` continues with."""
+    """Parse the arguments of a verb and run it. If that fails, print the error. Return the exit
+    code. `begun` is the call that the verb `call` continues with."""
     module, parser = make_verb_parser(verb)
     wants_json = "--json" in arguments
     forget_shown_lines()

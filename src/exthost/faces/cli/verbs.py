@@ -1,6 +1,7 @@
 """The verbs (subcommands of `exthost`) with their one-line help, and the exit codes.
 
-The exit code of an error is in `ExthostError.exit_code`.
+Each verb is the module of its name in this package. The exit code of an error is in
+`ExthostError.exit_code`.
 """
 
 # The groups of verbs in the help, each verb with its one-line help.
@@ -68,16 +69,8 @@ COMMAND_VERBS = frozenset({"add", "call", "check", "dev", "inspect", "learn", "r
 
 # What `exthost help` shows.
 COMMON_VERBS = (
-    "new",
-    "inspect",
-    "call",
-    "add",
-    "list",
-    "run",
-    "status",
-    "logs",
-    "doctor",
-    "explain",
+    *("new", "inspect", "call", "add", "list"),
+    *("run", "status", "logs", "doctor", "explain"),
 )
 
 # The exit codes and their meanings, as the manual page and the documents list them.

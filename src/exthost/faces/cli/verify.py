@@ -58,10 +58,11 @@ def run(args: Args) -> int:
         comparisons.extend(
             await compare_with_lock(specs, lock.records, offline=args.offline, bus=bus)
         )
-        return 0
+        return 0  # `run_once` expects an exit code
 
     run_once(compare())
     known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}
+    # The records of extensions that are no longer in the config.
     comparisons += [
         Comparison(id, record, None) for id, record in lock.records.items() if id not in known_ids
     ]
@@ -78,6 +79,7 @@ def run(args: Args) -> int:
 
 
 def _as_data(lock: Lock, comparisons: list[Comparison]) -> dict[str, Any]:
+    """Return what --json prints. Each change has its line in the lock."""
     lines = find_key_lines(lock.text)
     return {
         "lock": lock.path,
@@ -103,6 +105,7 @@ def _path(id: str, change: LockChange) -> tuple[str, ...]:
 
 
 def _state(comparison: Comparison) -> str:
+    """Return how an extension compares with its record in the lock, as one word."""
     if comparison.error is not None:
         return "unknown"
     if comparison.locked is None:
@@ -138,6 +141,8 @@ def _print_annotations(lock: Lock, comparisons: list[Comparison]) -> None:
 
 
 def _annotate(line: int, title: str, message: str) -> None:
+    """Print a workflow command of GitHub, such as `::error file=exthost.lock,line=3,title=…::…`.
+    Line 0 stands for the whole file."""
     place = f"file=exthost.lock,line={line}," if line else "file=exthost.lock,"
     title = _escape(title).replace(":", "%3A").replace(",", "%2C")
     show_text(f"::error {place}title={title}::{_escape(message)}")

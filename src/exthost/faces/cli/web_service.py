@@ -1,4 +1,4 @@
-"""The option `--web`: serves the host's web page on an HTTP socket.
+"""The option `--web` of `exthost run`: serves the host's web page on an HTTP socket.
 
 The packages of the page are imported only if the option is given.
 """
@@ -55,6 +55,7 @@ def web_services(args: Args) -> Iterator[list[BackgroundService]]:
             questions=questions,
         )
 
+    # `serve` above uses this listener; it runs inside the `with` block.
     with listen(host, args.web.port) as listener:
         address = listener_url(listener, host, "/")
         if args.json:

@@ -1,7 +1,9 @@
-"""Finds what the config of a verb runs, so that `exthost call --write` does not overwrite it.
+"""Finds the files that a config uses, so that `exthost call --write` does not overwrite them: the
+config, the programs of its extensions, and the folders that are searched for extensions.
 
-A result could otherwise contain a program that the next command runs without a sandbox. Names that
-are protected everywhere, such as those of manifests, are in `host/protected_files.py`.
+`--write` writes the files that the result of a tool contains. A result could otherwise contain a
+program that the next command runs without a sandbox. Names that are protected everywhere, such as
+those of manifests, are in `host/protected_files.py`.
 """
 
 import os

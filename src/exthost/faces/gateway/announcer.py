@@ -1,14 +1,19 @@
-"""Notifies clients of changed lists, of updated resources, and of log messages of MCP servers.
+"""Notifies the clients of the gateway of changed lists, updated resources and log messages.
 
-Extensions start and stop in bursts, so the changes of lists within a short time are announced
-together, and the list of tools is announced only if it differs from the last one. A log message of
-a server goes to the clients that have calls in progress at that server. If there are no such calls,
-it goes to every connected client of the handshake era (clients with a session). A client gets no
-message that is less severe than the level that it has set. Each log message costs more than a call,
-so a server that sends many is limited (`_LogLimit`); the log of the host has them all.
+The gateway publishes all extensions of a host as one MCP server. When an extension starts, stops or
+changes, the lists of that server (tools, resources, prompts) may change as well. Extensions start
+and stop in bursts, so the changes within a short time are announced together, and the list of tools
+is announced only if it differs from the last one.
 
-On HTTP, a client with a session gets log messages on the stream of its session. In the response to
-a call they would turn it into a stream of events, and some clients refuse a large event.
+A log message of an MCP server goes to the clients that have calls in progress at that server. If
+there are no such calls, it goes to every connected client of the handshake era (clients with a
+session). A client gets no message that is less severe than the level that it has set. Each log
+message costs more than a call, so a server that sends many is limited (`_LogLimit`); the log file
+of the host has them all.
+
+On HTTP, a client with a session gets log messages on the stream of its session, not in the response
+to a call. That response would have to become a stream of events, with the result as one event, and
+some clients refuse a large event.
 """
 
 import asyncio
@@ -90,7 +95,11 @@ class _LogLimit:
 
 
 class Announcer:
-    """Watches one host for all clients of its gateway."""
+    """Subscribes to the events of one host, and notifies all clients of its gateway.
+
+    `clients` has the clients with a session, and `bus` notifies the others. `exchanges` are the
+    requests of clients that extensions are answering.
+    """
 
     def __init__(
         self,
@@ -172,6 +181,8 @@ class Announcer:
             self._spawn(self.set_level(event.extension))
 
     async def _announce_changes(self) -> None:
+        """Announce the changes of lists, together if they follow each other soon, until
+        cancelled."""
         await self._start_until_first_list()
         self._announced_tools = dict(self._host.tools)
         self._changed_lists.clear()
@@ -192,8 +203,9 @@ class Announcer:
                 await self._bus.publish(event())
 
     async def _start_until_first_list(self) -> None:
-        """Until the first list can be answered, start each extension whose tools are unknown as
-        soon as the host has loaded it. The host may still be waiting for another extension."""
+        """Until the first list of tools can be answered, start each extension whose tools are
+        unknown as soon as the host has loaded it. The host itself may still be starting another
+        extension."""
         loop = asyncio.get_running_loop()
         first_list = loop.create_task(self._tools.wait_for_first_list())
         try:
@@ -250,25 +262,16 @@ class Announcer:
             self._log_limits[extension] = limit
         if not limit.allows_next():
             return
-        try:
-            message = types.LoggingMessageNotification.model_validate(
-                {"method": notice.method, "params": notice.params}
-            )
-        except ValidationError:
-            return
-        self._send_log(extension, message)
+        message = _read_log_message(notice)
+        if message is not None:
+            self._send_log(extension, message)
 
     def forward_to_client(self, client: Client, notice: Noticed) -> None:
         """Pass a log message of a process that belongs to one client on to that client alone."""
         if notice.method != "notifications/message":
             return
-        try:
-            message = types.LoggingMessageNotification.model_validate(
-                {"method": notice.method, "params": notice.params}
-            )
-        except ValidationError:
-            return
-        if is_at_least(message.params.level, client.level):
+        message = _read_log_message(notice)
+        if message is not None and is_at_least(message.params.level, client.level):
             client.notify(message)
 
     def _report_left_out(self, extension: str, count: int) -> None:
@@ -279,9 +282,11 @@ class Announcer:
         self._send_log(extension, types.LoggingMessageNotification(params=params))
 
     def _send_log(self, extension: str, message: types.LoggingMessageNotification) -> None:
+        """Send a log message of a server to the clients that get it (see the module docstring)."""
         level = message.params.level
         exchanges = self._exchanges.list_for(extension)
-        # The message does not name its request, so each client gets it once, with its newest one.
+        # The message does not name its request, so each client gets it once, with its newest
+        # request: a later exchange replaces an earlier one of the same client.
         recipients: dict[object, Exchange] = {
             exchange.client_key: exchange
             for exchange in exchanges
@@ -316,8 +321,9 @@ class Announcer:
             return
         for server in self._host.extensions:
             if extension in ("", server.id) and "logging" in server_capabilities(server):
-                # Each request to a stateless server carries its own level. A server that has not
-                # started gets the level when it is ready.
+                # Each request to a stateless server carries its own level. If the capabilities are
+                # remembered from an earlier run, the server has not started, and it gets the level
+                # when it is ready.
                 if is_stateless_server(server) or server.internals.is_offer_remembered:
                     continue
                 try:
@@ -330,7 +336,18 @@ class Announcer:
         self._spawn(self._subscriptions.remove_all(client))
 
 
+def _read_log_message(notice: Noticed) -> types.LoggingMessageNotification | None:
+    """Return the log message in a notification of a server, or None if it is not valid."""
+    try:
+        return types.LoggingMessageNotification.model_validate(
+            {"method": notice.method, "params": notice.params}
+        )
+    except ValidationError:
+        return None
+
+
 def _send_in_exchange(exchange: Exchange, notification: types.ServerNotification) -> None:
+    """Send a notification as part of the request that is in progress."""
     exchange.outbox.put(
         lambda: exchange.ctx.session.send_notification(notification, exchange.ctx.request_id)
     )

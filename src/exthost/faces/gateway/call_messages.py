@@ -1,4 +1,5 @@
-"""Decodes and encodes the messages of a tool call with the host's own JSON codec.
+"""Decodes and encodes the messages of a tool call for the gateway, with the host's own JSON codec,
+because that is faster than the models of the `mcp` package.
 
 The functions that decode check only what a tool call needs. They return None for a message that is
 unusual in any way, and the caller leaves that message to the `mcp` package, which validates it in
@@ -33,7 +34,6 @@ ENVELOPE_KEYS = (
     types.CLIENT_INFO_META_KEY,
 )
 
-
 # Matches the id of a request after fields that every request has. After a nested value it does not
 # match, because an id inside that value would not be the id of the request.
 _LEADING_ID = re.compile(
@@ -55,7 +55,7 @@ def decode_message(text: bytes) -> dict[str, Any] | None:
 
 def parse_request_id(value: Any) -> types.RequestId | None:
     """Return the value if it can be the id of a request, else None."""
-    # Not isinstance: a bool is an int, and no id.
+    # Not isinstance: a bool is an int in Python, and it is not a valid id.
     return value if type(value) is int or type(value) is str else None
 
 
@@ -122,12 +122,7 @@ def encode_result(id: types.RequestId, result: dict[str, Any]) -> bytes:
     """Return the reply with a result."""
     try:
         return jsontext.encode_fast({"jsonrpc": "2.0", "id": id, "result": result})
-    except (
-        TypeError,
-        ValueError,
-        RecursionError,
-        OverflowError,
-    ):  # such as an integer beyond 64 bits
+    except (TypeError, ValueError, RecursionError, OverflowError):  # an integer beyond 64 bits, …
         return _encode_by_package(types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result))
 
 

@@ -1,7 +1,9 @@
-"""The HTTP response to one tool call: a JSON body, or a stream of server-sent events if needed.
+"""The HTTP response of the gateway to one tool call of an MCP client: a JSON body, or a stream of
+server-sent events if needed.
 
-A stream is needed if messages are sent before the result, or if the call takes long: comments in
-the stream then keep proxies from closing an idle connection.
+A stream is needed if messages (progress, or a request to the client) are sent before the result, or
+if the call takes long: comments in the stream then keep proxies from closing an idle connection.
+`http_calls` makes one `CallResponse` for each call.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ _EVENT_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"connection", b"keep-alive"),
-    (b"x-accel-buffering", b"no"),
+    (b"x-accel-buffering", b"no"),  # nginx would collect events before it passes them on
 )
 
 

@@ -1,7 +1,8 @@
 """The context and the session of a tool call that bypasses the dispatcher of the `mcp` package.
 
-The handlers of requests expect the package's `ServerRequestContext` with a `ServerSession`. This
-module makes both for the calls that `stdio_calls` and `http_calls` handle themselves.
+The gateway handles tool calls of its clients without that dispatcher, which costs more than the
+call. The handlers of requests expect the package's `ServerRequestContext` with a `ServerSession`.
+This module makes both for the calls that `stdio_calls` and `http_calls` handle themselves.
 """
 
 from collections.abc import Awaitable, Callable
@@ -44,7 +45,7 @@ class CallingClient:
 
 
 class CallSession(ServerSession):
-    """The `ctx.session` of a call that bypasses the package.
+    """The session in the context of a call that bypasses the package.
 
     `caller` is the client, and `progress_token` is the token of its request (None if the client
     wants no progress). `notify` sends a notification to the client before the result. Requests to

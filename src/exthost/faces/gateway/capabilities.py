@@ -1,4 +1,9 @@
-"""The capabilities of a client, as it declared them, and as they are declared to MCP servers."""
+"""What an MCP client of the gateway declares about itself in its first request, and which of its
+capabilities the gateway then declares to MCP servers.
+
+A client declares for example `{"roots": {}, "elicitation": {"url": {}}}`: it can list the roots of
+its workspace, and ask a person to fill in a form or to open a URL.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,25 +20,29 @@ def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[
     if method == "initialize":
         declared = params.get("capabilities")
     else:
-        meta = params.get("_meta")
-        declared = (
-            meta.get(types.CLIENT_CAPABILITIES_META_KEY) if isinstance(meta, Mapping) else None
-        )
+        declared = _read_meta(params, types.CLIENT_CAPABILITIES_META_KEY)
     return declared if isinstance(declared, Mapping) else {}
 
 
 def read_client_info(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return name and version in the params of the first request of a client; {} without them."""
-    info = params.get("clientInfo")
-    if method != "initialize":
-        meta = params.get("_meta")
-        info = meta.get(types.CLIENT_INFO_META_KEY) if isinstance(meta, Mapping) else None
+    if method == "initialize":
+        info = params.get("clientInfo")
+    else:
+        info = _read_meta(params, types.CLIENT_INFO_META_KEY)
     return dict(info) if isinstance(info, Mapping) else {}
 
 
+def _read_meta(params: Mapping[str, Any], key: str) -> Any:
+    """Return the value of this key in the `_meta` of the params, or None."""
+    meta = params.get("_meta")
+    return meta.get(key) if isinstance(meta, Mapping) else None
+
+
 def declared_handlers(capabilities: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the handlers that declare these capabilities of a client to a server (see
-    `dialects.mcp.handshake`)."""
+    """Yield the names of the handlers that an extension needs to declare these capabilities of a
+    client to its server. An extension declares a capability if it has the handler of this name (see
+    `dialects.mcp.handshake`): a method such as "roots/list", or the constant of a part."""
     if "roots" in capabilities:
         yield "roots/list"
     if "sampling" in capabilities:

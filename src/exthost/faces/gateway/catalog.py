@@ -1,5 +1,8 @@
 """Merges the resources, resource templates and prompts of all MCP servers into one list of each.
 
+The gateway is one MCP server in front of many. Its clients see these lists, and the gateway looks
+up in them which server a resource (`file:///notes.txt`) or a prompt belongs to.
+
 A list is fetched from its server when a client requests it. It is kept until the server announces
 a change or is restarted. A server that does not answer in time delays no client: its items are left
 out, and clients are notified when they have arrived. Resources keep their URIs, because links in
@@ -80,6 +83,7 @@ class Catalog:
         self._extensions = extensions
         self._on_late_list = on_late_list
         self._plain_names = plain_names
+        # By id of an extension and kind: the task whose result is the list.
         self._fetch_tasks: dict[tuple[str, Kind], asyncio.Task[list[Any]]] = {}
         self._links: dict[str, str] = {}  # ids of extensions, by URI
 
@@ -119,6 +123,8 @@ class Catalog:
         return _unique(prompts, "name")
 
     async def _fetch_items(self, kind: Kind) -> list[tuple[Extension, Any]]:
+        """Return the items of the lists of all servers, each with its extension. A list that does
+        not arrive in time is left out, and reported when it arrives."""
         capability = "prompts" if kind == "prompts" else "resources"
         servers = [ext for ext in self._extensions() if capability in server_capabilities(ext)]
         tasks = [self._fetch(ext, kind) for ext in servers]
@@ -151,14 +157,17 @@ class Catalog:
         name."""
         server_names = [item.get("name") for _, item in items]
         plain_names = wants_plain_names(self._plain_names)
-        return [
-            ""
-            if not isinstance(name, str)
-            else name
-            if plain_names and server_names.count(name) == 1 and not self._may_be_registered(name)
-            else registered_name(ext.id, name)
-            for (ext, _), name in zip(items, server_names, strict=True)
-        ]
+        listed_names = []
+        for (extension, _), name in zip(items, server_names, strict=True):
+            if not isinstance(name, str):
+                listed_names.append("")
+            elif (
+                plain_names and server_names.count(name) == 1 and not self._may_be_registered(name)
+            ):
+                listed_names.append(name)
+            else:
+                listed_names.append(registered_name(extension.id, name))
+        return listed_names
 
     def _may_be_registered(self, name: str) -> bool:
         """Return whether the text can be the name of a prompt with its extension: a registered name
@@ -235,6 +244,7 @@ class Catalog:
 
 
 async def _fetch_list(extension: Extension, kind: Kind) -> list[Any]:
+    """Return a list of a server; [] if the server does not have it."""
     fetch: Callable[[], Coroutine[Any, Any, Any]]
     if kind == "prompts":
         fetch = extension.prompts.list

@@ -1,4 +1,7 @@
-"""Gives each client its own processes of the servers that clients cannot share.
+"""Gives each client of the gateway its own processes of the servers that clients cannot share.
+
+The gateway publishes the extensions of a host, here MCP servers, as one MCP server for many
+clients. Usually all of them use the same process of an extension.
 
 A server that keeps state for its client cannot be shared: one with `share = false`, or one of
 `stateful_servers.toml`. Neither can a server of the handshake era (with sessions) that has sent a
@@ -6,10 +9,11 @@ request to its client (for roots, sampling or elicitation), because such a reque
 call that it belongs to. A server is known to do so from its first request on, which is remembered
 in the state folder. `share = true` insists on sharing.
 
-The first client of such a server uses the process that the host has started; every other one gets a
-private extension (`host.private_extensions`), which starts at its first call. All of them end with
-their clients. Clients on HTTP share every server, because most of them have no session to which a
-process could belong.
+The first client of such a server uses the process that the host has started, that of the listed
+extension. Every other client gets a private extension (`host.private_extensions`): a copy that the
+host does not list, and that starts at its first call. All of these processes end with their
+clients. Clients on HTTP share every server, because most of them have no session to which a process
+could belong.
 """
 
 import asyncio
@@ -63,12 +67,14 @@ class ClientProcesses:
         self._extensions = PrivateExtensions(host)
         self._exchanges = exchanges
         self._on_notice = on_notice
-        self._asking: set[str] = set()  # ids of servers that have sent requests to their client
+        # The ids of servers that have sent requests to their client since the gateway started.
+        self._requesting_servers: set[str] = set()
         # By id of a server that is not shared: the client that uses the listed process.
         self._owners: dict[str, ClientStream] = {}
         self._private: dict[tuple[ClientStream, str], Extension] = {}
-        self._bases: dict[Extension, Extension] = {}  # the listed extension of each private one
+        self._listed_by_private: dict[Extension, Extension] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        # By client, set from outside: its session in the `mcp` package, and what it has declared.
         self.sessions: dict[ClientStream, ServerSession] = {}
         self.capabilities: dict[ClientStream, Mapping[str, Any]] = {}
 
@@ -79,9 +85,11 @@ class ClientProcesses:
             return spec.share
         if not is_mcp_server(extension):
             return True
-        known = spec.known_offer
-        asks = extension.id in self._asking or (known is not None and known.asks_client)
-        return not asks and not keeps_state(spec)
+        known = spec.known_offer  # what is remembered from earlier runs
+        sends_requests = extension.id in self._requesting_servers or (
+            known is not None and known.asks_client
+        )
+        return not sends_requests and not keeps_state(spec)
 
     def choose(self, listed: Extension) -> Extension:
         """Return the extension that the current client uses in place of the listed one: the listed
@@ -92,7 +100,7 @@ class ClientProcesses:
         if self._owners.setdefault(listed.id, stream) is stream:
             return listed
         private = self._private.get((stream, listed.id))
-        if private is not None and self._bases[private].spec == listed.spec:
+        if private is not None and self._listed_by_private[private].spec == listed.spec:
             return private
         if private is not None:  # the config has changed
             self._end(self._private.pop((stream, listed.id)))
@@ -110,7 +118,7 @@ class ClientProcesses:
             for method in declared_handlers(self.capabilities.get(stream, {})):
                 handlers[method] = partial(self._ask, stream, listed.id, method)
         private = self._extensions.add(listed, bus, handlers)
-        self._bases[private] = listed
+        self._listed_by_private[private] = listed
         return private
 
     async def _ask(self, stream: ClientStream, extension: str, method: str, params: Any) -> Any:
@@ -129,7 +137,7 @@ class ClientProcesses:
         listed = next((ext for ext in self._host.extensions if ext.id == extension), None)
         if listed is None or not self.is_shared(listed) or listed.spec.share:
             return
-        self._asking.add(extension)
+        self._requesting_servers.add(extension)
         streams = {exchange.stream for exchange in self._exchanges.list_for(extension)}
         if len(streams) == 1 and (stream := streams.pop()) is not None:
             self._owners.setdefault(extension, stream)
@@ -150,6 +158,7 @@ class ClientProcesses:
         for id in [id for id, owner in self._owners.items() if owner is stream]:
             del self._owners[id]
             listed = next((ext for ext in self._host.extensions if ext.id == id), None)
+            # In these states an extension has not been started, so it has no state of the client.
             if listed is not None and listed.state not in ("discovered", "admitted", "refused"):
                 ending.append(self._renew(listed))
         await asyncio.gather(*ending)
@@ -160,7 +169,7 @@ class ClientProcesses:
         task.add_done_callback(self._closing.discard)
 
     async def _close(self, private: Extension) -> None:
-        del self._bases[private]
+        del self._listed_by_private[private]
         await self._extensions.remove(private)
 
     async def _renew(self, listed: Extension) -> None:
@@ -176,9 +185,11 @@ def keeps_state(spec: Spec) -> bool:
     for its client."""
     names = _stateful_names()
     for word in spec.argv:
+        # The name of a program, or a package such as "@playwright/mcp@1.2" or "browser-use==0.9".
         name = word.rpartition("/")[2] if word.startswith(("/", ".")) else word
-        # A version follows an @ that is not the first character: @playwright/mcp@1.2.
-        if name in names or name[: name.find("@", 1)] in names or name.partition("==")[0] in names:
+        npm_name = name[:1] + name[1:].partition("@")[0]
+        python_name = name.partition("==")[0]
+        if not names.isdisjoint((name, npm_name, python_name)):
             return True
     return False
 

@@ -1,4 +1,4 @@
-"""The two directions of the connection to one client that is not on HTTP.
+"""The two directions of the connection to one client of the gateway that is not on HTTP.
 
 A pipe (`stdio`) and the socket of a relay (`relay_connection`) have this interface. Each line that
 a client sends has a number, which a relay uses to know which of the lines are answered.

@@ -1,4 +1,5 @@
-"""The connected clients of the handshake era of MCP, and the notifications to them.
+"""The clients of the gateway that are connected in the handshake era of MCP, and the notifications
+to them.
 
 In the handshake era a client opens a session with `initialize`. It is registered at its first
 request. As the protocol requires, it gets notifications only after it has sent

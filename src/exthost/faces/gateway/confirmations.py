@@ -1,8 +1,9 @@
 """Asks the client of a call whether the call may be made, if a rule or a hook requests that.
 
-The question is an elicitation: a form with one checkbox. Only a client that has declared
-elicitation is asked. The answer belongs to the one request that it was sent for. Anything but an
-accepted form with the box checked is a no.
+Rules are in the config; hooks are functions of extensions that judge calls. The client is an MCP
+client of the gateway, which shows the question to a person. The question is an elicitation of MCP:
+a form with one checkbox. Only a client that has declared elicitation is asked. The answer belongs
+to the one request that it was sent for. Anything but an accepted form with the box checked is a no.
 """
 
 from collections.abc import Mapping
@@ -37,6 +38,7 @@ def make_confirm(exchange: Exchange) -> Confirm | None:
 
 
 def _make_params(confirmation: Confirmation) -> dict[str, Any]:
+    """Return the params of the elicitation: the text of the question, and the form."""
     event = confirmation.event
     arguments = jsontext.encode(event.get("arguments")).decode()
     missing = len(arguments) - _MAX_ARGUMENT_CHARS

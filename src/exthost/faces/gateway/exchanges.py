@@ -1,11 +1,12 @@
 """The requests of clients that are in progress, and the requests that MCP servers send meanwhile.
 
-An exchange is one request of a client from its arrival until its result. During an exchange the
-server may itself send a request to the client: to sample a model, to have a person fill in a form,
-or to list the roots of a workspace. A server on stdio does not say for which call it sends its
-request. If only one client has calls in progress at the server, that client gets the request. If
-several clients have calls there, the request is refused, because no client may see a request that
-is meant for another.
+An exchange is one request of a client of the gateway, from its arrival until its result. The
+gateway passes the request on to an extension, here an MCP server. During the exchange that server
+may itself send a request to the client: to sample a model, to have a person fill in a form, or to
+list the roots of a workspace. A server on stdio does not say for which call it sends its request.
+If only one client has calls in progress at the server, that client gets the request. If several
+clients have calls there, the request is refused, because no client may see a request that is meant
+for another.
 
 A client of the handshake era (it has opened a session) gets the request itself. In the stateless
 era (there is no session) servers cannot send requests, so the client gets a result of the type
@@ -32,7 +33,7 @@ Context = ServerRequestContext[Any, Any]
 
 _METHOD_NOT_FOUND = -32601
 
-# The types of the package, by method.
+# The types of the `mcp` package for a request and its result, by method.
 _REQUESTS: Mapping[str, type[types.ServerRequest]] = {
     "sampling/createMessage": types.CreateMessageRequest,
     "elicitation/create": types.ElicitRequest,
@@ -90,8 +91,8 @@ class Exchange:
             # On HTTP, two stateless requests cannot be known to come from one client, so each has a
             # key of its own.
             return id(self) if self.stream is None else id(self.stream)
-        # The package has one `client_params` object for each connection, but other session objects
-        # for each request.
+        # The `mcp` package has one `client_params` object for each connection, but another session
+        # object for each request.
         return id(self.ctx.session.client_params)
 
     async def ask(self, method: str, params: Any) -> Any:

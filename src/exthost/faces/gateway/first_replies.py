@@ -1,4 +1,5 @@
-"""The first replies that clients got from a host last time, for clients of the next host.
+"""The first replies that clients of the gateway got from a host last time, for clients of the next
+host.
 
 Importing the `mcp` package takes longer than the start of a host. So a host that was started for a
 client answers the handshake and the first list of tools from a file, before the package is
@@ -51,8 +52,8 @@ class ReplyStore:
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
-        self._fingerprint = ""
-        self._replies: dict[str, Any] = {}
+        self._fingerprint = ""  # of the host that the replies depend on (`compute_fingerprint`)
+        self._replies: dict[str, Any] = {}  # results, by the key of their request
         self._has_warned = False
 
     def read(self) -> None:
@@ -61,7 +62,7 @@ class ReplyStore:
             document = jsontext.decode(read_own_file(str(self._path)))
             fingerprint, replies = document["fingerprint"], document["replies"]
             if not isinstance(fingerprint, str) or not isinstance(replies, dict):
-                raise ValueError("it has another form")  # noqa: TRY004
+                raise ValueError("it has another form")  # noqa: TRY004 - reported like bad JSON
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -115,7 +116,8 @@ class FirstReplies:
     ) -> None:
         self._store = store
         self._host = host
-        # What the key of the next request begins with: this text, then the key of the handshake.
+        # The text that the key of the next request is made from, besides the request: at first
+        # this, and after the handshake the key of the handshake, because a list depends on it.
         self._handshake = f"plain_names={plain_names}"
         self._requests: dict[int, tuple[str, str]] = {}  # method and key, by number of the line
         self._sent: dict[int, Any] = {}  # results, by number of the line
@@ -193,7 +195,9 @@ class FirstReplies:
             self._store.record(compute_fingerprint(self._host), key, result)
         if sent is None:
             return b"r%d\t%b" % (number, line)
-        return b"m\t" + _LIST_CHANGED if method == LIST_METHOD and result != sent else b""
+        if method == LIST_METHOD and result != sent:
+            return b"m\t" + _LIST_CHANGED
+        return b""
 
 
 def compute_fingerprint(host: Host) -> str:

@@ -1,10 +1,11 @@
-"""Calls of a stateless client that wait until the client has supplied input.
+"""Calls of a stateless client of the gateway that wait until the client has supplied input.
 
-An MCP server of the handshake era (with sessions) may send requests to its client during a call. In
-the stateless era (without sessions) servers send no requests, so the gateway translates: it answers
-the client with `input_required`, and the client sends its call again with the input. Meanwhile the
-call to the server continues. It is kept here under an unguessable `requestState`, which the client
-sends back. If the client does not call again in time, the call is cancelled.
+An MCP server of the handshake era (with sessions) may send requests to its client during a call,
+such as a form for a person. In the stateless era (without sessions) servers send no requests, so
+the gateway, which is between them, translates: it answers the client with `input_required`, and the
+client sends its call again with the input. Meanwhile the call to the server continues. It is kept
+here under an unguessable `requestState`, which the client sends back. If the client does not call
+again in time, the call is cancelled.
 """
 
 import asyncio
@@ -35,8 +36,8 @@ class _HeldCall(NamedTuple):
     expiry: asyncio.TimerHandle
 
 
-def _identity(ctx: Context) -> tuple[Any, ...]:
-    """Return what must be the same in a request and in its repetition with the input."""
+def _request_identity(ctx: Context) -> tuple[Any, ...]:
+    """Return the values that must be the same in a request and in its repetition with the input."""
     params = ctx.params or {}
     client = ctx.session.client_params
     name = None if client is None else client.client_info.name
@@ -66,7 +67,7 @@ class HeldCalls:
             raise MCPError(types.INVALID_PARAMS, "unknown or expired requestState")
         held_call.expiry.cancel()
         exchange = held_call.exchange
-        if _identity(ctx) != _identity(exchange.ctx):
+        if _request_identity(ctx) != _request_identity(exchange.ctx):
             # An answer counts for the call that it was requested for, and for its client.
             held_call.task.cancel()
             raise MCPError(types.INVALID_PARAMS, "this requestState belongs to another request")

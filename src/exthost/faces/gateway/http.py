@@ -1,4 +1,5 @@
-"""The HTTP transport: serves MCP on streamable HTTP, and decides which clients can connect.
+"""The HTTP transport of the gateway: serves MCP on streamable HTTP, and decides which clients can
+connect.
 
 Every request needs the bearer token. To prevent DNS rebinding, requests with a foreign `Host` or
 `Origin` header are refused. Web pages of other origins may connect only if their origin is in

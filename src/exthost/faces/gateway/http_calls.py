@@ -1,11 +1,13 @@
-"""Handles tool calls on HTTP, from the body of the request to the response.
+"""Handles the tool calls of the gateway's clients on HTTP, from the body of the request to the
+response.
 
-This is ASGI middleware in front of the application of the `mcp` package. As on stdio
-(`stdio_calls`), the package opens the sessions and handles every other message. This module handles
-only a well-formed `tools/call` with a valid token, in both eras of MCP: in a session of the
-handshake era, or in the stateless era, which has no sessions. Everything else is left to the
-package, errors too. The only message that this module refuses is a request whose id has a type that
-MCP does not allow, because the package would not answer it at all.
+This is ASGI middleware in front of the application of the `mcp` package ("the package"), whose
+session layer costs more than a call. As on stdio (`stdio_calls`), the package opens the sessions
+and handles every other message. This module handles only a well-formed `tools/call` with a valid
+token, in both eras of MCP: in a session of the handshake era, or in the stateless era, which has no
+sessions. Everything else is left to the package, errors too. The only message that this module
+refuses is a request whose id has a type that MCP does not allow, because the package would not
+answer it at all.
 
 The response is a JSON body. It becomes a stream of server-sent events if a notification or a
 request of the server must be sent before the result, or if the call takes long.
@@ -149,7 +151,8 @@ class ClientRequests:
 
 
 class _Request:
-    """The `ctx.request` of a call. The gateway reads only its headers."""
+    """The HTTP request of a call, as the `request` of its context. The gateway reads only its
+    headers."""
 
     __slots__ = ("headers",)
 
@@ -170,9 +173,9 @@ class _Session:
 
 
 class HttpCalls:
-    """Handles tool calls in front of `app`, the ASGI application of the package. `path` is the path
-    of MCP, and `access` checks requests. `answer_call` returns the result of a call, and
-    `input_schema` returns the schema of a tool's arguments."""
+    """Handles tool calls in front of `app`, the ASGI application of the package. `path` is the URL
+    path of MCP, and `access` checks the token and the headers. `answer_call` returns the result of
+    a call, and `input_schema` returns the schema of a tool's arguments."""
 
     def __init__(
         self,
@@ -194,6 +197,7 @@ class HttpCalls:
         self._callers: dict[bytes, CallingClient] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on to the package (an ASGI application)."""
         headers = self._read_headers(scope)
         if headers is None:
             # The name in the Host header is checked here, because the package's check accepts any
@@ -300,6 +304,7 @@ class HttpCalls:
         message: dict[str, Any],
         send: Send,
     ) -> bool:
+        """Answer a tool call in a session. Return False if it must be left to the package."""
         id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
@@ -340,6 +345,7 @@ class HttpCalls:
         receive: Receive,
         send: Send,
     ) -> bool:
+        """Answer a tool call without a session. Return False if it must be left to the package."""
         id, params = call_messages.parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
@@ -400,6 +406,7 @@ class HttpCalls:
 async def _send_reply(
     id: types.RequestId, task: "asyncio.Task[dict[str, Any]]", response: CallResponse
 ) -> None:
+    """Wait until a stateless call is done, and send its reply."""
     await asyncio.wait([task])
     reply = _encode_reply(id, task, cancelled_code=types.CONNECTION_CLOSED, stateless=True)
     await response.end(reply, _http_status(task))
@@ -419,7 +426,7 @@ def _encode_reply(
             id, types.ErrorData(code=cancelled_code, message="Request cancelled")
         )
     error = task.exception()
-    # No error, or a BaseException, which `task.result` raises here.
+    # Without an error this is the result. An exception such as SystemExit is raised again here.
     if not isinstance(error, Exception):
         return call_messages.encode_result(id, task.result())
     data = call_messages.to_error_data(error, stateless=stateless)
@@ -429,6 +436,7 @@ def _encode_reply(
 
 
 def _http_status(task: "asyncio.Task[dict[str, Any]]") -> int:
+    """Return the HTTP status of the reply to a stateless call."""
     error = None if task.cancelled() else task.exception()
     if not isinstance(error, Exception):
         return 200
@@ -449,7 +457,7 @@ async def _send_accepted(send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-# The package answers a ping itself, at once.
+# The package answers a ping itself, at once, so this limit is generous.
 _PING_SECONDS = 5.0
 
 # Each ping has a new id: of two requests with one id at the same time, the package answers one.
@@ -484,5 +492,6 @@ async def ping_session(app: App, scope: Scope) -> bool:
 
 
 async def _wait_for_end() -> Any:
-    """The client of the ping does not disconnect: the package cancels this with its response."""
+    """Wait until cancelled. This stands for the client of a ping, which does not disconnect: the
+    package waits for a disconnect until it has sent its response."""
     await asyncio.Event().wait()

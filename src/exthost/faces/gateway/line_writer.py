@@ -1,4 +1,5 @@
-"""Writes lines to a file descriptor in blocking mode without ever blocking.
+"""Writes lines to a file descriptor in blocking mode without ever blocking. The gateway on stdio
+writes to its client with it.
 
 The descriptor must stay in blocking mode, because other processes may share it. Lines that are
 written in one iteration of the event loop are sent together in the next. Before each `os.write`,
@@ -13,7 +14,6 @@ from collections.abc import Callable
 
 # While more than this is unwritten, `wait_for_room` waits (back-pressure).
 HIGH_WATER_BYTES = 64 * 1024
-
 
 # The pause between two checks of `watch_client`.
 CHECK_SECONDS = 1.0
@@ -92,6 +92,8 @@ class LineWriter:
         await waiter
 
     def _flush(self) -> None:
+        """Write as much as is possible without blocking. If something is left, continue when the
+        descriptor is writable."""
         unwritten = self._unwritten
         try:
             while unwritten and self._is_writable():

@@ -1,10 +1,12 @@
-"""Converts the host's tools, results and errors to MCP values.
+"""Converts the host's tools, results and errors to MCP values, for the clients of the gateway.
 
-The result of an MCP server is passed on unchanged. The result of another dialect becomes a text
-block, and structured content as well if it is a JSON object. One invalid tool must not make the
-whole list invalid. Therefore a schema that the protocol does not allow is replaced by
-`{"type": "object"}` (the host still checks arguments against the real schema), an output schema
-that a client may fail to compile is left out, and a value that JSON cannot express becomes text.
+The result of an MCP server is passed on unchanged. The result of an extension that speaks another
+protocol (a dialect) becomes a text block, and structured content as well if it is a JSON object.
+For example, the result 3 becomes `{"content": [{"type": "text", "text": "3"}]}`. One invalid tool
+must not make the whole list invalid. Therefore a schema that the protocol does not allow is
+replaced by `{"type": "object"}` (the host still checks arguments against the real schema), an
+output schema that a client may fail to compile is left out, and a value that JSON cannot express
+becomes text.
 """
 
 import re
@@ -62,7 +64,8 @@ def tool_value(
         full_tool |= {name: value for name, value in tool.extra.items() if name != "execution"}
         if _has_readable_output_schema(tool):
             full_tool["outputSchema"] = tool.output_schema
-    for candidate in (full_tool, {**minimal_tool, "inputSchema": full_tool["inputSchema"]}):
+    tool_with_schema = {**minimal_tool, "inputSchema": full_tool["inputSchema"]}
+    for candidate in (full_tool, tool_with_schema):
         try:
             validate_server_result("tools/list", version, _list_result(candidate))
         except (ValueError, RecursionError):  # pydantic raises subclasses of ValueError
@@ -102,6 +105,7 @@ def result_value(result: ToolResult, *, from_mcp_server: bool, version: str) -> 
 
 
 def _convert_result(result: ToolResult, *, from_mcp_server: bool, version: str) -> dict[str, Any]:
+    """Return a result as MCP has it, without the host's warnings."""
     raw = result.raw
     if from_mcp_server and is_text_result(raw):
         return {"resultType": "complete", **raw}

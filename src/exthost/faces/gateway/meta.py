@@ -1,4 +1,7 @@
-"""Translates the `_meta` field of requests and results between clients and servers.
+"""Translates the `_meta` field of requests and results between the clients of the gateway and the
+MCP servers behind it.
+
+`_meta` has data about a message, such as `{"progressToken": 1}`.
 
 A client of the stateless era of MCP (without sessions) sends its revision, capabilities and name in
 the `_meta` of each request. A client of the handshake era (with sessions) sends them once, in
@@ -56,7 +59,7 @@ def relayed_meta(
 
 def without_server_info(result: Any) -> Any:
     """Return a result without the name of the stateless server that sent it: to the client, the
-    gateway is the server. The package adds the gateway's own name for stateless clients."""
+    gateway is the server. The `mcp` package adds the gateway's name for stateless clients."""
     meta = result.get("_meta") if isinstance(result, dict) else None
     if not isinstance(meta, Mapping) or types.SERVER_INFO_META_KEY not in meta:
         return result
@@ -68,10 +71,11 @@ def without_server_info(result: Any) -> Any:
 def sent_trace_context(request: Any, params: Mapping[str, Any]) -> dict[str, str]:
     """Return the W3C Trace Context in the `_meta` of a request, or else in its HTTP headers."""
     meta = params.get("_meta")
+    context = trace_context(meta) if isinstance(meta, Mapping) else {}
+    if context:
+        return context
     headers = getattr(request, "headers", None)
-    return (trace_context(meta) if isinstance(meta, Mapping) else {}) or (
-        trace_context(headers) if isinstance(headers, Mapping) else {}
-    )
+    return trace_context(headers) if isinstance(headers, Mapping) else {}
 
 
 def log_level(params: Mapping[str, Any]) -> str | None:

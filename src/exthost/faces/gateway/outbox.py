@@ -1,4 +1,4 @@
-"""A queue of notifications to one client, which one task sends in order.
+"""A queue of notifications to one client of the gateway, which one task sends in order.
 
 Callbacks of the event bus and of progress must not wait for a client, so they only put
 notifications into the queue. If a client does not read, the oldest unsent notifications are

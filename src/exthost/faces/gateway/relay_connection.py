@@ -1,5 +1,8 @@
 """The host's end of the socket of a relay, which stands for one client (see `faces.relay`).
 
+A relay is `exthost gateway` on stdio: an MCP client has started it, and it passes the lines of the
+client on to the host that runs.
+
 It does not import the `mcp` package, so that a client is accepted before the package is imported.
 If a client does not read its output, its lines are not read, either; so it fills neither the memory
 of the host nor the time of other clients.
@@ -53,9 +56,9 @@ class RelayConnection(LineConnection):
         self._first_replies: FirstReplies | None = None
         self._unhandled: deque[ClientLine] = deque()
         self._change = asyncio.Event()
-        self._last_number = 0
+        self._last_number = 0  # of the last line that was read
         self._is_finishing = False
-        self._unread_bytes = 0
+        self._unread_bytes = 0  # how much the client has left unread
         # None if no output waits to be written.
         self._drained: asyncio.Future[None] | None = None
         self._check_timer: asyncio.TimerHandle | None = None
@@ -84,12 +87,15 @@ class RelayConnection(LineConnection):
                 self._answer_first(first_replies, number, text)
 
     def _answer_first(self, first_replies: FirstReplies, number: int, text: bytes) -> None:
+        """Answer a line from the stored replies, if they have a reply to it."""
         reply = first_replies.receive(number, text)
         if reply is not None:
             self._write(b"r%d\t%b" % (number, reply))
         self.client_info = self.client_info or first_replies.client_info
 
     def lines_received(self, items: list[Item]) -> None:
+        """Handle lines of the relay (see the docstring of this module), or queue them for
+        `next`."""
         for item in items:
             if isinstance(item, Skipped | Broken):  # a relay sends no such line
                 self.abort()
@@ -194,7 +200,7 @@ class RelayConnection(LineConnection):
         if self.is_broken or self._fd < 0:
             return
         watch = select.poll()
-        watch.register(self._fd, 0)
+        watch.register(self._fd, 0)  # with 0, only errors and hang-ups are reported
         if any(events & (select.POLLERR | select.POLLHUP) for _, events in watch.poll(0)):
             self.abort()
         else:

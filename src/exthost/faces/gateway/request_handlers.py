@@ -1,9 +1,14 @@
 """The handlers of the MCP methods that the gateway implements, one for each method.
 
-A tool call runs the host's hooks before and after it, as in the host's own tool loop. A call that
-fails becomes a result with `isError`, so that no extension can end the gateway or another call. An
-error reply of an MCP server is passed on to the client unchanged. When the client cancels its
-request, its handler is cancelled, and that cancels the call of the extension.
+The gateway publishes all extensions of a host as one MCP server. A handler finds the extension that
+a request of a client is for, such as the one that has the tool of `tools/call`, and passes the
+request on to it.
+
+A tool call runs the host's hooks (functions of extensions that judge or change calls) before and
+after it. A call that fails becomes a result with `isError`, so that no extension can end the
+gateway or another call. An error reply of an MCP server is passed on to the client unchanged. When
+the client cancels its request, its handler is cancelled, and that cancels the call of the
+extension.
 """
 
 import logging
@@ -44,6 +49,7 @@ from exthost.faces.gateway.tasks import (
 from exthost.faces.gateway.tool_list import ToolList
 from exthost.faces.gateway.whole_results import PREFIX, SEARCH_MODE_BYTES, WholeResults
 from exthost.host.host import Host
+from exthost.tool_result import ToolResult
 
 _log = logging.getLogger("exthost.faces.gateway")
 
@@ -57,8 +63,8 @@ Handler: TypeAlias = Callable[[Context, Params], Awaitable[dict[str, Any]]]
 
 class RequestHandlers:
     """The handlers of one gateway. `methods` maps the name of a method to its handler. `set_level`
-    sends the least severe log level of all clients to the MCP servers. `processes` are those that
-    belong to one client."""
+    sends the least severe log level of all clients to the MCP servers. `processes` has the
+    processes of extensions that belong to one client."""
 
     def __init__(
         self,
@@ -114,6 +120,8 @@ class RequestHandlers:
             CLIENT.reset(token)
 
     async def _call_tool(self, ctx: Context, params: Params) -> dict[str, Any]:
+        """Return the result of a tool call, or of a held call that the client continues. A call
+        that fails becomes a result with `isError`."""
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             raise MCPError(types.INVALID_PARAMS, "tools/call has a name and an object of arguments")
@@ -130,51 +138,7 @@ class RequestHandlers:
             params = search_mode.unwrap_call(params)
             name, arguments = params["name"], params["arguments"]
         try:
-            tool = await self._tools.find(name)
-            listed = self._host[tool.extension]
-            # `listed`, or a private extension of this client if clients cannot share the processes.
-            extension = self._processes.choose(listed)
-            from_mcp_server = is_mcp_server(extension)
-            trace_fields = sent_trace_context(ctx.request, params)
-
-            async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
-                context: dict[str, Any] = {**trace_fields}
-                if from_mcp_server:
-                    meta = {**trace_fields, **extra_params.get("_meta", {})}
-                    call_params = {**extra_params, "_meta": meta} if meta else extra_params
-                    context[RELAYED] = RelayedRequest(call_params)
-                # With check=False, a result that is marked as an error is returned, not raised.
-                options: dict[str, Any] = {
-                    "context": context,
-                    "on_progress": make_progress_callback(exchange),
-                    "check": False,
-                    "confirm": make_confirm(exchange) if may_ask else None,
-                }
-                if extension is listed:
-                    result = await self._host.call_tool(tool.name, arguments or {}, **options)
-                else:
-                    result = await extension.call_tool(tool.tool, arguments or {}, **options)
-                failure = result.error_reply
-                if failure is not None:
-                    raise failure if not from_mcp_server else _server_error(failure)
-                if from_mcp_server and needs_input(result.raw):
-                    return {name: value for name, value in result.raw.items() if value is not None}
-                if from_mcp_server and is_task(result.raw):
-                    return with_public_id(extension.id, result.raw)
-                if from_mcp_server:
-                    self._catalog.remember_links(extension.id, result.raw)
-                whole = mcp_values.result_value(
-                    result.whole, from_mcp_server=from_mcp_server, version=ctx.protocol_version
-                )
-                return self._whole_results.limit(whole, self._result_limit(extension))
-
-            calls = extension.internals.calls
-            # Only a rule or a hook asks the client to confirm a call (`confirm` in `send`).
-            may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
-            answer: dict[str, Any] = await self._relay.run(
-                ctx, params, extension, send, may_ask=may_ask
-            )
-            return answer
+            return await self._relay_call(ctx, params, name, arguments or {})
         except NotFound as error:
             # Unless it suggests a similar name, the help of the error is about the command line.
             help = error.help if "did you mean" in error.help else "tools/list has all names"
@@ -184,7 +148,69 @@ class RequestHandlers:
             _log.warning("%s failed: %s", name, error)
             return mcp_values.error_result(error)
 
+    async def _relay_call(
+        self, ctx: Context, params: Params, name: str, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Find the extension that has the tool `name`, call the tool, and return its result in the
+        form of MCP. Raises ExthostError if the call fails."""
+        tool = await self._tools.find(name)
+        listed = self._host[tool.extension]
+        # `listed`, or a private extension of this client if clients cannot share the processes.
+        extension = self._processes.choose(listed)
+        trace_fields = sent_trace_context(ctx.request, params)
+        calls = extension.internals.calls
+        # Only a rule or a hook asks the client to confirm a call (`confirm` in `send`).
+        may_ask = not calls.is_unjudged(calls.announced_tool(tool.tool))
+
+        async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
+            """Make the call. `_relay` calls this, again with the client's input in `extra_params`
+            if the server asks for input."""
+            context: dict[str, Any] = {**trace_fields}
+            if is_mcp_server(extension):
+                meta = {**trace_fields, **extra_params.get("_meta", {})}
+                call_params = {**extra_params, "_meta": meta} if meta else extra_params
+                context[RELAYED] = RelayedRequest(call_params)
+            # With check=False, a result that is marked as an error is returned, not raised.
+            options: dict[str, Any] = {
+                "context": context,
+                "on_progress": make_progress_callback(exchange),
+                "check": False,
+                "confirm": make_confirm(exchange) if may_ask else None,
+            }
+            if extension is listed:
+                result = await self._host.call_tool(tool.name, arguments, **options)
+            else:
+                result = await extension.call_tool(tool.tool, arguments, **options)
+            return self._convert_result(extension, result, ctx.protocol_version)
+
+        answer: dict[str, Any] = await self._relay.run(
+            ctx, params, extension, send, may_ask=may_ask
+        )
+        return answer
+
+    def _convert_result(
+        self, extension: Extension, result: ToolResult, version: str
+    ) -> dict[str, Any]:
+        """Return the result of a call in the form of this protocol version. An MCP server may also
+        have replied that it needs input, or that it runs the call as a task. Raises the error that
+        the extension replied."""
+        from_mcp_server = is_mcp_server(extension)
+        failure = result.error_reply
+        if failure is not None:
+            raise _server_error(failure) if from_mcp_server else failure
+        if from_mcp_server and needs_input(result.raw):
+            return {name: value for name, value in result.raw.items() if value is not None}
+        if from_mcp_server and is_task(result.raw):
+            return with_public_id(extension.id, result.raw)
+        if from_mcp_server:
+            self._catalog.remember_links(extension.id, result.raw)
+        whole = mcp_values.result_value(
+            result.whole, from_mcp_server=from_mcp_server, version=version
+        )
+        return self._whole_results.limit(whole, self._result_limit(extension))
+
     def _result_limit(self, extension: Extension) -> int | None:
+        """Return how many bytes of text a result may have; None for any number."""
         limit = extension.internals.calls.result_limit
         return SEARCH_MODE_BYTES if limit is None and self._tools.is_searched else limit
 
@@ -225,6 +251,8 @@ class RequestHandlers:
         return {"resourceTemplates": await self._catalog.list_templates()}
 
     async def _read_resource(self, ctx: Context, params: Params) -> dict[str, Any]:
+        """Return a resource: a whole result that the gateway keeps, or a resource of a server. The
+        servers that may have it are tried in turn."""
         uri = _require_text(params, "uri")
         if uri.startswith(PREFIX):
             whole = self._whole_results.read(uri)
@@ -239,6 +267,7 @@ class RequestHandlers:
         tried: set[str] = set()  # kept while `search` calls `read` again as servers become ready
 
         async def read() -> dict[str, Any] | None:
+            """Return the resource from a server that was not tried yet, or None."""
             nonlocal failure
             owners = await self._catalog.find_owners(uri)
             for server in owners or self._catalog.resource_servers:
@@ -255,6 +284,7 @@ class RequestHandlers:
                 raise failure
             return None
 
+        # `search` calls `read` until it returns a result, or no extension is starting any more.
         result = await self._tools.search(read)
         if result is None:
             raise failure
@@ -306,6 +336,8 @@ class RequestHandlers:
         )
 
     async def _complete(self, ctx: Context, params: Params) -> dict[str, Any]:
+        """Return completions for an argument of a prompt or of a resource template, from the server
+        that has it."""
         ref, argument = params.get("ref"), params.get("argument")
         if not isinstance(ref, Mapping) or not isinstance(argument, Mapping):
             raise MCPError(types.INVALID_PARAMS, "completion/complete has a ref and an argument")
@@ -328,6 +360,7 @@ class RequestHandlers:
         return await self._relay_request(ctx, params, server, "completion/complete", request_params)
 
     async def _find_owners(self, uri: str) -> list[Extension] | None:
+        # None in place of an empty list, so that `search` continues.
         return await self._catalog.find_owners(uri) or None
 
     async def _relay_request(
@@ -338,6 +371,8 @@ class RequestHandlers:
         method: str,
         request_params: dict[str, Any],
     ) -> dict[str, Any]:
+        """Send a request with `request_params` to a server, and return the result. `params` are
+        those of the client's request, whose `_meta` is passed on."""
         server = self._processes.choose(server)
 
         async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
@@ -348,8 +383,13 @@ class RequestHandlers:
                 RelayedParams(relayed_params) if method in INPUT_METHODS else relayed_params
             )
             on_progress = make_progress_callback(exchange)
-            # With the time limit of the config (None), waiting for a ready process (True).
-            result = await server.internals.calls.call(method, sent_params, None, True, on_progress)
+            result = await server.internals.calls.call(
+                method,
+                sent_params,
+                None,  # the time limit is that of the config
+                True,  # wait for a ready process
+                on_progress,
+            )
             if not isinstance(result, dict) or not mcp_values.is_json(result):
                 raise MCPError(types.INTERNAL_ERROR, f"{server.id} sent no valid result")
             return result

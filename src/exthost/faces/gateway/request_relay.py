@@ -1,5 +1,6 @@
-"""Relays one request of a client to the extension that answers it, translating between the eras of
-MCP: the handshake era, in which a client opens a session, and the stateless era without sessions.
+"""Relays one request of a client of the gateway to the extension that answers it, translating
+between the eras of MCP: the handshake era, in which a client opens a session, and the stateless era
+without sessions.
 
 The relayed request carries what the client declared about itself. A stateless MCP server may reply
 that it needs input first. A stateless client gets that reply unchanged. To a client of the
@@ -65,6 +66,8 @@ class RequestRelay:
     async def _run_exchange(
         self, exchange: Exchange, params: Mapping[str, Any], extension: Extension, send: SendRequest
     ) -> Any:
+        """Send the request, and return its result. Meanwhile it is an exchange in progress, to
+        which requests of the server can belong."""
         self._exchanges.add(exchange)
         try:
             if is_mcp_server(extension):
@@ -82,6 +85,8 @@ class RequestRelay:
     async def _run_input_rounds(
         self, exchange: Exchange, params: Mapping[str, Any], extension: Extension, send: SendRequest
     ) -> Any:
+        """Send the request to an MCP server, again with the client's input if the server asks for
+        input. Return the result."""
         ctx = exchange.ctx
         server_is_stateless = is_stateless_server(extension)
         meta = relayed_meta(params, ctx.session, server_is_stateless=server_is_stateless)
@@ -108,8 +113,8 @@ def make_progress_callback(exchange: Exchange) -> Callable[[Progress], None]:
     """Return a callback that passes progress on to the client; it does nothing if the client did
     not request progress."""
 
-    def report(report_values: Progress) -> None:
-        _, progress, total, message = report_values
+    def report(values: Progress) -> None:
+        _, progress, total, message = values
         text = mcp_values.replace_surrogates(message) or None
         exchange.outbox.put(lambda: exchange.ctx.session.report_progress(progress, total, text))
 

@@ -1,6 +1,7 @@
-"""The clients that subscribed to changes of resources.
+"""The clients of the gateway that subscribed to changes of resources.
 
-The gateway subscribes at the server when a URI gets its first subscriber, and unsubscribes when the
+A resource, such as `file:///notes.txt`, belongs to one of the MCP servers behind the gateway. The
+gateway subscribes at that server when a URI gets its first subscriber, and unsubscribes when the
 last subscriber is removed. When a server becomes ready, the gateway subscribes there again. A
 subscriber is any hashable key: a `Client` of the handshake era of MCP (with sessions), or an object
 that represents an open `subscriptions/listen` request of the stateless era (without sessions).
@@ -93,5 +94,6 @@ class ResourceSubscriptions:
             # Another subscriber may have been added during the search.
             if servers and servers[0].id == server_id and uri in self._subscribers:
                 self._server_ids.setdefault(uri, server_id)
-        is_its_own = self._server_ids.get(uri) == server_id
-        return self._catalog.find_server(server_id) if is_its_own else None
+        if self._server_ids.get(uri) != server_id:
+            return None
+        return self._catalog.find_server(server_id)

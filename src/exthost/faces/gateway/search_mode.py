@@ -1,8 +1,9 @@
 """The two tools of `[gateway] mode = "search"`: one finds tools, the other calls one of them.
 
-A client then lists two tools instead of all, and finds the others by searching. A call of
-`call_tool` becomes a call of the tool that its arguments name: `unwrap_call` returns the params of
-that call, and the gateway handles them as those of any other call.
+The gateway publishes the tools of all extensions. If they are many, their list fills the context of
+a model. With this setting a client lists two tools instead of all, and finds the others by
+searching. A call of `call_tool` becomes a call of the tool that its arguments name: `unwrap_call`
+returns the params of that call, and the gateway handles them as those of any other call.
 """
 
 from collections.abc import Iterable, Mapping
@@ -117,6 +118,7 @@ def instructions(extensions: Iterable[Extension]) -> str:
 
 
 def _line(extension: Extension) -> str:
+    """Return the line about an extension, such as "- git (12 tools): Reads and changes …"."""
     names = list(extension.tools)
     about = extension.offer.extra.get("instructions")
     if not isinstance(about, str) or not about.strip():

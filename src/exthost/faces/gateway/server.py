@@ -73,8 +73,8 @@ _STATELESS_FIELDS = ("resultType", "ttlMs", "cacheScope")
 
 
 class McpServer(Server[Any]):
-    """The package's server, with the capabilities and the instructions of a gateway. The parameters
-    of the overridden methods are the package's; a gateway has no use for them."""
+    """The server of the `mcp` package, with the capabilities and the instructions of a gateway. The
+    parameters of the overridden methods are the package's; a gateway has no use for them."""
 
     gateway: "Gateway"
 
@@ -124,7 +124,7 @@ class Gateway:
         self._has_sole_client = has_sole_client
         self._client_capabilities: Mapping[str, Any] | None = None
         self._client_known = asyncio.Event()
-        # The lambdas below refer to what is created after them.
+        # The parts refer to each other. A lambda below stands for a part that is created later.
         self.clients = Clients()
         self.tools = ToolList(host, plain_names=plain_names)
         self._exchanges = Exchanges()
@@ -211,13 +211,13 @@ class Gateway:
     def extensions(self) -> dict[str, dict[str, Any]]:
         """The extensions of the MCP protocol that the gateway or one of its servers supports, with
         their settings. (An item of `host.extensions` is a program instead.)"""
-        found: dict[str, dict[str, Any]] = {TASKS: {}}
+        settings_by_name: dict[str, dict[str, Any]] = {TASKS: {}}
         for extension in self.host.extensions:
             declared = server_capabilities(extension).get("extensions")
             for name, settings in declared.items() if isinstance(declared, Mapping) else ():
                 if isinstance(name, str) and isinstance(settings, Mapping):
-                    found.setdefault(name, dict(settings))
-        return found
+                    settings_by_name.setdefault(name, dict(settings))
+        return settings_by_name
 
     # -- requests ----------------------------------------------------------------------------
 
@@ -298,6 +298,7 @@ class Gateway:
     async def _on_subscriptions_listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
+        """Notify a stateless client of changes, until it ends this request."""
         subscriber = object()
         for uri in params.notifications.resource_subscriptions or ():
             try:
@@ -360,6 +361,7 @@ class Gateway:
                 self._announcer.forward_to_client(client, notice)
 
     async def _on_roots_changed(self, ctx: Context, params: types.NotificationParams) -> None:
+        """Pass on to all MCP servers that the roots of a client have changed."""
         for extension in self.host.extensions:
             if server_capabilities(extension) and not is_stateless_server(extension):
                 try:

@@ -1,5 +1,5 @@
-"""The stdio transport: serves MCP on stdin and stdout of this process, with the `mcp` package ("the
-package").
+"""The stdio transport of the gateway: serves MCP on stdin and stdout of this process, with the
+`mcp` package ("the package").
 
 Meanwhile file descriptor 1 refers to stderr, so that a stray print of a library cannot corrupt the
 protocol. Neither pipe is made non-blocking, because that would affect every process that shares it,
@@ -83,13 +83,15 @@ class _PendingRequests:
 
     def __init__(self, end_line: Callable[[int], None]) -> None:
         self._end_line = end_line
-        # With the type, because 1 and True are equal in Python. A client may use an id twice.
+        # The key has the type of the id, because 1 and True are equal in Python. The value is a
+        # list, because a client may use an id twice.
         self._numbers: dict[tuple[type, Any], list[int]] = {}
-        self._endless: set[tuple[type, Any]] = set()
+        self._endless: set[tuple[type, Any]] = set()  # the keys of requests of _ENDLESS_METHOD
         self._all_answered = asyncio.Event()
         self._all_answered.set()
 
     def add(self, message: types.JSONRPCMessage, number: int) -> None:
+        """Add the message in the line of this number, which is passed to the package."""
         if isinstance(message, types.JSONRPCRequest):
             key = (type(message.id), message.id)
             self._numbers.setdefault(key, []).append(number)
@@ -113,6 +115,7 @@ class _PendingRequests:
         return self._pop(message.id)
 
     def _pop(self, id: Any) -> int | None:
+        """Remove the oldest request with this id. Return the number of its line, or None."""
         key = (type(id), id)
         numbers = self._numbers.get(key) if isinstance(id, int | str) else None
         number = numbers.pop(0) if numbers else None
@@ -137,6 +140,7 @@ class _OutgoingStream:
         self._pending_requests = pending_requests
 
     async def send(self, item: SessionMessage, /) -> None:
+        """Write a message of the package to the client: as a reply if it answers a known line."""
         stream, message = self._stream, item.message
         await stream.wait_for_room()
         if stream.is_broken:
@@ -190,6 +194,7 @@ class StdioStream(LineWriter):
         self._on_client_gone()
 
     async def next(self) -> ClientLine | None:
+        """Return the next line that `handle_line` has not handled; None at the end of stdin."""
         while not self._unhandled:
             if self._has_ended:
                 return None
@@ -213,6 +218,7 @@ class StdioStream(LineWriter):
             self._loop.remove_reader(self._read_fd)
 
     def _read(self) -> None:
+        """Read what is there. Handle the complete lines, or queue them for `next`."""
         data = os.read(self._read_fd, READ_BYTES)
         if not data:
             self._has_ended = True
@@ -244,6 +250,8 @@ async def serve_client(server: McpServer, stream: ClientStream) -> None:
     package_output = _OutgoingStream(stream, pending_requests)
 
     async def read() -> None:
+        """Pass the lines of the client on to the package. After the last one, wait until each
+        request is answered, and then close the package's input, which ends the server."""
         with to_package:  # closing it at the end tells the package that the client sends no more
             try:
                 while (line := await stream.next()) is not None:

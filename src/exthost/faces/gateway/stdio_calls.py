@@ -1,4 +1,5 @@
-"""Handles tool calls on stdio and of relays, from the line of the request to that of the reply.
+"""Handles the tool calls of the gateway's clients on stdio, and of those that a relay connects,
+from the line of the request to that of the reply.
 
 The session layer of the `mcp` package costs several times as much as a call. Therefore, once the
 package has opened the connection, this module handles `tools/call` and its cancellation with the
@@ -99,6 +100,8 @@ class StdioCalls:
         return is_cancellation and self._cancel_call(line, number)
 
     def _start_call(self, line: bytes, number: int, session: ServerSession) -> bool:
+        """Start the call that a line requests. Return False if the line must be left to the
+        package."""
         message = call_messages.decode_message(line)
         if message is None or message.get("method") != "tools/call":
             return False
@@ -137,6 +140,7 @@ class StdioCalls:
         return self._caller
 
     def _cancel_call(self, line: bytes, number: int) -> bool:
+        """Cancel the call that a line names. Return False if it names no call in progress."""
         message = call_messages.decode_message(line)
         id = call_messages.parse_cancelled_id(message) if message is not None else None
         call = self._by_id.get(coerce_request_id(id)) if id is not None else None
@@ -148,6 +152,7 @@ class StdioCalls:
         return True
 
     def _on_call_done(self, task: "asyncio.Task[dict[str, Any]]") -> None:
+        """Send the reply of a call, unless the client has cancelled it."""
         call = self._calls.pop(task)
         key = coerce_request_id(call.id)
         # The client may have used the same id for another call meanwhile.

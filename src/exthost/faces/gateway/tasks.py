@@ -1,4 +1,4 @@
-"""Tasks of MCP servers, as clients of the gateway see them.
+"""Tasks (calls that an MCP server runs in the background), as clients of the gateway see them.
 
 A stateless server (one whose protocol version has no sessions) may run a call as a task, if its
 client has declared the MCP extension "tasks". The client then sends requests about the task, which
@@ -21,7 +21,8 @@ _MISSING_CAPABILITY = -32021
 
 
 def with_public_id(extension: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a task with the id that clients use."""
+    """Return a task with the id that clients use, such as "github/17" for the task "17" of the
+    extension "github"."""
     return {**task, "taskId": f"{quote(extension, safe='')}/{task.get('taskId')}"}
 
 

@@ -1,14 +1,16 @@
-"""The list of tools that clients see, while the host is still starting and afterwards.
+"""The list of tools that the clients of the gateway see, while the host is still starting and
+afterwards.
 
-Clients can connect before the host has started its extensions. The first list is answered when each
-extension is ready or has failed, and at the latest when the time of `[gateway] first_list` is over;
-clients are notified when the tools of slower extensions arrive. An extension with `start = "lazy"`
-is started anyway if its tools are unknown, because a client cannot call a tool that is not listed.
-A call waits only for the extension that it calls. A request for a resource or prompt that is
-unknown yet waits, too, because the extension that has it may be starting.
+The gateway publishes the tools of all extensions of a host as those of one MCP server. Clients can
+connect before the host has started its extensions. The first list is answered when each extension
+is ready or has failed, and at the latest when the time of `[gateway] first_list` is over; clients
+are notified when the tools of slower extensions arrive. An extension with `start = "lazy"` is
+started anyway if its tools are unknown, because a client cannot call a tool that is not listed. A
+call waits only for the extension that it calls. A request for a resource or prompt that is unknown
+yet waits, too, because the extension that has it may be starting.
 
-A tool that can only be called as an MCP task is not listed, because the gateway does not support
-tasks.
+A tool that can only be called as an MCP task is not listed, because the gateway cannot request a
+task. (`tasks` handles only the calls that a server itself decides to run as tasks.)
 """
 
 import asyncio
@@ -45,13 +47,15 @@ class ToolList:
     def __init__(self, host: Host, *, plain_names: bool = False) -> None:
         self._host = host
         self._plain_names = plain_names
+        # By protocol version, and whether names are plain.
         self._lists: dict[tuple[str, bool], list[dict[str, Any]]] = {}
-        self._opening: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None  # opens the host
+        # These are done when the first list, and the first handshake, can be answered.
         self._first_list: asyncio.Task[None] | None = None
         self._handshake: asyncio.Task[None] | None = None
         self._start_tasks: set[asyncio.Task[None]] = set()
         self._warned_tools: set[str] = set()
-        self._change: asyncio.Future[None] | None = None
+        self._change: asyncio.Future[None] | None = None  # done at the next change
         self._unsubscribes = (
             host.events.subscribe(ToolsChanged, self._on_tools_changed),
             host.events.subscribe(StateChanged, self._on_change),
@@ -64,8 +68,8 @@ class ToolList:
         before: Coroutine[Any, Any, None] | None = None,
         host_opening: "asyncio.Task[Any] | None" = None,
     ) -> "asyncio.Task[None]":
-        """Open the host, after `before` has ended; or wait for the task `host_opening`, in which
-        somebody else opens it. The returned task is done when each extension that is started has
+        """Open the host, after `before` has ended; or wait for the task `host_opening`, which opens
+        it. The returned task is done when each extension that is started has
         become ready or has failed."""
         loop = asyncio.get_running_loop()
         self._opening = loop.create_task(self._open(before, host_opening))
@@ -264,6 +268,7 @@ class ToolList:
         return self._opening is not None and self._opening.done()
 
     def _next_change(self) -> "asyncio.Future[None]":
+        """Return a future that is done at the next change of an extension."""
         if self._change is None or self._change.done():
             self._change = asyncio.get_running_loop().create_future()
         return self._change

@@ -1,8 +1,9 @@
-"""Shortens results that are too long for a model, and keeps the whole results for a while.
+"""Shortens results of tools that are too long for a model, and keeps the whole results for a while.
 
-A client gets the beginning and the end of the text. The whole result can be read as the resource
-`exthost://results/ID` for ten minutes. The id cannot be guessed, so only the client that got it can
-read the result. The store is bounded: the oldest results make room for new ones.
+The limit is `limits.result` of the config. A client of the gateway gets the beginning and the end
+of the text. The whole result can be read as the resource `exthost://results/ID` for ten minutes.
+The id cannot be guessed, so only the client that got it can read the result. The store is bounded:
+the oldest results make room for new ones.
 """
 
 import secrets
@@ -95,7 +96,7 @@ class WholeResults:
 
 def limit_result(result: dict[str, Any], limit: int, where: str) -> dict[str, Any]:
     """Return an MCP result whose text has at most `limit` bytes; the same object if nothing is left
-    out. `where` says where the whole result is."""
+    out. `where` is a sentence about where the whole result is."""
     blocks = [_without_large_media(block, where) for block in result["content"]]
     is_changed = any(new is not old for new, old in zip(blocks, result["content"], strict=True))
     texts = limit_texts(list(map(_block_text, blocks)), limit, where)

@@ -1,5 +1,7 @@
 """Decides whether an HTTP request is accepted, by its Host and Origin headers and its token.
 
+exthost serves a web page and an MCP gateway on HTTP. Both use these rules.
+
 A Host header with an unknown name may mean that another web site has its own name resolve to this
 machine (DNS rebinding). An Origin header of another site means that a page of that site sends the
 request. Both kinds of requests are refused before the token is checked.
@@ -35,10 +37,8 @@ class Access:
             return FORBIDDEN, "a page of another site cannot use this host"
         # A link on another site may lead here (navigate); its scripts must not send requests.
         # A browser that sends the site sends the mode, too. Without a mode it is another program.
-        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") not in (
-            "navigate",
-            None,
-        ):
+        is_cross_site = headers.get("sec-fetch-site") == "cross-site"
+        if is_cross_site and headers.get("sec-fetch-mode") not in ("navigate", None):
             return FORBIDDEN, "a page of another site cannot use this host"
         return None
 

@@ -1,5 +1,5 @@
-"""ASGI, the interface between uvicorn and our applications: its types, and the helpers that read
-requests and send responses."""
+"""ASGI, the interface between the HTTP server uvicorn and the applications of exthost (the web page
+and the gateway): its types, and functions that read headers and send responses."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias

@@ -1,4 +1,5 @@
-"""Creates listening sockets for HTTP, and computes their URLs and the Host headers they accept."""
+"""Creates listening sockets for the web page and the gateway, and computes their URLs and the Host
+headers that they accept."""
 
 import contextlib
 import errno

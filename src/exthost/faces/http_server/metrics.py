@@ -1,4 +1,6 @@
-"""The metrics of a host for Prometheus, in the text format of the package `prometheus-client`.
+"""The metrics of a host for Prometheus, in the text format of the package `prometheus-client`, such
+as `exthost_calls_total{extension="weather",outcome="result"} 3.0`. `probes` serves them at
+`/metrics`.
 
 `CallSeconds` subscribes to the event bus, and counts how long calls took. All other metrics are
 read from the host at each scrape. Extensions that were removed have no metrics.
@@ -100,6 +102,7 @@ class Metrics:
             states.add_metric([state], count)
         yield states
 
+        # The metrics below have a value for each extension, with its id as a label.
         label = ["extension"]
         ready = GaugeMetricFamily("exthost_extension_ready", "1 if it is ready.", labels=label)
         calls = CounterMetricFamily(

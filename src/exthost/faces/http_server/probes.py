@@ -1,4 +1,5 @@
-"""Answers `/healthz`, `/readyz` and `/metrics`, on the ports of the web page and the gateway.
+"""Answers `/healthz`, `/readyz` and `/metrics`, on the ports of the web page and the gateway, for
+programs that monitor the host (Kubernetes, Prometheus).
 
 `/healthz` and `/readyz` need no token. They reveal only a status. `/healthz` is about the host:
 `ok` with 200, or `starting` or `ending` with 503. `/readyz` also covers its extensions: it is
@@ -81,8 +82,9 @@ class Probes:
         return 200, text.content_type, text.body
 
     def _health(self) -> tuple[int, str, bytes]:
-        phase = self._phase
-        return _respond("ending" if phase.ending else "ok" if phase.opened else "starting")
+        if self._phase.ending:
+            return _respond("ending")
+        return _respond("ok" if self._phase.opened else "starting")
 
     def _readiness(self) -> tuple[int, str, bytes]:
         if self._phase.ending or not self._phase.opened:
@@ -91,5 +93,6 @@ class Probes:
 
 
 def _respond(status: str) -> tuple[int, str, bytes]:
+    """Return the HTTP status, the content type and the body of a response with this status."""
     body = jsontext.encode({"status": status})
     return 200 if status == "ok" else 503, "application/json", body

@@ -1,4 +1,5 @@
-"""Runs uvicorn for the HTTP services, with limits that it lacks, and without its signal handlers.
+"""Runs uvicorn for the HTTP services of a host (the web page and the MCP gateway), with limits that
+uvicorn lacks, and without its signal handlers.
 
 A client without a token must not be able to exhaust the file descriptors of the host, nor to keep
 out clients that have one. So the number of connections is limited, and most of the places are
@@ -39,8 +40,9 @@ IDLE_SECONDS = 30
 # is half of them: the other half is reserved for extensions.
 MAX_CONNECTIONS = 2048
 
-# A new connection is not counted as one without a token before this time, as long as there is room:
-# a client with many connections may open all of them before it sends the first request.
+# As long as there is room, a new connection has this time to send a request with the token. Only
+# then is it counted as one without a token, because a client with many connections may open all of
+# them before it sends the first request.
 ARRIVAL_SECONDS = 10.0
 
 # Strangers are connections without a token. At most a quarter of all connections may be strangers,
@@ -78,7 +80,7 @@ class LimitedProtocol(H11Protocol):
     has_token: Callable[[Mapping[str, str]], bool]
 
     _is_authenticated = False
-    _has_spoken = False  # whether the client has sent anything
+    _has_sent_data = False  # whether the client has sent anything
     _timer: asyncio.TimerHandle | None = None
     _timed_state: Any = None  # the state of h11 in which the client has to send something
 
@@ -98,12 +100,14 @@ class LimitedProtocol(H11Protocol):
         closed = self.limit.admit(self, peer_of(self.transport.get_extra_info("peername")))
         if closed is not None:
             closed.transport.abort()
-        if self._has_spoken:
+        if self._has_sent_data:
             self.limit.mark_active(self)
 
     def data_received(self, data: bytes) -> None:
+        """Handle data of the client. Note whether it has sent a token, and set the deadline for
+        what it has to send next."""
         if not self._is_authenticated:
-            self._has_spoken = True
+            self._has_sent_data = True
             self.limit.mark_active(self)
         super().data_received(data)
         if not self._is_authenticated and self.scope is not None:
@@ -183,6 +187,7 @@ async def serve_app(
     server = ServerWithoutSignals(config)
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:
+        # Shielded, so that a cancellation lets the server complete its responses.
         await asyncio.shield(serving)
     except asyncio.CancelledError:
         server.should_exit = True

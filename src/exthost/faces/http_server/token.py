@@ -1,4 +1,5 @@
-"""Finds or creates the bearer token of an HTTP service, and checks whether a token is valid.
+"""Finds or creates the bearer token of an HTTP service (the web page or the gateway of a host), and
+checks whether a token is valid.
 
 The token comes from a file or from an environment variable, or is generated. A file may contain
 several tokens, one per line. The file may change while the host runs: it is read again when the
@@ -25,6 +26,7 @@ VARIABLE = "EXTHOST_GATEWAY_TOKEN"
 # Long enough for many tokens.
 _MAX_FILE_BYTES = 4096
 
+# Without NONBLOCK, opening a pipe without a writer would wait forever.
 _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -117,7 +119,6 @@ def _create_file(path: Path) -> str | None:
 def _read_file(path: Path) -> tuple[str, ...]:
     """Return the tokens in the file. Raises ConfigError."""
     try:
-        # Non-blocking: otherwise opening a pipe without a writer would wait for ever.
         fd = os.open(path, _READ_FLAGS)
         try:
             status = os.fstat(fd)

@@ -1,4 +1,8 @@
-"""Reads a W3C Trace Context, which connects the spans of caller, host and extension."""
+"""Reads a W3C Trace Context, which connects the spans of caller, host and extension.
+
+The HTTP services of a host pass it on to the extension that they call. Its main part is the header
+`traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,9 +1,10 @@
 """The lines of a client that matter beyond one host: its handshake, and its requests without reply.
 
-When a host has ended, the next one must know the client as the last one did. `Handshake` keeps the
-lines that this takes: `initialize`, the log level and the subscriptions. A line is read as JSON
-only if it contains the name of one of those methods, and the handshake itself only when it is
-needed, because importing `json` would take longer than everything else at the start.
+The relay (`exthost gateway` on stdio) passes the lines of one MCP client on to a host. When a host
+has ended, the next one must know the client as the last one did. `Handshake` keeps the lines that
+this takes: `initialize`, the log level and the subscriptions. A line is read as JSON only if it
+contains the name of one of those methods, and the handshake itself only when it is needed, because
+importing `json` would take longer than everything else at the start.
 
 A request without a reply is either sent to the next host (it was not read by the last one, or
 answering it again does no harm), or gets an error (`make_error`), because a tool may have been
@@ -47,9 +48,11 @@ class Handshake:
     __slots__ = ("_level", "_lines", "_subscriptions")
 
     def __init__(self) -> None:
-        self._lines: list[bytes] = []  # with "initialize" in them, until both are found
-        self._level: bytes = b""
-        self._subscriptions: dict[str, bytes] = {}
+        # The first two lines that contain "initialize": `initialize` and
+        # `notifications/initialized`.
+        self._lines: list[bytes] = []
+        self._level: bytes = b""  # the last line that sets the log level
+        self._subscriptions: dict[str, bytes] = {}  # by URI
 
     @property
     def is_complete(self) -> bool:

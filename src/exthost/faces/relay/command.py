@@ -1,6 +1,9 @@
 """`exthost gateway` on stdio: joins the running host of its config, or starts one, and relays the
 lines of the client to the host.
 
+An MCP client (an editor or agent) starts this program as its MCP server. The host, which does the
+work, is another process, so that all clients share the processes of the extensions.
+
 Where joining is impossible, the reason is written to stderr, and the caller runs a host of its own
 instead, as with `--own`. A config that cannot be read is not such a reason: the other host could
 not read it, either.
@@ -20,7 +23,8 @@ _RETRY_SECONDS = 0.1
 
 
 class _Ended(Exception):
-    """The host that was started has ended; the exit code, and its stderr."""
+    """The host that this program has started ended before it accepted clients. `code` is its exit
+    code and `text` is its stderr."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -109,7 +113,7 @@ def _join_or_start(config: str, plain_names: bool, *, may_start: bool = True) ->
             try:
                 return join(connected, plain_names)
             except OSError:
-                pass  # it ends at this moment
+                pass  # the host is ending at this moment
         if not may_start:
             return None
         if note and deadline is None:

@@ -1,5 +1,8 @@
 """Finds the control socket of a config's host, and joins the host as a client of its MCP service.
 
+The relay, which is `exthost gateway` on stdio, uses this to connect an MCP client to a host that
+runs. `exthost call` uses only `connect`.
+
 `connect` finds the socket. `join` sends one request and reads one line. The host does not join a
 client of another version. Otherwise it sends the names of the environment variables that its config
 refers to, each with a salted digest of the host's value. This process compares them with its own

@@ -1,4 +1,7 @@
-"""Moves lines between the pipes of a client and the socket of a host.
+"""Moves lines between the pipes of an MCP client and the socket of a host.
+
+A line is one JSON-RPC message, such as a tool call. `exthost gateway` on stdio is this relay: the
+client has started it as its MCP server, and the host, another process, does the work.
 
 Only whole lines reach the client, so a host that is killed in the middle of a line does no harm to
 the client's stream. Each line of the client has a number, by which the host names the line that it
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
 _STDIN, _STDOUT = 0, 1
 
-# Memory of twice this size would be requested from the system for each read.
+# A buffer of twice this size would be requested from the system, and given back, for each read.
 _READ_BYTES = 64 * 1024
 
 # While more than this waits for one end, the other end is not read.
@@ -88,23 +91,25 @@ class LineRelay:
         self._find_host = find_host
         self._handshake = Handshake()
         self._host: HostLink | None = None
-        self._hosts = 0  # how many were joined
+        self._hosts = 0  # how many hosts were joined so far
         self._quick_ends = 0
         self._poll = poll()
         self._poll_stdout = poll()
         self._poll_stdout.register(_STDOUT, POLLOUT)
-        self._masks: dict[int, int] = {}
+        self._masks: dict[int, int] = {}  # the events that `_poll` waits for, by descriptor
         self._to_client = bytearray()
         self._to_host = bytearray()
         self._client_parts: list[bytes] = []  # of a line that is not complete
         self._client_bytes = 0  # in those parts
-        self._host_parts: list[bytes] = []
+        self._host_parts: list[bytes] = []  # the same of a line of the host
         self._is_skipping = False  # inside a line that is too long
         self._is_first_line = True
         self._number = 0  # of the last line that was sent
         self._open: dict[int, bytes] = {}  # the lines without a reply, by number
         self._asked: set[Any] = set()  # ids of requests of servers that the client has not answered
-        self._last_read = -1  # the last line that a host read which has ended in order
+        # The number of the last line that the host has read, as a host reports that ends in order;
+        # -1 if it has reported nothing.
+        self._last_read = -1
         self._is_quiet = False  # whether nothing waits to be written, as between most calls
         self._has_ended = False  # whether stdin has ended
         self._is_shut = False  # whether the end of stdin was passed on to the host
@@ -187,6 +192,7 @@ class LineRelay:
     # -- the client --------------------------------------------------------------------------
 
     def _read_client(self) -> None:
+        """Read from stdin, and handle the lines that are complete."""
         try:
             data = os.read(_STDIN, _READ_BYTES)
         except OSError:  # a terminal that was closed
@@ -266,6 +272,7 @@ class LineRelay:
             self._take_message(line)
 
     def _take_message(self, line: bytes) -> None:
+        """Handle one message of the client."""
         # A message without a method is the answer to a request of a server.
         if self._asked and b'"method"' not in line:
             self._asked.discard(_hashable(parse(line).get("id")))
@@ -314,6 +321,7 @@ class LineRelay:
         del self._to_host[:count]
 
     def _read_host(self) -> None:
+        """Read from the socket, and handle the lines that are complete, or the end of the host."""
         assert self._host is not None
         try:
             data = self._host.socket.recv(_READ_BYTES)
@@ -349,6 +357,7 @@ class LineRelay:
         return lines
 
     def _take_host_line(self, line: bytes) -> None:
+        """Handle a line of the host by its kind (see the docstring of this module)."""
         head, _, message = line.partition(b"\t")
         kind = head[:1]
         if kind == b"r":
@@ -419,6 +428,7 @@ class LineRelay:
     # -- the end of a host -------------------------------------------------------------------
 
     def _on_host_gone(self) -> None:
+        """Handle the end of the host, and join the next one if it is needed now."""
         from time import monotonic
 
         host, self._host = self._host, None
@@ -427,25 +437,23 @@ class LineRelay:
         self._watch(host.socket.fileno(), -1)
         host.socket.close()
         is_orderly = self._last_read >= 0
-        again = self._settle_open_lines()
+        lines_for_next_host = self._settle_open_lines()
         for id in self._asked:
             self._to_client += _cancel_notification(id)
         self._asked.clear()
         is_quick = monotonic() - self._joined_at < _QUICK_SECONDS
         self._quick_ends = self._quick_ends + 1 if is_quick else 0
-        if self._has_ended and not again:
-            return
-        # Whether the next host is needed only when the client sends a line (see `_send`).
-        may_wait = is_orderly or self._quick_ends >= _MAX_QUICK_ENDS
-        if not again and may_wait:
+        # Otherwise the next host is joined only when the client sends a line (see `_send`).
+        is_host_wanted = not (is_orderly or self._quick_ends >= _MAX_QUICK_ENDS)
+        if not lines_for_next_host and (self._has_ended or not is_host_wanted):
             return
         try:
             self._join(self._find_host(True))
         except NoNextHost as reason:
-            for line in again:
+            for line in lines_for_next_host:
                 self._answer_error(line, str(reason))
             return
-        for line in again:
+        for line in lines_for_next_host:
             self._send(line)
         self._flush_host()
 
@@ -453,26 +461,29 @@ class LineRelay:
         """Answer the requests that the host has left without a reply. Return those that the next
         host gets."""
         open_lines, self._open = self._open, {}
+        # The host cannot have read the lines that are unsent, and has not read those after the last
+        # line that it reported.
         unsent = self._to_host.count(b"\n")
         self._to_host.clear()
         first_unread = self._number - unsent + 1
         if self._last_read >= 0:
             first_unread = min(first_unread, self._last_read + 1)
-        again = []
+        lines_for_next_host = []
         for number, line in open_lines.items():
             message = parse(line)
             if "method" not in message:
                 continue  # the answer to a request of a server that is gone
-            if number >= first_unread or message["method"] in REPEATABLE:
+            is_unread = number >= first_unread
+            if is_unread or message["method"] in REPEATABLE:
                 # A notification that the host has read needs no reply, and is not repeated.
-                if "id" in message or number >= first_unread:
-                    again.append(line)
+                if is_unread or "id" in message:
+                    lines_for_next_host.append(line)
             else:
                 self._answer_error(
                     line,
                     "the host ended before it answered; the call may have been carried out [X1075]",
                 )
-        return again
+        return lines_for_next_host
 
     def _look_for_host(self) -> None:
         try:
@@ -485,7 +496,8 @@ class LineRelay:
     # -- requests of servers -----------------------------------------------------------------
 
     def _note_request(self, line: bytes) -> bytes:
-        """Remember a request of a server. Return it with an id that no earlier host has used."""
+        """Remember a request of a server. Return it with an id that no earlier host has used: that
+        of the third host, for example, becomes "3/ID"."""
         message = parse(line)
         if self._hosts > 1:
             import json

@@ -1,4 +1,5 @@
-"""The ASGI application of the page: routes, access checks and security headers.
+"""The ASGI application of the web page of a running host: routes, access checks and security
+headers. `exthost run --web` serves it.
 
 Everything except the login form needs the token. To load the page, a browser needs a cookie, which
 it gets for the token. Requests to the API need the token itself. The content security policy in
@@ -23,6 +24,7 @@ from exthost.faces.web.login import Login
 
 STATIC = Path(__file__).parent / "static"
 
+# The content security policy.
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -65,9 +67,9 @@ def build_application(endpoints: Endpoints, access: Access, login: Login) -> ASG
 
     async def show_page(request: Request) -> Response:
         token = request.query_params.get("token", "")
-        answer = login.log_in_by_token(token)
-        if answer is not None:
-            return answer
+        redirect = login.log_in_by_token(token)
+        if redirect is not None:
+            return redirect
         if token:
             return _respond_wrong_token(files)
         if login.may_load(request):
@@ -75,8 +77,8 @@ def build_application(endpoints: Endpoints, access: Access, login: Login) -> ASG
         return _respond_file(files, "login.html", UNAUTHORIZED)
 
     async def log_in(request: Request) -> Response:
-        answer = await login.log_in_by_form(request)
-        return answer or _respond_wrong_token(files)
+        redirect = await login.log_in_by_form(request)
+        return redirect or _respond_wrong_token(files)
 
     async def show_file(request: Request) -> Response:
         name = request.path_params["name"]

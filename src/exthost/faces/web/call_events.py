@@ -1,5 +1,5 @@
-"""Makes a call for the page, as a stream of events: progress, log lines, questions, events of a
-stream, and the result or error at the end.
+"""Makes a call for the web page of a host, as a stream of events: progress, log lines, questions,
+events of a stream, and the result or error at the end.
 
 Calls are requests of the control socket (`control.requests`), so they do the same as `exthost
 call`. When the browser disconnects, the call is cancelled.
@@ -43,6 +43,7 @@ class _Queue:
         await self.events.put(event)
 
     async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send a question of a hook to the page, and return the person's answer."""
         return await self._questions.ask(question, self.send)
 
 

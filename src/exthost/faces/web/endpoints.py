@@ -1,4 +1,4 @@
-"""The API of the page: answers each request with JSON, or with a stream of events.
+"""The API of a host's web page: answers each request with JSON, or with a stream of events.
 
 Each method answers one path. Starting, stopping, reloading and calling are requests of the control
 socket (`control.requests`). `application` has checked the token before.
@@ -68,7 +68,8 @@ class Endpoints:
         self.streams = OpenStreams()
         self._questions = questions
         self._server_requests = server_requests
-        if host.hooks.confirm is None:  # the program of the host asks no person itself
+        # The page asks a person about calls, unless the program that runs the host does so itself.
+        if host.hooks.confirm is None:
             host.hooks.confirm = host.rules.confirm = self._questions.confirm
         self.paths: Mapping[str, tuple[str, Endpoint]] = {
             "/api/host": ("GET", self._describe_host),
@@ -166,6 +167,7 @@ class Endpoints:
         return _respond_json(record)
 
     async def _list_call_records(self, request: HttpRequest) -> Response:
+        """Return the messages of one call, which is found by its extension and its times."""
         name = self._host[request.query_params.get("name", "")].id
         is_answered = request.query_params.get("outcome") in ("result", "error")
         records = records_of_call(
@@ -194,6 +196,8 @@ class Endpoints:
         )
 
     async def _stream_call(self, request: HttpRequest) -> Response:
+        """Make the call of a tool or a method that the body describes. The response is a stream of
+        its events, which ends with the result."""
         body = await _read_body(request)
         name = str(body.get("extension", ""))
         extension = self._host[name].id  # raises NotFound if there is no such extension
@@ -291,7 +295,7 @@ def _invalid_request_error(reason: str) -> UsageError:
     return UsageError("X1395", f"the host does not understand this request: {reason}")
 
 
-# At most this many bytes are read, and this many lines returned.
+# At most this many bytes of a log are read, and this many of its lines returned.
 TAIL_BYTES = 64 * 1024
 MAX_LINES = 300
 
@@ -320,7 +324,7 @@ def read_tails(find_log: Callable[[str], str], names: Sequence[str]) -> list[dic
     of their times."""
     lines = [{"extension": name, **line} for name in names for line in read_tail(find_log(name))]
     lines.sort(key=lambda line: line["time"])
-    return lines[-MAX_LINES * 10 :]
+    return lines[-MAX_LINES * 10 :]  # those of ten full logs
 
 
 def _read_end(file: Path, limit: int) -> bytes:

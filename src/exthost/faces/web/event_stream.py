@@ -1,4 +1,5 @@
-"""An HTTP response that is a stream of server-sent events (`text/event-stream`).
+"""An HTTP response that is a stream of server-sent events (`text/event-stream`), by which the web
+page of a host is kept up to date.
 
 The events come from an asynchronous generator. It is closed when the browser disconnects or the
 host ends, even while it waits. A browser that does not read delays only its own generator
@@ -48,6 +49,7 @@ class EventStreamResponse(Response):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until the generator ends, the browser disconnects, or the host ends."""
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(head)
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Describes one extension for the page: its tools, permissions, process and history.
+"""Describes one extension for the web page of a host: its tools, permissions, process and history.
 
 The extension is not started. Before its first start, the description contains only the tools and
 hooks that its manifest declares.

@@ -1,4 +1,4 @@
-"""Remembers the last states and calls of each extension, for the page.
+"""Remembers the last states and calls of each extension, for the web page of a host.
 
 `History` subscribes to the event bus. For each extension it keeps the last changes of state, the
 last calls, and the number of calls in each of the last intervals (`points` of a sparkline). Failed
@@ -81,7 +81,7 @@ class ExtensionHistory:
     def _advance(self, point: int) -> None:
         """Add empty points until `point` is the newest."""
         new_count = POINT_COUNT if not self._counts else min(POINT_COUNT, point - self._point)
-        # The number is negative, and nothing is added, if the system clock was set back.
+        # If the system clock was set back, the number is negative, and nothing is added.
         self._counts.extend([(0, 0)] * new_count)
         self._point = max(point, self._point)
 

@@ -1,4 +1,4 @@
-"""Decides whether a browser may load the page, and passes the token to it.
+"""Decides whether a browser may load the web page of a host, and passes the token to it.
 
 The URL that `exthost run --web` prints contains the token. The first response redirects to a URL
 with the token in the fragment, which browsers never send to a server. The page keeps the token for

@@ -1,4 +1,5 @@
-"""The questions that the page shows to a person: before a call is made, and during a call.
+"""The questions that the web page of a host shows to a person: before a call is made, and during a
+call.
 
 A rule or a hook may request that a person confirms a call. For a call of the page, the stream of
 the call has an event of the kind `question`, with a random id that only this stream contains, so
@@ -120,6 +121,7 @@ class PageQuestions:
             ) from None
 
     def _require_room(self) -> None:
+        """Raise Refused if every page already shows as many questions as allowed."""
         if len(self._shared) >= MAX_SHARED_QUESTIONS:
             raise Refused("X0354", f"{MAX_SHARED_QUESTIONS} questions are open on the page already")
 

@@ -1,4 +1,7 @@
-"""Serves the web page of a host until the task is cancelled."""
+"""Serves the web page of a running host, which `exthost run --web` shows in a browser.
+
+It connects the parts of the page, and runs until its task is cancelled.
+"""
 
 import asyncio
 import socket

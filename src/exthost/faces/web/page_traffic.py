@@ -1,10 +1,11 @@
-"""Records the messages of extensions, and sends them to the pages that display them.
+"""Records the messages of extensions, and sends them to the open web pages that display them.
 
-Recording costs time, so only extensions that a page displays are recorded. A page renews its
-interest from time to time; otherwise the recording ends. Each extension has its own ring buffer, so
-that an extension with many records does not displace the records of another. A page gets the
-records that match its search, in batches of a bounded size. Records that do not fit into a batch
-are counted.
+A record is one message between the host and an extension, such as the request or the reply of a
+call, or another event of an extension: a line on stderr, an exit, a change of state. Recording
+costs time, so only extensions that a page displays are recorded. A page renews its interest from
+time to time; otherwise the recording ends. Each extension has its own ring buffer, so that an
+extension with many records does not displace the records of another. A page gets the records that
+match its search, in batches of a bounded size. Records that do not fit into a batch are counted.
 """
 
 import asyncio
@@ -41,8 +42,9 @@ TEXT_CHARACTERS = 4_000
 
 
 class _Ring(NamedTuple):
-    """A recording. `buffer` has the records, `unsubscribe` ends the recording, and `timer` does so
-    when no page has requested it for INTEREST_SECONDS."""
+    """A recording in a ring buffer, which drops its oldest records when it is full. `buffer` has
+    the records, `unsubscribe` ends the recording, and `timer` does so when no page has requested it
+    for INTEREST_SECONDS."""
 
     buffer: TraceBuffer
     unsubscribe: Callable[[], None]

@@ -1,4 +1,5 @@
-"""Converts values of extensions to data for the page: of a bounded size, and always valid JSON.
+"""Converts values of extensions, such as the results of tools, to data for the web page of a host:
+of a bounded size, and always valid JSON.
 
 The page displays every text as plain text, so nothing is escaped here. Images and sounds are
 limited to types that cannot contain scripts.

@@ -1,4 +1,5 @@
-"""The processor time and memory of each extension over the last two minutes, while a page is open.
+"""The processor time and memory of each extension over the last two minutes, while a web page of
+the host is open.
 
 Each extension is measured once in each interval, with all processes of its tree. An extension
 without a process on this machine is not measured.
@@ -16,6 +17,8 @@ _MEMORY_STEP = 64 * 1024
 
 
 class _Sample(NamedTuple):
+    """The processor time that an extension had used by a time (of a monotonic clock)."""
+
     time: float
     cpu_seconds: float
 

@@ -1,8 +1,9 @@
 """Samples the state of all extensions, and sends the rows that changed to every open page.
 
-All pages share one sampler, which runs only while a page is open. A page gets the rows that changed
-since its last update, however long it took to read that update. So nothing is queued for a slow
-page; it gets fewer updates.
+A row describes one extension in the table of the web page: its state, its rate of calls, its
+memory. All pages share one sampler, which runs only while a page is open. A page gets the rows that
+changed since its last update, however long it took to read that update. So nothing is queued for a
+slow page; it gets fewer updates.
 """
 
 import asyncio
@@ -104,6 +105,7 @@ class RowSampler:
         }
 
     async def _run(self) -> None:
+        """Take a sample again and again, sooner after a change of state."""
         while True:
             has_many = len(self._host) > MANY_EXTENSIONS
             try:
@@ -119,6 +121,7 @@ class RowSampler:
             event.set()
 
     def _take_sample(self) -> None:
+        """Compute all rows, and note which of them have changed since the last sample."""
         number, rows = self._sample + 1, {}
         point = point_number(time.time())
         for extension in self._host.extensions:

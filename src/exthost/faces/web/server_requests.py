@@ -1,4 +1,5 @@
-"""The requests that an MCP server sends to its client, answered by a person at the page.
+"""The requests that an MCP server sends to its client, answered by a person at the web page of the
+host, which is the client of its MCP servers.
 
 A server may ask for a form to be filled in (elicitation), for the answer of a model (sampling), and
 for the folders of the client (roots). A request during a call of the page is shown beside that
@@ -75,6 +76,7 @@ class ServerRequests:
             return {"action": "accept", "content": _as_object(answer.value)}
         if not answer.agreed:
             raise _error(extension, method, "the person at the page refused it")
+        # Sampling: the person has written what a model would answer.
         reply = _as_object(answer.value)
         return {
             "role": "assistant",

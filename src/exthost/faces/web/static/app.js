@@ -1,4 +1,6 @@
-// The page: selects the view, and updates it with the rows of the extensions.
+// The start of the web page of a running host (`exthost run --web`). Selects the view by the hash of the URL,
+// and updates it with the rows that /api/events streams. A row is an object that describes one extension:
+// its id, state, calls, processes and last error.
 
 import { ApiError, follow, get, post, takeToken } from "./api.js";
 import { Detail } from "./detail.js";
@@ -16,24 +18,28 @@ import { showError } from "./values.js";
 // Further requests to start, stop or restart wait until an earlier one is done.
 const MAX_CONCURRENT = 4;
 
-const rows = new Map();
-let clients = [];
+const rows = new Map(); // by id of the extension, in the order of the config
+let clients = []; // the clients of the host's MCP gateway
 const main = byId("main");
 const notice = byId("notice");
-let detail, list, overview, view;
+let detail, list, overview;
+let view; // the AbortController that ends the streams of the current view
+let noticeTimer;
 
-function tell(text, tone = "", seconds = 0) {
+/** Show a notice at the top of the page, or hide it if `text` is null. After `seconds` it is hidden; 0 keeps it. */
+function showNotice(text, tone = "", seconds = 0) {
   notice.hidden = !text;
   notice.dataset.tone = tone;
   setText(notice, text ?? "");
-  clearTimeout(tell.timer);
-  if (seconds) tell.timer = setTimeout(() => tell(null), seconds * 1000);
+  clearTimeout(noticeTimer);
+  if (seconds) noticeTimer = setTimeout(() => showNotice(null), seconds * 1000);
 }
 
 /** Start, stop or restart extensions; report those that failed. */
 async function steer(verb, names) {
   const waiting = [...names];
   const failed = [];
+  // MAX_CONCURRENT copies of this function run at once and take names from the same list.
   const work = async () => {
     for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
       try {
@@ -43,10 +49,11 @@ async function steer(verb, names) {
       }
     }
   };
-  tell(`${verb}: ${names.length === 1 ? names[0] : plural(names.length, "extension")} …`);
+  const subject = names.length === 1 ? names[0] : plural(names.length, "extension");
+  showNotice(`${verb}: ${subject} …`);
   await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
-  if (failed.length) tell(`${verb} failed – ${failed.join("; ")}`, "bad", 20);
-  else tell(`${verb}: ${names.length === 1 ? names[0] : plural(names.length, "extension")}: done`, "good", 4);
+  if (failed.length) showNotice(`${verb} failed – ${failed.join("; ")}`, "bad", 20);
+  else showNotice(`${verb}: ${subject}: done`, "good", 4);
 }
 
 function showSelection(names) {
@@ -58,15 +65,17 @@ function showSelection(names) {
     el("button", { type: "button", class: "small", onclick: () => list.clearSelection() }, "Clear"));
 }
 
-function route() {
+/** Return the parts and the parameters of the URL's hash, such as #/x/weather/tools or #/traffic. */
+function readRoute() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
   let parts = path.split("/").filter(Boolean);
   try { parts = parts.map(decodeURIComponent); } catch { /* not encoded */ }
   return { parts, parameters: new URLSearchParams(query) };
 }
 
+/** Show the view that the hash of the URL names: the overview, one extension, all messages, or all logs. */
 function showView() {
-  const { parts, parameters } = route();
+  const { parts, parameters } = readRoute();
   view?.abort();
   view = undefined;
   const name = parts[0] === "x" ? parts[1] ?? "" : "";
@@ -93,6 +102,7 @@ function showView() {
   }
 }
 
+/** Apply an update of /api/events: changed rows, and in the first one the order of all rows. */
 function onRows(changes) {
   if (changes.order) {
     rows.clear();
@@ -118,9 +128,10 @@ async function reload() {
     const outcome = await post("/api/reload");
     const parts = ["added", "changed", "removed"].filter((what) => outcome[what]?.length).map((what) => `${what} ${outcome[what].join(", ")}`);
     const failed = outcome.failed.map((error) => `${error.extension}: ${error.message}`);
-    tell([...failed, parts.join("; ") || (failed.length ? "" : "nothing changed")].filter(Boolean).join(" – "), failed.length ? "bad" : "good", failed.length ? 15 : 5);
+    const summary = parts.join("; ") || (failed.length ? "" : "nothing changed");
+    showNotice([...failed, summary].filter(Boolean).join(" – "), failed.length ? "bad" : "good", failed.length ? 15 : 5);
   } catch (error) {
-    tell(`not reloaded: ${error.message}`, "bad");
+    showNotice(`not reloaded: ${error.message}`, "bad");
   } finally {
     button.disabled = false;
   }
@@ -162,7 +173,7 @@ async function start() {
   }, {
     signal: always.signal,
     onState: (isOpen) => {
-      if (isOpen !== wasOpen) { wasOpen = isOpen; tell(isOpen ? null : "The host is not reachable; trying again.", "bad"); }
+      if (isOpen !== wasOpen) { wasOpen = isOpen; showNotice(isOpen ? null : "The host is not reachable; trying again.", "bad"); }
       document.body.classList.toggle("offline", !isOpen);
     },
   });

@@ -1,4 +1,5 @@
-// Makes calls: the form, the events of a running call, its result or error, and its messages beside it.
+// Makes calls of tools and methods: the form, the events of a running call, its result or error, and the messages
+// between host and extension beside it.
 
 import { stream } from "./api.js";
 import { el, setText } from "./dom.js";
@@ -38,6 +39,7 @@ class GrowingText {
   }
 }
 
+/** Return an event of a stream as text: as the host has rendered it, or else its data. */
 function eventText(event) {
   const shown = event.shown;
   if (typeof shown === "string") return shown;
@@ -90,7 +92,7 @@ export function runCall(request, { onEnd = () => {} } = {}) {
     if (typeof total === "number" && total > 0) { bar.max = total; bar.value = Math.min(done, total); }
     setText(barText, [typeof total === "number" ? `${done} of ${total}` : done, message].filter(Boolean).join(" · "));
   };
-  const frames = (outcome) => {
+  const linkToMessages = (outcome) => {
     const parameters = new URLSearchParams({ from: (started - 0.1).toFixed(3), to: (Date.now() / 1000 + 0.1).toFixed(3), outcome });
     return el("p", null, el("a", { href: `#/x/${encodeURIComponent(request.extension)}/traffic?${parameters}` }, "Its messages and stderr"));
   };
@@ -117,12 +119,12 @@ export function runCall(request, { onEnd = () => {} } = {}) {
       clearInterval(timer);
       const failed = event.result.is_error;
       finishAs(`${failed ? "failed" : "done"} in ${seconds(event.seconds)}`, failed);
-      if (event.result.error) end.append(showError(event.result.error, frames("error")));
-      else end.append(showResult(event.result), failed ? frames("error") : "");
+      if (event.result.error) end.append(showError(event.result.error, linkToMessages("error")));
+      else end.append(showResult(event.result), failed ? linkToMessages("error") : "");
     } else if (event.kind === "error") {
       clearInterval(timer);
       finishAs(`failed after ${seconds(event.seconds)}`, true);
-      end.append(showError(withoutShellAdvice(event.error), frames("error")));
+      end.append(showError(withoutShellAdvice(event.error), linkToMessages("error")));
     }
   };
   const finish = () => {

@@ -6,6 +6,7 @@ import { recordsOfCall, requestOf, showMessages } from "./messages.js";
 import { findRequest, prepareRepeat } from "./past_calls.js";
 import { showError, showJson } from "./values.js";
 
+// The times between which the messages of a call were recorded. The host and the trace measure them separately.
 const timesOf = (call) => ({ from: call.ended - call.seconds - 0.05, to: call.ended + 0.1, outcome: call.outcome });
 
 /** Return the request of a call: the one that this page sent, or the one that was recorded; or null. */
@@ -16,6 +17,7 @@ async function findPast(extension, call, records) {
   return recorded && { extension, ...recorded };
 }
 
+/** Open the form of the tool with the arguments of a call, and make the call. `problem` shows if that is impossible. */
 async function repeat(extension, call, problem) {
   const request = await findPast(extension, call).catch(() => null);
   if (!request) {
@@ -31,9 +33,10 @@ async function showCall(extension, call, place) {
   try {
     const records = await recordsOfCall(extension, timesOf(call));
     const request = await findPast(extension, call, records);
-    place.replaceChildren(el("h3", null, `${call.method}, ${call.outcome}`),
-      request ? [el("p", { class: "hint" }, "Arguments"), showJson(request.arguments)] .reduce((box, node) => { box.append(node); return box; }, el("div")) : el("p", { class: "hint" }, "Its arguments were not recorded."),
-      showMessages(extension, records));
+    const args = request
+      ? el("div", null, el("p", { class: "hint" }, "Arguments"), showJson(request.arguments))
+      : el("p", { class: "hint" }, "Its arguments were not recorded.");
+    place.replaceChildren(el("h3", null, `${call.method}, ${call.outcome}`), args, showMessages(extension, records));
   } catch (error) {
     place.replaceChildren(showError(error.error ?? { message: error.message }));
   }

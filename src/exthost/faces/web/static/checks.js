@@ -2,6 +2,8 @@
 
 import { plural } from "./format.js";
 
+// By format of JSON Schema: a pattern that its texts match, and how it is described to a person. The patterns are
+// loose, because the host checks the arguments again.
 const FORMATS = {
   email: [/^[^\s@]+@[^\s@]+$/, "an e-mail address"],
   uri: [/^[a-z][a-z0-9+.-]*:\S+$/i, "an address such as https://example.org"],
@@ -20,7 +22,7 @@ const FORMATS = {
 /** The type of input for a format. */
 export const INPUT_TYPES = { date: "date", time: "time", "date-time": "datetime-local", email: "email", password: "password" };
 
-function compiled(pattern) {
+function compilePattern(pattern) {
   try {
     return new RegExp(pattern, "u");
   } catch {
@@ -28,7 +30,8 @@ function compiled(pattern) {
   }
 }
 
-function range(low, high, noun) {
+/** Return a range as text, such as "at least 3 characters"; "" without bounds. */
+function describeRange(low, high, noun) {
   const amount = (value) => (noun ? plural(value, noun) : value);
   if (low !== undefined && high !== undefined) return low === high ? `exactly ${amount(low)}` : `${low} to ${amount(high)}`;
   if (low !== undefined) return `at least ${amount(low)}`;
@@ -37,10 +40,10 @@ function range(low, high, noun) {
 
 /** Return what a value must be, as a short text; "" if any value of its type fits. */
 export function describeBounds(schema) {
-  const parts = [range(schema.minLength || undefined, schema.maxLength, "character"), range(schema.minimum, schema.maximum),
+  const parts = [describeRange(schema.minLength || undefined, schema.maxLength, "character"), describeRange(schema.minimum, schema.maximum),
     schema.exclusiveMinimum !== undefined && `more than ${schema.exclusiveMinimum}`, schema.exclusiveMaximum !== undefined && `less than ${schema.exclusiveMaximum}`,
     schema.multipleOf !== undefined && `a multiple of ${schema.multipleOf}`, schema.pattern && `matches ${schema.pattern}`,
-    schema.format && (FORMATS[schema.format]?.[1] ?? schema.format), range(schema.minItems || undefined, schema.maxItems, "item"), schema.uniqueItems && "no item twice"];
+    schema.format && (FORMATS[schema.format]?.[1] ?? schema.format), describeRange(schema.minItems || undefined, schema.maxItems, "item"), schema.uniqueItems && "no item twice"];
   return parts.filter(Boolean).join(", ");
 }
 
@@ -48,7 +51,7 @@ function stringProblem(schema, value) {
   const length = [...value].length;
   if (length < (schema.minLength ?? 0)) return `It has ${plural(length, "character")}, and needs at least ${schema.minLength}.`;
   if (length > (schema.maxLength ?? Infinity)) return `It has ${plural(length, "character")}, and may have ${schema.maxLength}.`;
-  if (schema.pattern && compiled(schema.pattern)?.test(value) === false) return `It does not match ${schema.pattern}.`;
+  if (schema.pattern && compilePattern(schema.pattern)?.test(value) === false) return `It does not match ${schema.pattern}.`;
   const format = FORMATS[schema.format];
   return format && !format[0].test(value) ? `It is not ${format[1]}.` : "";
 }

@@ -16,6 +16,7 @@ import { showError } from "./values.js";
 
 // The host records the messages of an extension only while a page renews its request for them.
 const WATCH_SECONDS = 20;
+// The states in which the button Stop is shown, and those in which Start is shown in place of Restart.
 const RUNS = new Set(["ready", "starting", "backoff", "open", "admitted"]);
 const STARTABLE = new Set(["stopped", "admitted", "discovered"]);
 // Tabs whose content is drawn again when the extension changes.
@@ -25,9 +26,16 @@ const HISTORY_TABS = new Set(["calls", "life", "permissions"]);
 const IN_SECONDS = new Set(["start", "handshake", "call", "idle", "write", "stop", "initial_delay", "max_delay", "window", "open", "max_open"]);
 const IN_BYTES = new Set(["max_message", "store"]);
 
+/** Return a setting as it is shown: a number of seconds or bytes with its unit. */
+function withUnit(name, value) {
+  if (value && typeof value === "object" && !Array.isArray(value)) return withUnits(value);
+  if (typeof value !== "number") return value;
+  if (IN_SECONDS.has(name)) return `${value} s`;
+  return IN_BYTES.has(name) ? bytes(value) : value;
+}
+
 function withUnits(settings) {
-  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, value && typeof value === "object" && !Array.isArray(value) ? withUnits(value)
-    : typeof value !== "number" ? value : IN_SECONDS.has(name) ? `${value} s` : IN_BYTES.has(name) ? bytes(value) : value]));
+  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, withUnit(name, value)]));
 }
 
 function historyView({ about }) {
@@ -38,6 +46,7 @@ function historyView({ about }) {
     el("h2", null, "Settings"), el("div", { class: "card" }, facts(withUnits(settings)))];
 }
 
+// Each tab: its name in the URL, its title, a function that returns its content, and the only dialect that has it.
 const TABS = [
   ["tools", "Tools", (view) => toolsView(view.name, view.about)],
   ["calls", "Calls", (view) => callsView(view.name, view.about)],
@@ -52,7 +61,7 @@ const TABS = [
 ];
 
 export class Detail {
-  /** `steer` starts, stops or restarts extensions. */
+  /** `container` is the element of the view. `steer` starts, stops or restarts extensions, given by a verb and names. */
   constructor(container, steer) {
     this.container = container;
     this.steerAll = steer;
@@ -186,18 +195,18 @@ export class Detail {
   }
 
   async steer(verb) {
-    const all = Object.values(this.buttons);
-    for (const one of all) one.disabled = true;
+    const buttons = Object.values(this.buttons);
+    for (const button of buttons) button.disabled = true;
     try {
       await this.steerAll(verb, [this.name]);
     } finally {
-      for (const one of all) one.disabled = false;
+      for (const button of buttons) button.disabled = false;
     }
   }
 
   draw(parameters, signal) {
-    const [, , draw] = TABS.find(([key]) => key === this.tab);
+    const [, , makeContent] = TABS.find(([key]) => key === this.tab);
     this.callCount = this.row?.calls;
-    this.body.replaceChildren(...[draw(this, parameters, signal)].flat(2).filter(Boolean));
+    this.body.replaceChildren(...[makeContent(this, parameters, signal)].flat(2).filter(Boolean));
   }
 }

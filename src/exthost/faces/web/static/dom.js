@@ -2,6 +2,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/** Set the attributes and listeners of a node, and append its children. Properties and children that are null,
+ * undefined or false are left out. `onclick`, for example, is a listener of "click". */
 function fill(node, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === undefined || value === null || value === false) continue;

@@ -3,7 +3,8 @@
 import { el } from "./dom.js";
 
 export function facts(members) {
-  const shown = Object.entries(members).filter(([, value]) => value !== null && value !== "" && value !== undefined && !(Array.isArray(value) && !value.length));
+  const isEmpty = (value) => value === null || value === "" || value === undefined || (Array.isArray(value) && !value.length);
+  const shown = Object.entries(members).filter(([, value]) => !isEmpty(value));
   return el("dl", null, shown.flatMap(([name, value]) => [el("dt", null, name.replaceAll("_", " ")), el("dd", null, fact(value))]));
 }
 

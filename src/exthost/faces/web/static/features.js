@@ -1,9 +1,11 @@
-// What an extension has besides tools, in any dialect: hooks, streams, commands, and any method.
+// What an extension has besides tools, in any dialect (the protocol that it speaks): hooks, which judge calls of
+// others, methods that stream events, commands, and any other method.
 
 import { methodPanel } from "./call.js";
 import { el } from "./dom.js";
 import { facts } from "./facts.js";
 
+/** Return a panel that is closed at first. `make` returns its content when it is opened. */
 function panel(title, hint, make) {
   const node = el("details", { class: "tool method" }, el("summary", null, el("strong", null, title), el("span", { class: "hint" }, hint)));
   node.addEventListener("toggle", () => { if (node.open && node.children.length === 1) node.append(make()); });
@@ -23,7 +25,7 @@ function namesIn(value) {
   return value && typeof value === "object" ? Object.keys(value) : [];
 }
 
-// The request that runs a command.
+// The request of the synaps dialect that runs a command.
 const invoke = (command) => ({ method: "command.invoke", params: { command, args: [] } });
 
 export function featuresView(about) {

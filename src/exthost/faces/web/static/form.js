@@ -1,4 +1,10 @@
-// Creates a form from a JSON schema. What a form cannot express is entered as JSON; so can be the whole value.
+// Creates a form for the arguments of a tool from their JSON schema. A value that a form cannot express is entered
+// as JSON; a person can also enter all arguments as JSON.
+//
+// Every function that makes a field returns three things: `element`; `read(problems)`, which returns the value, or
+// undefined if the field is empty, and adds inputs with problems to the list; and `fill(value)`, which shows a value.
+// Its argument `context` has the `name`, the resolved `schema`, the `root` schema for references, `isRequired`, the
+// `depth` of nesting, and an `id` for the element.
 
 import { INPUT_TYPES, describeBounds, problemOf } from "./checks.js";
 import { el, setText } from "./dom.js";
@@ -6,13 +12,14 @@ import { choicesOf, fits, resolved, typeOf } from "./schema.js";
 
 // Objects that are nested deeper are entered as JSON.
 const MAX_DEPTH = 6;
+// Names of texts that are usually long, and get more than one line.
 const LONG_TEXT = /text|body|content|query|code|prompt|message/i;
-let numbers = 0;
+let lastNumber = 0;
 
 /** A form has problems; each is shown at its field. */
 class FormError extends Error {}
 
-const nextId = () => `field-${numbers += 1}`;
+const nextId = () => `field-${lastNumber += 1}`;
 
 function label(id, name, schema, isRequired) {
   return el("label", { for: id }, schema.title ?? name, isRequired && el("span", { class: "required", title: "required" }, " *"));
@@ -37,8 +44,8 @@ function problemPlace(id, input) {
 }
 
 /**
- * Return a field around an input. `parse` returns the value of the text, or undefined for none; `format`
- * returns the text of a value.
+ * Return a field around an input. `parse` returns the value of the input, or undefined for none; `format` shows a
+ * value in it. With `isEmptyAllowed`, an empty input is not a problem even if the field is required.
  */
 function inputField(context, { input, parse, format, isEmptyAllowed = true }) {
   const { name, schema, isRequired, id } = context;
@@ -55,6 +62,7 @@ function inputField(context, { input, parse, format, isEmptyAllowed = true }) {
     return { value, problem: problemOf(schema, value) };
   };
   input.addEventListener("input", () => show(""));
+  // That a value is missing is shown only when the form is read: the person may be about to enter it.
   input.addEventListener("change", () => show(check().problem === "It is required." ? "" : check().problem));
   const read = (problems) => {
     const { value, problem } = check();
@@ -103,7 +111,7 @@ function textField(context) {
   const type = INPUT_TYPES[schema.format] ?? "text";
   const isLong = (schema.maxLength ?? 0) > 200 || (LONG_TEXT.test(name) && !schema.format && !schema.pattern);
   const input = isLong ? el("textarea", { rows: 2, spellcheck: false }) : el("input", { type, spellcheck: false, autocomplete: "off", step: type === "time" ? "1" : null });
-  const isMoment = type === "datetime-local";
+  const isMoment = type === "datetime-local"; // whose text has no time zone, unlike the value
   return inputField(context, {
     input, isEmptyAllowed: type === "text" || isLong,
     // An empty text is a value if the field is required; otherwise it means that there is no value.
@@ -186,6 +194,7 @@ function listField(context) {
   };
 }
 
+/** Return the name of an alternative of a union: its title, its constant, that of a member, or its type. */
 function choiceName(choice, root, index) {
   const schema = resolved(choice, root);
   const constant = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member, root)]).find(([, member]) => "const" in member);
@@ -217,12 +226,9 @@ function unionField(context, choices) {
   };
 }
 
-/**
- * Return one field: its element; `read`, which returns its value, or undefined if it is empty, and adds inputs
- * with problems to a list; and `fill`, which shows a value.
- */
-function field(name, given, root, isRequired, depth) {
-  const schema = resolved(given, root);
+/** Return the field for a member of this name. `memberSchema` may be a reference. */
+function field(name, memberSchema, root, isRequired, depth) {
+  const schema = resolved(memberSchema, root);
   const context = { name, schema, root, isRequired, depth, id: nextId() };
   const type = typeOf(schema);
   const choices = choicesOf(schema);
@@ -235,20 +241,21 @@ function field(name, given, root, isRequired, depth) {
   else if (type === "object" && schema.properties && depth < MAX_DEPTH) made = objectField(context);
   else if (type === "array" && schema.items && !Array.isArray(schema.items) && depth < MAX_DEPTH) made = listField(context);
   else made = jsonField(context);
-  const start = schema.default ?? (isRequired ? schema.const : undefined);
-  if (start !== undefined) made.fill(start);
+  const initialValue = schema.default ?? (isRequired ? schema.const : undefined);
+  if (initialValue !== undefined) made.fill(initialValue);
   return made;
 }
 
+/** Return the fields of all members of an object, the required ones first, as one field. */
 function fields(schema, root, depth) {
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const names = Object.keys(schema.properties ?? {});
   names.sort((a, b) => required.has(b) - required.has(a));
-  const all = names.map((name) => [name, field(name, schema.properties[name], root, required.has(name), depth)]);
+  const members = names.map((name) => [name, field(name, schema.properties[name], root, required.has(name), depth)]);
   return {
-    element: el("div", { class: "fields" }, all.map(([, one]) => one.element)),
-    read: (problems) => Object.fromEntries(all.map(([name, one]) => [name, one.read(problems)]).filter(([, value]) => value !== undefined)),
-    fill: (value) => { for (const [name, one] of all) if (value && Object.hasOwn(value, name)) one.fill(value[name]); },
+    element: el("div", { class: "fields" }, members.map(([, member]) => member.element)),
+    read: (problems) => Object.fromEntries(members.map(([name, member]) => [name, member.read(problems)]).filter(([, value]) => value !== undefined)),
+    fill: (value) => { for (const [name, member] of members) if (value && Object.hasOwn(value, name)) member.fill(value[name]); },
   };
 }
 

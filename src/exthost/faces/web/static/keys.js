@@ -30,7 +30,7 @@ function submitForm(event) {
 
 /** Start to handle keys. `restart` restarts what is selected. */
 export function startKeys({ restart }) {
-  let last = "";
+  let last = ""; // the previous key, for sequences such as "g t"
   byId("show-keys").addEventListener("click", showKeys);
   addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { submitForm(event); return; }

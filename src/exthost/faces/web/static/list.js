@@ -5,6 +5,8 @@ import { byId, el, setText } from "./dom.js";
 import { ago, bytes, count, plural } from "./format.js";
 import { WindowList } from "./window_list.js";
 
+/** The states in which an extension needs attention, with their order. In the state "open" its circuit breaker
+ * refuses calls after many failures; in "backoff" it waits for a restart. */
 export const TROUBLE = { failed: 0, open: 1, backoff: 2, refused: 3 };
 
 const ORDERS = {
@@ -18,7 +20,7 @@ const ORDERS = {
 };
 
 export class ExtensionList {
-  /** `onSelect` is called with the names of the selected extensions. */
+  /** `rows` is the Map of all rows, which `app.js` changes. `onSelect` gets the names of the selected extensions. */
   constructor(rows, onSelect) {
     this.rows = rows;
     this.current = "";
@@ -42,16 +44,17 @@ export class ExtensionList {
   }
 
   refresh() {
-    const wanted = this.filter.value.trim().toLowerCase();
-    const shown = [...this.rows.values()].filter((row) => !wanted || `${row.id} ${row.dialect} ${row.state}`.toLowerCase().includes(wanted));
+    const pattern = this.filter.value.trim().toLowerCase();
+    const shown = [...this.rows.values()].filter((row) => !pattern || `${row.id} ${row.dialect} ${row.state}`.toLowerCase().includes(pattern));
     const key = ORDERS[this.order.value] ?? ORDERS.trouble;
-    const order = new Map(shown.map((row, index) => [row.id, index]));
     const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-    shown.sort((a, b) => compare(key(a), key(b)) || order.get(a.id) - order.get(b.id));
+    // The sort is stable: rows with equal keys keep the order of the config.
+    shown.sort((a, b) => compare(key(a), key(b)));
     for (const id of this.selected) if (!this.rows.has(id)) { this.selected.delete(id); this.onSelect([...this.selected]); }
     this.window.show(shown);
   }
 
+  /** Mark the extension that the page shows; "" for none. */
   select(name) {
     this.current = name;
     this.window.schedule();
@@ -92,7 +95,7 @@ export class ExtensionList {
     setText(chip, row.state);
     chip.dataset.state = row.state;
     box.checked = this.selected.has(row.id);
-    chart.show(row.points.slice(-30), row.rate * 2);
+    chart.show(row.points.slice(-30), row.rate * 2); // a point counts the calls of two seconds
     const facts = [row.quarantined.length > 0 && `${row.quarantined.length} quarantined`, row.dialect, plural(row.tools, "tool"), `${count(row.calls)} call${row.calls === 1 ? "" : "s"}`];
     if (row.memory_bytes) facts.push(`${row.cpu_percent} %, ${bytes(row.memory_bytes)}`);
     if (row.lock && !row.quarantined.length) facts.push(row.lock);

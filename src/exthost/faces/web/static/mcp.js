@@ -21,7 +21,8 @@ async function listAll(extension, method, key) {
   return items;
 }
 
-/** Show the elements of a list in a section when it has come; an error of a method that is not there is "none". */
+/** Return a section that shows the items of `promise` when they have arrived, each as the element that `make` returns.
+ * If the server does not have the method, the section says that there are none. */
 function listSection(title, promise, make) {
   const body = el("div", { class: "tools" }, el("p", { class: "hint" }, "Loading…"));
   promise.then((items) => body.replaceChildren(...(items.length ? items.map(make) : [el("p", { class: "hint" }, "None.")])), (error) => {
@@ -31,12 +32,14 @@ function listSection(title, promise, make) {
   return [el("h2", null, title), body];
 }
 
+/** Return a card that is closed at first. `make` returns its content when it is opened. */
 function card(name, description, make) {
   const node = el("details", { class: "tool", "data-item": name }, el("summary", null, el("strong", null, name), el("span", { class: "hint" }, description ?? "")));
   node.addEventListener("toggle", () => { if (node.open && node.children.length === 1) node.append(make()); });
   return node;
 }
 
+/** Return a form with these fields and a button with this text. `request` returns the call for their values. */
 function callForm(extension, fields, text, request) {
   const output = el("div", { class: "call-output" });
   const form = el("form", { class: "tool-form" }, fields.map((field) => field.element), el("div", { class: "actions" }, el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, text)), output);
@@ -53,7 +56,7 @@ function completedField(extension, reference, name, { description, isRequired, o
   const id = `complete-${crypto.randomUUID()}`;
   const list = el("datalist", { id: `${id}-list` });
   const input = el("input", { type: "text", id, list: `${id}-list`, required: isRequired, autocomplete: "off", spellcheck: false, "data-name": name });
-  let last = 0;
+  let last = 0; // the number of the last request: replies to earlier ones are ignored
   input.addEventListener("input", async () => {
     const number = last += 1;
     try {
@@ -66,6 +69,7 @@ function completedField(extension, reference, name, { description, isRequired, o
   return { name, input, element };
 }
 
+/** Return completed fields for these arguments. A completion also depends on the values of the other fields. */
 function completedFields(extension, reference, items) {
   const fields = [];
   const others = () => Object.fromEntries(fields.map((field) => [field.name, field.input.value]).filter(([, value]) => value));
@@ -73,7 +77,8 @@ function completedFields(extension, reference, items) {
   return fields;
 }
 
-function template(extension, item) {
+/** Return the card of a resource template, such as file:///{path}, with a field for each of its variables. */
+function templateCard(extension, item) {
   const names = [...item.uriTemplate.matchAll(/\{[+#./;?&]?([^}]+)\}/g)].flatMap((match) => match[1].split(",")).map((name) => name.replace(/[*:].*$/, ""));
   const fields = completedFields(extension, { type: "ref/resource", uri: item.uriTemplate }, names.map((name) => ({ name, required: true })));
   const fill = (values) => item.uriTemplate.replace(/\{([+#./;?&]?)([^}]+)\}/g, (_, operator, list) => list.split(",").map((name) => {
@@ -87,7 +92,7 @@ export function resourcesView(extension) {
   const read = (item) => card(item.name ?? item.uri, [item.uri, item.mimeType, item.description].filter(Boolean).join(" · "),
     () => callForm(extension, [], "Read", () => ({ method: "resources/read", arguments: { uri: item.uri } })));
   return [...listSection("Resources", listAll(extension, "resources/list", "resources"), read),
-    ...listSection("Templates", listAll(extension, "resources/templates/list", "resourceTemplates"), (item) => template(extension, item))];
+    ...listSection("Templates", listAll(extension, "resources/templates/list", "resourceTemplates"), (item) => templateCard(extension, item))];
 }
 
 export function promptsView(extension) {

@@ -1,4 +1,5 @@
-// The messages of one call, each with its JSON, to be shown beside the call.
+// The messages between the host and an extension that belong to one call, each with its JSON, to be shown beside
+// the call. A record is one message, or another event of that time such as a line on stderr.
 
 import { get } from "./api.js";
 import { copyButton } from "./clipboard.js";
@@ -24,7 +25,8 @@ export async function wholeText(extension, record) {
   return JSON.stringify(whole.data, null, 2);
 }
 
-function message(extension, record, isOpen) {
+/** Return the element of a record. Its content is loaded when it is opened. */
+function makeMessage(extension, record, isOpen) {
   const body = el("pre", { class: "code", tabindex: "0", "aria-label": `Message ${record.method || record.kind}` });
   const title = [ARROWS[record.direction] ?? "·", record.method || record.kind, record.id !== undefined && `id ${record.id}`].filter(Boolean).join(" ");
   const node = el("details", { class: "message", "data-kind": record.kind, "data-direction": record.direction ?? "" },
@@ -43,7 +45,7 @@ export async function recordsOfCall(extension, { from, to, outcome }) {
 
 /** Return an element with the messages of a call. */
 export function showMessages(extension, records) {
-  const shown = records.map((record) => message(extension, record, Boolean(record.direction) && records.length < 6));
+  const shown = records.map((record) => makeMessage(extension, record, Boolean(record.direction) && records.length < 6));
   return el("section", { class: "messages", "aria-label": "Messages of this call" },
     el("h3", null, "Messages"), el("p", { class: "hint" }, DIRECTIONS), shown.length ? shown : el("p", { class: "hint" }, "Nothing was recorded."));
 }
@@ -58,6 +60,7 @@ export async function requestOf(extension, records) {
   } catch {
     return null;
   }
+  // Dialects differ in the names of these members.
   const tool = params?.name ?? params?.tool ?? params?.tool_name;
   if (typeof tool === "string") return { tool, arguments: params.arguments ?? params.args ?? params.input ?? {} };
   return { method: sent.method, arguments: params };

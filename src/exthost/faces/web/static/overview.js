@@ -10,7 +10,7 @@ const MAX_ROWS = 100;
 
 const linkTo = (id, tab = "") => `#/x/${encodeURIComponent(id)}${tab && `/${tab}`}`;
 
-function failure(row, steer) {
+function failureCard(row, steer) {
   const error = row.last_error ?? { message: `it is ${row.state}` };
   const button = (verb, text) => el("button", { type: "button", onclick: (event) => { event.target.disabled = true; steer(verb, [row.id]).finally(() => { event.target.disabled = false; }); } }, text);
   return el("article", { class: "error failure", "data-failure": row.id },
@@ -44,12 +44,13 @@ export class Overview {
     const failed = all.filter((row) => row.state in TROUBLE).sort((a, b) => TROUBLE[a.state] - TROUBLE[b.state]);
     this.replace(this.failures, failed.map((row) => [row.id, row.state, row.last_error]), () => [
       failed.length > 0 && el("h2", null, plural(failed.length, "extension") + (failed.length === 1 ? " needs attention" : " need attention")),
-      failed.slice(0, MAX_FAILURES).map((row) => failure(row, this.steer)),
+      failed.slice(0, MAX_FAILURES).map((row) => failureCard(row, this.steer)),
       failed.length > MAX_FAILURES && el("p", { class: "hint" }, `${failed.length - MAX_FAILURES} more: filter the list by their state`)]);
     this.showFigures(all, clients);
-    const held = all.filter((row) => row.quarantined.length);
-    this.replace(this.quarantine, held.map((row) => [row.id, row.quarantined]), () => held.length > 0 && [el("h2", null, "Quarantine"),
-      held.map((row) => el("p", { class: "banner" }, el("a", { href: linkTo(row.id) }, row.id), `: ${row.quarantined.join(", ")} — exthost approve ${row.id}`))]);
+    // Tools that differ from the lock cannot be called until they are approved.
+    const quarantined = all.filter((row) => row.quarantined.length);
+    this.replace(this.quarantine, quarantined.map((row) => [row.id, row.quarantined]), () => quarantined.length > 0 && [el("h2", null, "Quarantine"),
+      quarantined.map((row) => el("p", { class: "banner" }, el("a", { href: linkTo(row.id) }, row.id), `: ${row.quarantined.join(", ")} — exthost approve ${row.id}`))]);
     this.replace(this.clients, clients, () => [el("h2", null, "Clients"), clients.length
       ? el("ul", { class: "plain" }, clients.map((client) => el("li", null, `${client.name || "a client"} ${client.version}, ${client.pid === null ? "on HTTP" : `process ${client.pid}`}`)))
       : el("p", { class: "hint" }, "No client of the gateway is connected.")]);

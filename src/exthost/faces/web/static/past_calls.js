@@ -1,7 +1,7 @@
 // The calls that this page made, with their arguments, so that they can be shown and repeated.
 
 const MAX_CALLS = 50;
-const calls = [];
+const calls = []; // the newest first
 
 /** Remember a call. Return the entry, to which the outcome is added when it ends. */
 export function rememberCall(request, started) {
@@ -18,16 +18,16 @@ export function findRequest(extension, ended) {
   return near.length && Math.abs(near[0].ended - ended) < 0.5 ? near[0].request : null;
 }
 
-let pending = null;
+let requestToRepeat = null;
 
 /** Make the form of a tool begin with these arguments when it is shown next. */
 export function prepareRepeat(request) {
-  pending = request;
+  requestToRepeat = request;
 }
 
 /** Return the request to repeat, once, if it is for this extension. */
 export function takeRepeat(extension) {
-  const request = pending?.extension === extension ? pending : null;
-  if (request) pending = null;
+  const request = requestToRepeat?.extension === extension ? requestToRepeat : null;
+  if (request) requestToRepeat = null;
   return request;
 }

@@ -1,4 +1,5 @@
-// Shows the question of a rule or a hook about a call, and sends the answer.
+// Shows the question of a rule (of the config) or a hook (of an extension) whether a call may be made, and sends the
+// answer of the person at the page.
 
 import { post } from "./api.js";
 import { el } from "./dom.js";

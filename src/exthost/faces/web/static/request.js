@@ -1,4 +1,5 @@
-// Shows a request of an MCP server to its client, sampling or elicitation, and sends the answer.
+// Shows a request of an MCP server to its client, and sends the answer of the person at the page. The request is an
+// elicitation (a form to fill in) or sampling (a conversation that a model is to continue).
 
 import { post } from "./api.js";
 import { el } from "./dom.js";

@@ -1,5 +1,6 @@
-// Reads JSON schemas: references, unions and types.
+// Reads JSON schemas, of which `form.js` makes forms: references, unions and types.
 
+/** Return the type of a schema besides null, or undefined if it has none or several. */
 export function typeOf(schema) {
   const types = Array.isArray(schema.type) ? schema.type.filter((type) => type !== "null") : [schema.type];
   if (types.length === 1 && types[0] !== undefined) return types[0];

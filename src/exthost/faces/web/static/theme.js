@@ -2,7 +2,7 @@
 
 import { byId, setText } from "./dom.js";
 
-const KEY = "exthost-theme";
+const KEY = "exthost-theme"; // in the storage of the browser
 const THEMES = ["system", "light", "dark"];
 
 function apply(theme) {

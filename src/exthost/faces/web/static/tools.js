@@ -7,6 +7,8 @@ import { takeRepeat } from "./past_calls.js";
 
 const MAX_TOOLS = 100;
 
+/** Return the card of a tool, whose form is made when it is opened. If there are arguments in `start`, the card is
+ * open and makes the call. */
 function toolCard(extension, tool, start) {
   const card = el("details", { class: "tool", "data-tool": tool.name },
     el("summary", null, el("strong", null, tool.name), el("span", { class: "hint" }, tool.description)));
@@ -23,7 +25,7 @@ function toolCard(extension, tool, start) {
 }
 
 export function toolsView(extension, about) {
-  const past = takeRepeat(extension);
+  const past = takeRepeat(extension); // a call to repeat, or null
   const search = el("input", { type: "search", placeholder: "Filter tools ( t )", "aria-label": "Filter tools", autocomplete: "off" });
   const list = el("div", { class: "tools" });
   const show = (start) => {
@@ -37,8 +39,8 @@ export function toolsView(extension, about) {
   show(past);
   if (about.tools.length === 1 && !past) list.querySelector("details").open = true;
   const method = anyMethod(extension, about.streams, past?.method ? { method: past.method, params: past.arguments } : undefined);
-  const held = about.quarantined.map((tool) => el("p", { class: "banner quarantined" }, el("strong", null, `${tool.tool} is quarantined`), ": ", tool.changes.join("; "), ` — exthost approve ${about.id}`));
-  return [held, about.is_offer_unknown && el("p", { class: "banner" }, "It has not been started: only then is known what it offers."),
+  const quarantineBanners = about.quarantined.map((tool) => el("p", { class: "banner quarantined" }, el("strong", null, `${tool.tool} is quarantined`), ": ", tool.changes.join("; "), ` — exthost approve ${about.id}`));
+  return [quarantineBanners, about.is_offer_unknown && el("p", { class: "banner" }, "It has not been started: only then is known what it offers."),
     about.warnings.map((text) => el("p", { class: "banner" }, text)), about.tools.length > 8 && search, list,
     !about.tools.length && !about.is_offer_unknown && el("p", { class: "hint" }, "It offers no tools."), method];
 }

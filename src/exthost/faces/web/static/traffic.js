@@ -1,4 +1,5 @@
-// Lists the messages, stderr and state changes of extensions as they arrive, with a search.
+// Lists the messages between the host and extensions as they arrive, with a search. Lines on stderr and changes of
+// state are listed between them. Each of these is a record.
 
 import { fetchBlob, follow, get } from "./api.js";
 import { copyButton, download } from "./clipboard.js";
@@ -21,7 +22,8 @@ function matches(record, words) {
   return words.every((word) => text.includes(word));
 }
 
-/** Return the view of the traffic of one extension, or of all (""). */
+/** Return the view of the messages of one extension, or of all (""). If `parameters` have the times of a call (`from`
+ * and `to`), only the messages of that call are shown. `signal` ends the view. */
 export function trafficView(extension, parameters, signal) {
   const records = [];
   let words = [];
@@ -48,6 +50,7 @@ export function trafficView(extension, parameters, signal) {
   const element = el("section", { class: "traffic" }, banner,
     el("div", { class: "toolbar" }, search, kind, !isCall && pause, !isCall && clear, save, state), el("p", { class: "hint" }, DIRECTIONS), el("div", { class: "split" }, frame, detail));
 
+  let chosen = null; // the record whose whole content is shown
   const rows = new WindowList(frame, {
     rowHeight: 26, key: (record) => record.number,
     make: (record) => {
@@ -63,7 +66,6 @@ export function trafficView(extension, parameters, signal) {
     },
     update: (row, record) => row.classList.toggle("chosen", record === chosen),
   });
-  let chosen = null;
   const move = (step) => {
     const at = rows.items.indexOf(chosen);
     const next = rows.items[at < 0 ? rows.items.length - 1 : Math.max(0, Math.min(rows.items.length - 1, at + step))];

@@ -3,7 +3,8 @@
 import { el } from "./dom.js";
 
 export class WindowList {
-  /** `make` returns the element of a new row, `update` displays an item in it. */
+  /** `rowHeight` is in pixels, `key` returns the id of an item, `make` returns the element of a new row, and
+   * `update` displays an item in it. */
   constructor(container, { rowHeight, make, update, key }) {
     this.container = container;
     this.rowHeight = rowHeight;
@@ -48,6 +49,7 @@ export class WindowList {
     this.draw();
   }
 
+  /** Make, move and update the visible rows and four more on each side, and remove all others. */
   draw() {
     const { scrollTop, clientHeight } = this.container;
     this.body.style.height = `${this.items.length * this.rowHeight}px`;
