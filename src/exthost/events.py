@@ -1,4 +1,4 @@
-"""Defines the events of a host, and the bus that delivers them to subscribers.
+"""The events of a host, and the bus that delivers them.
 
     unsubscribe = host.events.subscribe(CallEnded, lambda ended: print(ended.tool, ended.seconds))
 

@@ -1,11 +1,11 @@
-"""The result of a tool call, in one shape for every dialect (the protocol of an extension).
+"""The result of a tool call, in one shape for every dialect.
 
     result = await host.call_tool("ext_weather_forecast", {"city": "Oslo"})
     result.text, result.data, result.is_error
 
-A `ToolResult` keeps the dialect's own result and the dialect's `ResultReader`. It extracts text,
-data and content blocks lazily, because each call makes a result and most callers use only one of
-the three. Whether the tool failed is determined once.
+A dialect is the protocol of an extension. A `ToolResult` keeps the dialect's own result and the
+dialect's `ResultReader`. It extracts text, data and content blocks lazily, because each call makes
+a result and most callers use only one of the three. Whether the tool failed is determined once.
 
 A tool fails in two ways: its extension sends an error reply, or its result is marked as an error.
 In both cases the caller gets a `CallFailed`, or with `check=False` a `ToolResult` whose `is_error`
