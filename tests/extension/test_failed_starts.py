@@ -6,7 +6,6 @@ The extension is ready if one of the starts succeeds, and has failed once if bot
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from exthost.config import spec_from_mapping
 from exthost.dialects.morphir.dialect import DIALECT
