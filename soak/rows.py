@@ -106,7 +106,7 @@ def stderr(peer: HostilePeer, size: int) -> Row:
             line = b"e" * 99 + b"\n"
             run = HostileRun(ext, peer, None)
             assert await run.spew((line, size // len(line)), fd=2, timeout=300) == "spewed"
-            await run.is_well()
+            await run.check_answers()
         finally:
             await ext.close()
         return f"{size // MB:,} MB read away"
@@ -123,7 +123,7 @@ def notices(peer: HostilePeer, times: int) -> Row:
             run = HostileRun(ext, peer, None)
             report = frame(peer, peer.notification)
             assert await run.spew((report, times), timeout=300) == "spewed"
-            await run.is_well()
+            await run.check_answers()
         finally:
             await ext.close()
         return f"{times:,} notices"

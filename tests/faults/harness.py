@@ -155,7 +155,9 @@ class HostileRun:
         result = await self.ext.call(self.peer.method, params, timeout=timeout)
         return self.peer.unwrap_value(result)
 
-    async def end(self, behaviour: str, *, timeout: float = CALL_SECONDS, **options: Any) -> Any:
+    async def do_or_error(
+        self, behaviour: str, *, timeout: float = CALL_SECONDS, **options: Any
+    ) -> Any:
         """Send a command like `do`, but return an ExthostError instead of raising it."""
         try:
             return await self.do(behaviour, timeout=timeout, **options)
@@ -168,14 +170,14 @@ class HostileRun:
         """Let the extension write these bytes, each the given number of times, and then answer."""
         pieces = [piece if isinstance(piece, tuple) else (piece, 1) for piece in out]
         pieces_as_hex = [[piece.hex(), times] for piece, times in pieces]
-        return await self.end("spew", timeout=timeout, out=pieces_as_hex, **options)
+        return await self.do_or_error("spew", timeout=timeout, out=pieces_as_hex, **options)
 
     async def fork(self, *, timeout: float = CALL_SECONDS, **options: Any) -> int:
         """Let the extension fork, and return the pid of the new process in this namespace."""
         pid_inside = await self.do("fork", timeout=timeout, **options)
         return outside(pid_inside, pid_of(self.ext))
 
-    async def is_well(self) -> None:
+    async def check_answers(self) -> None:
         """Check that it answers correctly, perhaps after a restart."""
         for value in ("well", {"n": 7}, [1, None]):
             assert await self.do(value=value) == value

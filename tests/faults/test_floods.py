@@ -57,7 +57,7 @@ async def test_a_flood_on_stderr_is_read_and_dropped(name: str, folder: Path) ->
             assert result == "spewed"
             assert resident_bytes() - before < 30 * MB
             assert lag < MAX_LAG_SECONDS, lag
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS[name]
@@ -105,7 +105,7 @@ async def test_a_flood_of_noise_does_not_block_the_loop(name: str, folder: Path)
             # An empty frame can be a valid answer.
             assert result in ("spewed", None) or isinstance(result, ExthostError)
             assert lag < MAX_LAG_SECONDS, lag
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS[name]
@@ -166,7 +166,7 @@ async def test_messages_that_no_call_waits_for_are_a_flood(name: str, folder: Pa
                 was_flooded = was_flooded or reader.is_flooded
             assert await spewing == "spewed"  # the call that caused the flood ends
             assert was_flooded
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS[name]
@@ -297,28 +297,28 @@ async def test_requests_without_end_use_limited_memory(folder: Path) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             result, lag = await measure_lag(
-                child.end("ask", times=2_000_000, then="hang", timeout=2)
+                child.do_or_error("ask", times=2_000_000, then="hang", timeout=2)
             )
             assert isinstance(result, CallTimeout), result
             assert resident_bytes() - before < 8 * MB, resident_bytes() - before
             assert lag < MAX_LAG_SECONDS, lag
             await child.ext.restart()
-            await child.is_well()
+            await child.check_answers()
 
     async def ask_and_read(peer: HostilePeer) -> None:
         """The child reads at the end, and every request is answered."""
         async with run_hostile(peer, folder, watched=False) as child:
-            call = child.end("ask", times=2000)
+            call = child.do_or_error("ask", times=2000)
             assert await call == "asked"
-            await child.is_well()
+            await child.check_answers()
             assert child.ext.stats.restarts == 0
 
     async def ask_until_write_deadline(peer: HostilePeer) -> None:
         """The child does not read until the write deadline."""
         async with run_hostile(peer, folder, watched=False, limits={"write": "0.5s"}) as child:
-            error = await child.end("ask", times=2_000_000, then="hang")
+            error = await child.do_or_error("ask", times=2_000_000, then="hang")
             assert isinstance(error, ExtensionGone) and error.code == "X1004", error
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in (item for item in all_peers() if item.host_request is not None):
@@ -336,14 +336,14 @@ async def test_a_child_that_never_reads_is_ended_at_the_write_deadline(folder: P
         async with run_hostile(peer, folder, limits={"write": "0.3s"}) as child:
             assert await child.do("deaf") == "deaf from now on"
             began = time.monotonic()
-            calls = [child.end("echo", value=long_text) for _ in range(4)]
+            calls = [child.do_or_error("echo", value=long_text) for _ in range(4)]
             results = await asyncio.gather(*calls)
             for error in results:
                 # Calls that were not sent yet are served by the next process.
                 assert error == long_text or isinstance(error, ExtensionGone), error
             assert isinstance(results[0], ExtensionGone) and results[0].code == "X1004"
             assert time.monotonic() - began < AT_ONCE_SECONDS
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():

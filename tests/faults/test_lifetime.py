@@ -58,7 +58,7 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
         if case == "stopped":
             os.kill(pid, signal.SIGSTOP)
         elif case == "hanging":
-            hanging = asyncio.ensure_future(child.end("hang", timeout=300))
+            hanging = asyncio.ensure_future(child.do_or_error("hang", timeout=300))
             await clock.until(lambda: ext.stats.in_flight == 1)
         closing = asyncio.ensure_future(ext.close())
         await run_loop()
@@ -82,10 +82,10 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
 async def test_a_call_of_a_stopped_child_times_out(folder: Path) -> None:
     async def stop_in_a_call(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
-            error = await child.end("kill", signal=signal.SIGSTOP, timeout=0.5)
+            error = await child.do_or_error("kill", signal=signal.SIGSTOP, timeout=0.5)
             assert isinstance(error, CallTimeout)
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("lifetime")
     for peer in all_peers():
@@ -111,7 +111,8 @@ async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder:
         async with run_hostile(peer, folder) as child:
             kept_count = 0 if is_serial(peer) else 3  # a serial dialect sends no other call
             kept_calls = [
-                asyncio.ensure_future(child.end("keep", timeout=300)) for _ in range(kept_count)
+                asyncio.ensure_future(child.do_or_error("keep", timeout=300))
+                for _ in range(kept_count)
             ]
             error = await fatal(child, command)
             assert isinstance(error, ExtensionGone), error
@@ -119,10 +120,10 @@ async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder:
             for call in kept_calls:
                 loss = await call
                 assert isinstance(loss, ExtensionGone) and loss.evidence.exit == status
-            await child.is_well()
+            await child.check_answers()
 
     async def fatal(child: HostileRun, command: dict[str, Any]) -> Any:
-        return await child.end(
+        return await child.do_or_error(
             command["do"], **{name: value for name, value in command.items() if name != "do"}
         )
 
@@ -142,24 +143,24 @@ def is_serial(peer: HostilePeer) -> bool:
 async def test_closed_pipes_are_reported(folder: Path) -> None:
     async def closes(peer: HostilePeer, fds: list[int]) -> None:
         async with run_hostile(peer, folder) as child:
-            first = await child.end("close", fds=fds)
+            first = await child.do_or_error("close", fds=fds)
             if 1 in fds:
                 assert isinstance(first, ExtensionGone) and first.code == "X1002", first
             else:
                 assert first == "closed"
             if fds == [2]:  # the child goes on, but it does not read
-                assert isinstance(await child.end("echo", timeout=0.3), CallTimeout)
+                assert isinstance(await child.do_or_error("echo", timeout=0.3), CallTimeout)
                 await child.ext.restart()
             elif fds == [0]:
-                second = await child.end("echo")
+                second = await child.do_or_error("echo")
                 assert isinstance(second, ExtensionGone) and second.code == "X1002", second
-            await child.is_well()
+            await child.check_answers()
 
     async def half_and_closed(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
-            error = await child.end("half", value="x" * 99, then="close")
+            error = await child.do_or_error("half", value="x" * 99, then="close")
             assert isinstance(error, ExtensionGone) and "still runs" in error.message, error
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("lifetime")
     for peer in all_peers():
@@ -180,11 +181,11 @@ async def test_grandchildren_that_keep_the_pipes_open_are_killed(
             pid = await child.fork()
             if case == "crash":
                 began = time.monotonic()
-                error = await child.end("die", code=5)
+                error = await child.do_or_error("die", code=5)
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
                 assert time.monotonic() - began < AT_ONCE_SECONDS
                 await wait_until(lambda: not is_running(pid), AT_ONCE_SECONDS)
-                await child.is_well()
+                await child.check_answers()
         await wait_until(lambda: not is_running(pid), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
@@ -208,10 +209,10 @@ async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder:
                 is_in_namespace = child.ext.enforced["pids"] != "process group"
                 if case == "crash":
                     began = time.monotonic()
-                    error = await child.end("die", code=5)
+                    error = await child.do_or_error("die", code=5)
                     assert isinstance(error, ExtensionGone), error
                     assert time.monotonic() - began < AT_ONCE_SECONDS
-                    await child.is_well()
+                    await child.check_answers()
                 began = time.monotonic()
             assert time.monotonic() - began < AT_ONCE_SECONDS
             if is_in_namespace:
@@ -237,7 +238,7 @@ async def test_leaving_the_block_by_an_exception_leaves_no_process(folder: Path)
             async with run_hostile(peer, folder, "stubborn") as child:
                 pids.append(pid_of(child.ext))
                 pids.append(await child.fork())
-                call = asyncio.ensure_future(child.end("hang", timeout=300))
+                call = asyncio.ensure_future(child.do_or_error("hang", timeout=300))
                 await wait_until(lambda: child.ext.stats.in_flight == 1, CALL_SECONDS)
                 ready.set()
                 if exception_class is asyncio.CancelledError:
@@ -343,7 +344,7 @@ async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
         async with run_hostile(
             peer, folder, *flags, start=False, limits=limits, restart=NO_RESTART
         ) as child:
-            calls = [asyncio.ensure_future(child.end("echo")) for _ in range(3)]
+            calls = [asyncio.ensure_future(child.do_or_error("echo")) for _ in range(3)]
             error = await result_or_error(child.ext.start())
             assert isinstance(error, HandshakeFailed), error
             assert error.extension == "hostile" and error.help and error.evidence.argv
@@ -373,12 +374,12 @@ async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Pat
         child = HostileRun(ext, peer, ledger)
         await result_or_error(ext.start())
         for _ in range(40):
-            assert isinstance(await child.end("die"), ExthostError)
+            assert isinstance(await child.do_or_error("die"), ExthostError)
             if ext.state == "failed":
                 break
         await wait_until(lambda: ext.state == "failed", CALL_SECONDS)
         assert len(pid_log.read_text().split()) == 4
-        assert isinstance(await child.end("echo"), ExthostError)
+        assert isinstance(await child.do_or_error("echo"), ExthostError)
         assert len(pid_log.read_text().split()) == 4  # a call does not start the extension
         await ext.close()
         child.settle()

@@ -97,7 +97,7 @@ async def test_an_invalid_length_ends_the_call_and_the_next_gets_a_new_process(
             error = await child.spew(data, then="hang")
             assert isinstance(error, ProtocolViolation), error
             assert error.code == "X0601" and error.help and error.extension == "hostile"
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
@@ -126,7 +126,7 @@ async def test_a_frame_that_never_ends_fails_its_call(folder: Path) -> None:
                 error = await child.spew(first_half, then="hang", timeout=0.3)
                 assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
@@ -140,15 +140,15 @@ async def test_an_answer_can_arrive_byte_by_byte(folder: Path) -> None:
         async with run_hostile(peer, folder) as child:
             call = child.spew(answer_frame(peer, "ü" * 100), bytewise=True, then="nothing")
             assert await call == "ü" * 100
-            await child.is_well()
+            await child.check_answers()
 
     async def half_an_answer(peer: HostilePeer) -> None:
         """The child sends only half of an answer, so the call times out."""
         async with run_hostile(peer, folder) as child:
-            error = await child.end("half", value="x" * 50, then="hang", timeout=0.3)
+            error = await child.do_or_error("half", value="x" * 50, then="hang", timeout=0.3)
             assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
@@ -169,7 +169,7 @@ async def test_answers_to_no_request_are_dropped_and_counted(folder: Path) -> No
             for n, (name, stray_frame) in enumerate(rows.items(), 1):
                 assert (name, await child.spew(stray_frame)) == (name, "spewed")
                 assert (name, sum(child.ext.stats.dropped.values()) - before) == (name, n)
-                await child.is_well()
+                await child.check_answers()
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
@@ -215,12 +215,12 @@ async def test_a_repeated_answer_answers_only_one_call(folder: Path) -> None:
             answer_twice = answer_frame(peer, "first") * 2
             results = await asyncio.gather(
                 child.spew(answer_twice, then="nothing"),
-                *(child.end("echo", value=n) for n in range(5)),
+                *(child.do_or_error("echo", value=n) for n in range(5)),
             )
             assert results[0] == "first"
             for n, result in enumerate(results[1:]):
                 assert result == n or isinstance(result, ExthostError), result
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
@@ -240,7 +240,7 @@ async def test_an_answer_before_its_request_is_dropped(folder: Path) -> None:
             start_outcome = await result_or_error(child.ext.start())
             if has_no_ids(peer):  # the start itself may have failed
                 await wait_until(lambda: child.ext.state == "failed", CALL_SECONDS)
-                error = await child.end("echo")
+                error = await child.do_or_error("echo")
                 assert isinstance(error, ProtocolViolation | HandshakeFailed), error
                 assert "without a request" in error.message
             else:
@@ -297,18 +297,20 @@ async def test_an_answer_that_is_not_json_fails_at_most_its_call(folder: Path) -
     async def no_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:
             for name, text in texts.items():
-                other_calls = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
+                other_calls = [
+                    asyncio.ensure_future(child.do_or_error("echo", value=n)) for n in range(3)
+                ]
                 result = await child.spew(answer_with_text(peer, text))
                 other_results = await asyncio.gather(*other_calls)
                 if noise_ends_the_session(peer):
                     assert isinstance(result, ExthostError), (name, result)
-                    await child.is_well()
+                    await child.check_answers()
                 else:
                     # A whole line fails this call. A part of a line is skipped.
                     failed_its_call = isinstance(result, ExthostError) and result.code == "X0606"
                     assert failed_its_call or result == "spewed", (name, result)
                     assert other_results == [0, 1, 2], name
-            await child.is_well()
+            await child.check_answers()
             if not noise_ends_the_session(peer):
                 assert child.ext.stats.dropped["stray lines on stdout"] == len(texts)
                 assert child.ext.stats.restarts == 0
@@ -334,7 +336,7 @@ async def test_unusual_json_is_decoded(folder: Path) -> None:
             with_two_results = correct_answer.replace(b'"right"', b'"wrong","result":"right"')
             if find.find_dialect(peer.dialect).framing is Lines:
                 assert await child.spew(with_two_results, then="nothing") == "right"
-            await child.is_well()
+            await child.check_answers()
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
@@ -362,7 +364,7 @@ async def test_invalid_protobuf_ends_the_call_and_the_process(folder: Path) -> N
         async with run_hostile(peer, folder) as child:
             error = await child.spew(wrap_bytes(peer, data), then="hang")
             assert isinstance(error, ProtocolViolation | ExtensionGone), error
-            await child.is_well()
+            await child.check_answers()
 
     async def send_unusual_message(peer: HostilePeer) -> None:
         """Send NaN in a float, a repeated scalar and unknown fields, which protobuf allows."""
@@ -373,7 +375,7 @@ async def test_invalid_protobuf_ends_the_call_and_the_process(folder: Path) -> N
                 peer, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan
             )
             assert await child.spew(unusual_frame, then="nothing") == "right"
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS["cigen"]

@@ -22,11 +22,11 @@ async def misbehave(child: HostileRun, rng: random.Random) -> None:
         lambda: child.spew((b"noise\n", 20_000), timeout=1),
         lambda: child.spew((b"\xff" * 100, 3_000), timeout=0.2),
         lambda: child.spew((b"e\n", 20_000), fd=2, timeout=1),
-        lambda: child.end("half", then="die", timeout=1),
-        lambda: child.end("die"),
-        lambda: child.end("hang", timeout=0.1),
-        lambda: child.end("close", fds=[1], timeout=1),
-        lambda: child.end("echo", value="x" * 200_000, timeout=1),
+        lambda: child.do_or_error("half", then="die", timeout=1),
+        lambda: child.do_or_error("die"),
+        lambda: child.do_or_error("hang", timeout=0.1),
+        lambda: child.do_or_error("close", fds=[1], timeout=1),
+        lambda: child.do_or_error("echo", value="x" * 200_000, timeout=1),
     ]
     while True:
         await rng.choice(behaviours)()
@@ -76,7 +76,7 @@ async def test_many_cancelled_calls_leave_no_pending_call(folder: Path) -> None:
 
             async def make_call(n: int) -> None:
                 behaviour, limit = rng.choice(["echo", "echo", "keep"]), rng.choice([0.02, 10])
-                task = asyncio.ensure_future(child.end(behaviour, value=n, timeout=limit))
+                task = asyncio.ensure_future(child.do_or_error(behaviour, value=n, timeout=limit))
                 for _ in range(rng.choice([0, 0, 1, 2, 5, 20])):
                     await asyncio.sleep(0)
                 if behaviour == "keep" or rng.random() < 0.5:
@@ -94,7 +94,7 @@ async def test_many_cancelled_calls_leave_no_pending_call(folder: Path) -> None:
                 await asyncio.gather(*(make_call(n) for n in range(start, start + 50)))
                 assert child.ext.stats.in_flight == child.ext.stats.waiting == 0
             assert sum(ends.values()) == calls and ends["cancelled"] > 0
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
@@ -116,7 +116,7 @@ async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> Non
 
             async def make_calls(n: int) -> None:
                 while not is_over:
-                    value = await child.end("echo", value=n, timeout=CALL_SECONDS)
+                    value = await child.do_or_error("echo", value=n, timeout=CALL_SECONDS)
                     if isinstance(value, ExthostError):
                         ends[value.kind] += 1
                     else:
