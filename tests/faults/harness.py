@@ -1,8 +1,15 @@
 """Helpers to run the hostile extension in any dialect and to check how each call ended.
 
-`run_hostile` starts an extension. At the end of its block it checks that each accepted call ended
-exactly once, as a result, error, timeout, cancelled or gone, and that no call is pending. A trial
-is one small test of a hostile behaviour in one dialect; `tests/faults/trials.py` runs them.
+The hostile extension is a program that misbehaves on command, in each dialect (protocol):
+
+    async with run_hostile(PEERS["mcp"], folder) as child:
+        error = await child.do_or_error("die", code=3)     # the process exits with 3
+        await child.check_answers()                        # another process was started
+
+A `HostilePeer` knows how commands and values are written in one dialect. At the end of its block,
+`run_hostile` checks that each accepted call ended exactly once, as a result, error, timeout,
+cancelled or gone, and that no call is pending. A trial is one small test of a hostile behaviour in
+one dialect; `tests/faults/trials.py` runs them.
 """
 
 import asyncio
@@ -53,8 +60,8 @@ ENGINE_VARIABLE = "EXTHOST_TEST_ENGINE"
 # "template": the processes are forked from templates.
 START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
 
-_CAP = 1 << 30
-_folders = itertools.count()
+_MAX_MESSAGE_BYTES = 1 << 30  # no message of a trial is longer
+_folder_numbers = itertools.count()
 
 
 def all_peers(*, but: Iterable[str] = ()) -> list[HostilePeer]:
@@ -90,7 +97,7 @@ def extension(
 ) -> Extension:
     """Return an extension that is not started. The caller closes it. `argv` replaces the
     command."""
-    extension_folder = folder / str(next(_folders))
+    extension_folder = folder / str(next(_folder_numbers))
     extension_folder.mkdir()
     program, *args = argv or command(peer, extension_folder, *flags)
     entry: dict[str, Any] = {
@@ -130,7 +137,10 @@ class _OnNode(Extension):
 
 
 def hurried(peer: HostilePeer, seconds: float) -> Dialect:
-    """Return the dialect with short shutdown steps, for trials that are not about them."""
+    """Return the dialect with shutdown steps of at most this time, for trials about other things.
+
+    A shutdown step is what the host does to end a process, for example to close its stdin, and then
+    the time that it waits."""
     original = find.find_dialect(peer.dialect)
     steps = tuple(
         step if isinstance(step, Write) else step._replace(wait=min(step.wait, seconds))
@@ -158,7 +168,7 @@ class HostileRun:
     async def do_or_error(
         self, behaviour: str, *, timeout: float = CALL_SECONDS, **options: Any
     ) -> Any:
-        """Send a command like `do`, but return an ExthostError instead of raising it."""
+        """Send a command as `do` does, but return an ExthostError instead of raising it."""
         try:
             return await self.do(behaviour, timeout=timeout, **options)
         except ExthostError as error:
@@ -178,7 +188,7 @@ class HostileRun:
         return outside(pid_inside, pid_of(self.ext))
 
     async def check_answers(self) -> None:
-        """Check that it answers correctly, perhaps after a restart."""
+        """Check that the extension answers correctly, perhaps after a restart."""
         for value in ("well", {"n": 7}, [1, None]):
             assert await self.do(value=value) == value
 
@@ -201,7 +211,10 @@ async def run_hostile(
     **settings: Any,
 ) -> AsyncIterator[HostileRun]:
     """Start a hostile extension. At the end of the block, close it and check that every call ended
-    once. Without `watched` the bus has no subscribers."""
+    once.
+
+    Without `watched`, nothing subscribes to the events of calls, which the host then does not
+    publish. `step` limits the time of each shutdown step."""
     ledger = Ledger() if watched else None
     ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **settings)
     run = HostileRun(ext, peer, ledger)
@@ -215,13 +228,13 @@ async def run_hostile(
 
 
 def flags_at(stage: str, **command: Any) -> tuple[str, str]:
-    """Return flags that make the extension run this command at this stage."""
+    """Return flags that make the extension run this command at this stage, before any call."""
     return f"stage={stage}", f"command={json.dumps(command)}"
 
 
 def frame(peer: HostilePeer, message: Message) -> bytes:
     """Return the frame of a message of the extension in its dialect."""
-    framing = find.find_dialect(peer.dialect).framing(_CAP)
+    framing = find.find_dialect(peer.dialect).framing(_MAX_MESSAGE_BYTES)
     return framing.wrap(encode_payload(peer, message))
 
 
@@ -240,7 +253,7 @@ def answer_frame(peer: HostilePeer, value: Any, id: Any = ID) -> bytes:
 
 def wrap_bytes(peer: HostilePeer, data: bytes) -> bytes:
     """Return a frame with these bytes."""
-    return find.find_dialect(peer.dialect).framing(_CAP).wrap(data)
+    return find.find_dialect(peer.dialect).framing(_MAX_MESSAGE_BYTES).wrap(data)
 
 
 def answer_with_text(peer: HostilePeer, text: bytes) -> bytes:

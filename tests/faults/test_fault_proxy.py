@@ -1,7 +1,9 @@
 """With a fault at any byte of a conversation, each call ends.
 
-Each byte gets one of the faults. `make test` runs a sample of the bytes, and `make soak` runs each
-fault at each byte.
+A conversation with an extension is recorded, and then replayed by a program, the fault proxy, which
+makes one fault at one byte of its output: for example it exits, or writes a wrong byte. Each byte
+gets one of the faults. `make test` runs a sample of the bytes, and `make soak` runs each fault at
+each byte.
 """
 
 from functools import partial
@@ -17,7 +19,7 @@ from tests.faults.trials import Trials
 
 @pytest.mark.more
 @pytest.mark.sampled(1 / 2)
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("half", [0, 1])  # of the recording: two tests can run in parallel
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_fault_at_any_byte_ends_every_call(name: str, half: int, folder: Path) -> None:
     peer = PEERS[name]
