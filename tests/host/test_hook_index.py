@@ -1,4 +1,8 @@
-"""The index of hooks is built once, and again after an extension changes."""
+"""The index of hooks is built once, and again after an extension changes.
+
+A hook is a function of an extension that the host calls at an event, such as `before_tool_call`.
+The index says which extensions have which hooks, so that a call need not ask each extension.
+"""
 
 import json
 import sys
@@ -20,7 +24,10 @@ TOOL = "ext_tools_echo"
 
 
 class Owner:
-    """The attributes of an extension that the index uses. Counts how often its offer is read."""
+    """The attributes of an extension that the index uses. Counts how often its offer is read.
+
+    `may_have_hooks`: the extension has not started yet, so its hooks are unknown.
+    """
 
     def __init__(self, *hooks: str, priority: int = 0, may_have_hooks: bool = False) -> None:
         self.spec = Spec(id="x", argv=(), priority=priority)
@@ -63,6 +70,8 @@ def test_an_extension_whose_hooks_are_unknown_is_in_the_index() -> None:
 
 
 def test_a_refused_extension_with_a_pinned_manifest_counts_as_having_every_blocking_hook() -> None:
+    """If the manifest is not the pinned one, nobody knows which calls the real one would block. A
+    pinned program does not say which hooks the extension has."""
     owner, other = Owner(), Owner("before_tool_call")
     index = HookIndex(lambda: [owner, other])
     for pins in (Pins(manifest="0" * 64), Pins(package="0" * 64)):
