@@ -46,8 +46,8 @@ def test_a_lock_is_read_as_it_was_written() -> None:
 def test_the_order_of_records_and_tools_does_not_matter() -> None:
     reversed_record = replace(
         RECORD,
-        tools=dict(reversed(RECORD.tools.items())),
-        compiled=dict(reversed(RECORD.compiled.items())),
+        tools=dict(reversed(list(RECORD.tools.items()))),
+        compiled=dict(reversed(list(RECORD.compiled.items()))),
     )
     records = {"b": RECORD, "a": LockRecord()}
     reversed_records = {"a": LockRecord(), "b": reversed_record}

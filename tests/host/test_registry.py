@@ -1,4 +1,9 @@
-"""The registry of tools during lookups in other threads, changes and interrupts."""
+"""The registry of tools during lookups in other threads, changes and interrupts.
+
+The registry of a host finds a tool by its name. It builds a table of all tools at the first lookup
+after a change (`mark_stale`). The table must be complete and current, also if another thread looks
+up a tool, an extension changes, or Ctrl-C arrives while it is built.
+"""
 
 import logging
 import threading
@@ -105,7 +110,7 @@ def test_the_error_for_an_unknown_tool_has_a_next_step(name: str, help: str) -> 
     registry.set_extensions([Owner("weather")])
     with pytest.raises(NotFound) as caught:
         registry.find(name)
-    assert caught.value.code == "X1201" and caught.value.help.startswith(help)
+    assert caught.value.code == "X1201" and caught.value.help.startswith(help)  # no such tool
 
 
 def test_a_limited_number_of_different_warnings_is_logged(
