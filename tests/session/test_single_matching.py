@@ -1,5 +1,8 @@
 """Only the conversation matches replies to requests; no other module implements this again.
 
+`Conversation` is the class for the messages on one connection, in every dialect (protocol). A codec
+decodes messages, and the steps of an operation are the requests of a call that needs several.
+
 The tests search the source for three signs of such code: a module makes a codec, runs the steps of
 an operation, or finds a request in a table by the id of a message. Modules that may do so are
 listed with the reason.
@@ -70,12 +73,10 @@ def find_steps(tree: ast.AST) -> Iterator[int]:
 
 
 def handles_messages(tree: ast.AST) -> bool:
-    parse_modules = [
-        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-    ]
+    """Return whether a module imports the classes of messages or calls."""
+    imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return any(
-        module.endswith((".messages", "session.call", "session.effects"))
-        for module in parse_modules
+        module.endswith((".messages", "session.call", "session.effects")) for module in imported
     )
 
 
@@ -101,6 +102,7 @@ def find_lookups_by_id(tree: ast.AST) -> Iterator[int]:
 
 @cache
 def parse_modules() -> dict[str, ast.AST]:
+    """Return the syntax tree of each module, without the dialects and OTHER_PROTOCOLS."""
     names = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
     return {
         name: ast.parse(path.read_text(encoding="utf-8"))

@@ -1,4 +1,10 @@
-"""The filters of discovered extensions, compared with simple implementations."""
+"""The filters of discovered extensions, compared with simple implementations.
+
+A search finds candidates: extensions by their manifests. The filters then leave out those inside
+the folder of another one (prune), disabled ones, all but the first of those with the same id
+(dedupe), and those that are not in the allowlist. The root index says which search path a candidate
+is from.
+"""
 
 import random
 import time
@@ -101,9 +107,9 @@ def test_dedupe_keeps_exactly_the_first_of_each_id(candidates: list[Candidate]) 
     by_priority = sorted(
         candidates, key=lambda candidate: (candidate.root_index, candidate.path.split("/"))
     )
-    assert {candidate.id: candidate for candidate in kept} == {
-        candidate.id: candidate for candidate in reversed(by_priority)
-    }
+    # In reverse order, the candidate with the highest priority is the last one to be stored.
+    expected = {candidate.id: candidate for candidate in reversed(by_priority)}
+    assert {candidate.id: candidate for candidate in kept} == expected
     assert len({candidate.id for candidate in kept}) == len(kept)
     assert len(kept) + len(shadowed) == len(candidates)
     for hidden, used in shadowed:
@@ -183,8 +189,8 @@ def test_filter_candidates_does_not_depend_on_the_order_of_its_input(
 def test_a_disabled_extension_prunes_those_inside_it() -> None:
     candidates = [make_candidate("outer", "/r/x"), make_candidate("inner", "/r/x/y")]
     filtered = filter_candidates(candidates, disabled=["outer"], allowlist=[])
-    assert len(filtered.disabled_candidates) == 1
-    assert filtered == ((), (), (candidates[0],), {})
+    assert filtered.candidates == () and filtered.disabled_candidates == (candidates[0],)
+    assert filtered.diagnostics == () and filtered.rivals == {}
 
 
 def test_the_second_extension_of_a_disabled_id_is_not_used() -> None:
