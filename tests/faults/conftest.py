@@ -1,4 +1,4 @@
-"""The fixture `folder` of the fault tests."""
+"""The fixture `folder` of the fault tests: where a test writes its files, manifests and logs."""
 
 from pathlib import Path
 

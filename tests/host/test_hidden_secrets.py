@@ -1,4 +1,9 @@
-"""A secret that the config refers to is in nothing that a host writes: a search of everything."""
+"""A secret that the config refers to is in nothing that a host writes: a search of everything.
+
+An extension gets secrets as environment variables, from a file or a command. Here it writes them to
+stderr, to stdout, and into its replies and schemas, in each form in which a program may write them.
+The host must replace them by "***" in its logs, traces, events, errors and reports.
+"""
 
 import base64
 import json
@@ -59,12 +64,15 @@ for line in sys.stdin:
 
 
 def forms_of(secret: str) -> list[str]:
+    """Return the forms to search for: each line, percent codes and base64. The beginning and the
+    end of base64 differ if the secret is a part of an encoded text."""
     lines = [line for line in secret.splitlines() if "KEY" not in line]
     encoded = base64.b64encode(secret.encode()).decode()
     return [*lines, secret, encoded, quote(secret, ""), quote(secret), encoded[4:-4]]
 
 
-def search(text: str) -> list[str]:
+def find_secrets(text: str) -> list[str]:
+    """Return the forms of secrets that are in this text."""
     secrets = (FILE_SECRET, COMMAND_SECRET, LINES_SECRET)
     parts = [FILE_SECRET[:12], FILE_SECRET[-12:]]  # of a secret that was cut in two
     forms = [form for secret in secrets for form in forms_of(secret)]
@@ -103,7 +111,7 @@ async def test_no_secret_is_found_in_what_a_host_writes(
     }
     if permissions is not None:
         entry["permissions"] = permissions
-    texts: list[str] = []
+    texts: list[str] = []  # everything that the host publishes, raises or reports
     environ = {"PATH": "/usr/bin:/bin", "EXTHOST_HOME": str(outputs)}
     config = {"extensions": [entry]}
     trace = outputs / "trace.jsonl"
@@ -133,5 +141,5 @@ async def test_no_secret_is_found_in_what_a_host_writes(
     assert any("dying with" in text for text in texts)  # the program did write its secrets
     written = {path.name for path in outputs.rglob("*") if path.is_file()}
     assert {"trace.jsonl", "audit.jsonl", "leaky.log"} <= written
-    found = [(form, text) for text in texts for form in search(text)]
-    assert not found, found[:3]
+    leaks = [(form, text) for text in texts for form in find_secrets(text)]
+    assert not leaks, leaks[:3]

@@ -1,5 +1,10 @@
 """Every test vector of every dialect, run with a `Conversation` without a loop and a process.
 
+A vector is a test as data: the bytes that an extension writes, and the messages that they are (kind
+`read`), or a script of what host and extension send in turn, and what comes of it (`handshake`,
+`refusal`, `operation`). A conversation is the state of one connection: it receives bytes, and
+returns effects, which say what has happened, for example that a call is completed.
+
 The bytes of the extension arrive all at once, byte by byte, cut at every offset, and twice in one
 read. The effects must be the same each time. `value` vectors are not used here: they test functions
 that a conversation does not call.
@@ -102,9 +107,13 @@ def test_every_dialect_has_vectors() -> None:
 
 
 class ConversationOfVector:
-    """A conversation with a pending call for each reply of a `read` vector."""
+    """A conversation with a pending call for each reply of a `read` vector.
+
+    `times` is how often the bytes of the vector arrive.
+    """
 
     def __init__(self, reading: ReadVector, times: int) -> None:
+        # The first id of the conversation itself is larger than the ids in vectors.
         self.conversation = Conversation(reading.dialect, reading.max_message_bytes, 1_000_000)
         self.calls: list[Call] = []
         for _ in range(times):
@@ -121,6 +130,7 @@ class ConversationOfVector:
                 known_ids.add(id)
 
     def send(self, message: Message) -> None:
+        """Send a message of the host. A request becomes a pending call."""
         if not isinstance(message, Request):
             self.conversation.requests.encode(message)
             return
@@ -169,6 +179,8 @@ def assert_effects(
 
 
 def _is_unclaimed_event(effect: Any) -> bool:
+    """Return whether the effect counts an event without a stream. A vector opens no stream, so its
+    notifications can have this effect in addition."""
     return isinstance(effect, Count) and effect.name == "events of no open stream"
 
 
@@ -408,6 +420,7 @@ def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
 
 
 def is_empty_without_subscriptions(player: SplittingPlayer) -> bool:
+    """Return whether only subscriptions remain: requests that stay open."""
     player.conversation.requests.subscriptions = None
     return is_empty(player.conversation)
 

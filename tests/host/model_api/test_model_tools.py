@@ -1,4 +1,8 @@
-"""Tools in the forms of model APIs, and the reports about parts that an API does not accept."""
+"""Tools in the forms of model APIs, and the reports about parts that an API does not accept.
+
+`host.tools.as_openai()`, for example, returns the tools for a request to OpenAI. Each API accepts
+only a part of JSON Schema: a keyword that it rejects is removed, and each change is reported.
+"""
 
 import logging
 from typing import Any
@@ -18,6 +22,7 @@ def test_a_schema_that_every_api_accepts_is_not_reported(form: Form, schema: Any
     tool = model_tool(form, "shout", "Upper case", schema)
     assert tool.changes == ()
     data = tool.data["function"] if form == "openai" else tool.data
+    # Each API has another name for it: parameters, input_schema, inputSchema, parametersJsonSchema.
     [parameters] = [data[key] for key in data if "schema" in key.lower() or key == "parameters"]
     assert parameters["type"] == "object" and isinstance(parameters["properties"], dict)
 

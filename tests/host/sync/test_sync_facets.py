@@ -1,8 +1,8 @@
 """The blocking API beyond plain calls: facets, streams and hooks.
 
 A facet is an attribute of an extension with the methods of one kind of extension. The extension
-`toy` of the dialect roder has the facets `subagents`, `inference` and `tasks`. The request of a test
-contains what it answers, as a script: [["ack"], ["event", TICK]] accepts a stream and sends one
+`toy` of the dialect roder has the facets `subagents`, `inference` and `tasks`. A request of a test
+contains what `toy` answers, as a script: [["ack"], ["event", TICK]] accepts a stream and sends one
 event. Its tool `heard` returns the messages that it has received.
 """
 
