@@ -1,4 +1,13 @@
-"""Errors for mistakes in configs: their code, the place of the mistake, and the help."""
+"""Errors for mistakes in configs: their code, the place of the mistake, and the help.
+
+The codes:  X0101  the text is not TOML
+            X0102  a key that does not exist
+            X0103  a wrong value, or a missing key
+            X0104  a name that is used twice
+            X0105  a source that cannot be run
+            X0106  a duration or a size that cannot be read
+            X0107  an unknown dialect
+"""
 
 from typing import Any
 

@@ -7,7 +7,7 @@ from exthost.model.spec import Pool, Spec
 
 
 @pytest.mark.parametrize(
-    # A PoolSize has the number at the start, the maximum, and the number that an idle extension keeps.
+    # PoolSize: the number at the start, the maximum, and the number that an idle extension keeps
     ("least", "most", "size"),
     [
         (None, None, PoolSize(1, 1, 0)),

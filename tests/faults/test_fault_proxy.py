@@ -13,7 +13,7 @@ import pytest
 
 from exthost.authoring.testing.fault_proxy import FAULTS
 from exthost.authoring.testing.peers import PEERS
-from tests.faults.recordings import length, recorded, replay
+from tests.faults.recordings import count_bytes, record, replay
 from tests.faults.trials import Trials
 
 
@@ -23,10 +23,11 @@ from tests.faults.trials import Trials
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_fault_at_any_byte_ends_every_call(name: str, half: int, folder: Path) -> None:
     peer = PEERS[name]
-    recording = await recorded(peer, folder)
+    recording = await record(peer, folder)
     trials = Trials("pipes")
-    middle = length(recording) // 2
-    for position in range(middle) if half == 0 else range(middle, length(recording)):
+    byte_count = count_bytes(recording)
+    middle = byte_count // 2
+    for position in range(middle) if half == 0 else range(middle, byte_count):
         fault = FAULTS[position % len(FAULTS)]
         trial = partial(replay, peer, folder, recording, fault, position)
         trials.add(f"{fault} at byte {position}", peer.dialect, trial)

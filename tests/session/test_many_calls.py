@@ -77,7 +77,7 @@ async def test_waiting_calls_are_sent_in_order() -> None:
 async def test_many_cancellations_affect_no_other_call() -> None:
     ledger = Ledger()
     random_numbers = random.Random(7)
-    # So that some of the cancelled calls have been sent, and others wait.
+    # With this limit, some of the cancelled calls have been sent, and others wait.
     async with hostile_extension(events=ledger.bus, limits={"max_in_flight": 200}) as ext:
         cancelled_calls = [asyncio.ensure_future(ext.call("keep", n)) for n in range(1000)]
         other_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(1000)]
