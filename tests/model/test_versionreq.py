@@ -1,6 +1,7 @@
 """Cargo version requirements have the same results as in the Rust library semver.
 
-Manifests of the dialect roder have such requirements: "^1.2" allows 1.9.0, and not 2.0.0. The file versionreq.tsv has the results of that library: requirement, version, result.
+Manifests of the dialect roder have such requirements: "^1.2" allows 1.9.0, and not 2.0.0. The file
+versionreq.tsv has the results of that library: requirement, version, result.
 """
 
 from pathlib import Path

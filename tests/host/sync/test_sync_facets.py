@@ -2,7 +2,7 @@
 
 A facet is an attribute of an extension with the methods of one kind of extension. The extension
 `toy` of the dialect roder has the facets `subagents`, `inference` and `tasks`. A request of a test
-contains what `toy` answers, as a script: [["ack"], ["event", TICK]] accepts a stream and sends one
+contains what `toy` answers, as a script: [["ack"], ["event", TICK]] accepts a stream and sends an
 event. Its tool `heard` returns the messages that it has received.
 """
 
