@@ -1,7 +1,8 @@
 """The restart policy: the numbers that the dialects specify, and properties of all policies.
 
 After a process has ended, `decide` returns what the policy (a `Restart`) says about the history of
-the extension: start again after a delay (`Again`), at the next call (`OnDemand`), or not (`GiveUp`).
+the extension: to start again after a delay (`Again`), at the next call (`OnDemand`), or not at all
+(`GiveUp`).
 A policy allows `max_retries` restarts. Restarts that are older than `window` seconds do not count,
 and after 60 seconds of uptime, or after a served call, all are forgiven (`forgiven_by`).
 

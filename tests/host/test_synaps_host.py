@@ -2,7 +2,7 @@
 settings and secrets.
 
 `write_plugin` writes a plugin; the mapping that it gets says how the plugin behaves, for example
-how it answers each hook. With `heard`, the plugin writes the messages that it receives to this file.
+how it answers each hook. With `heard`, the plugin writes each message that it gets to this file.
 A hook is a function of a plugin that the host calls before or after an event such as a tool call.
 """
 
