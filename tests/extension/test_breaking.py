@@ -94,7 +94,7 @@ async def test_the_breaker_opens_probes_a_new_process_and_closes_again(
         assert await ext.call("echo", 2) == 2
         assert (ext.health, ext.stats.breaker) == ("running", "closed")
         assert await ext.call("pid") == new_pid and len(starts_file.read_text().split()) == 2
-        ledger.settle(ext, result=4, timeout=3)
+        ledger.check_calls(ext, result=4, timeout=3)
     assert entered_states(ledger)[2:6] == ["ready", "open", "starting", "ready"]
     assert follows_the_table(ledger.states)
 
@@ -127,7 +127,7 @@ async def test_a_failed_probe_doubles_the_open_time_and_fails_waiting_calls(
         errors = await asyncio.gather(*other_calls)
         assert {type(error) for error in errors} == {BreakerOpen}
         assert seconds_left(errors[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
-        ledger.settle(ext, timeout=4, gone=5)
+        ledger.check_calls(ext, timeout=4, gone=5)
     assert follows_the_table(ledger.states)
 
 
@@ -191,7 +191,7 @@ async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
         with pytest.raises(CallTimeout):
             ext.stream("echo", timeout=timeout)
         assert (ext.state, ext.stats.breaker, ext.health) == ("ready", "closed", "running")
-        ledger.settle(ext)
+        ledger.check_calls(ext)
         assert not sent_messages
         assert await ext.call("echo", 1) == 1
 

@@ -75,7 +75,7 @@ async def test_calls_are_spread_over_the_pool_within_its_limits(
         started_pids = read_pids(starts_file)
         assert len(started_pids) == 3
         assert set(await call_for_pids(ext, 30)) == set(started_pids)
-        ledger.settle(ext)
+        ledger.check_calls(ext)
     assert all(map(is_gone, read_pids(starts_file)))
     assert follows_the_table(ledger.states)
 
@@ -94,7 +94,7 @@ async def test_the_extension_stays_ready_while_a_dead_process_is_replaced() -> N
         await wait_until(lambda: ext.stats.processes == 2)
         assert ext.stats.restarts == ext.stats.crashes == 1
         assert (ext.state, ext.health) == ("ready", "degraded")
-        ledger.settle(ext, result=20)
+        ledger.check_calls(ext, result=20)
     assert [after for _, after in ledger.states].count("ready") == 1
 
 
@@ -221,7 +221,7 @@ async def test_idle_processes_are_ended_and_the_next_call_starts_one() -> None:
         await wait_until(lambda: is_gone(first_pid))
         assert await ext.call("pid") != first_pid
         assert ext.stats.restarts == ext.stats.crashes == 0
-        ledger.settle(ext, result=2)
+        ledger.check_calls(ext, result=2)
     assert follows_the_table(ledger.states)
 
 

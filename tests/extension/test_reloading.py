@@ -105,7 +105,7 @@ async def test_restarts_under_a_thousand_calls_a_second_lose_no_call() -> None:
                 pids.add(pid_of(ext))
         assert len(pids) == 5
         assert load.ends == {"answered": load.calls_made} and load.calls_made > 800
-        ledger.settle(ext, result=load.calls_made)
+        ledger.check_calls(ext, result=load.calls_made)
         await wait_until(lambda: len(set(our_processes()) & pids) == 1)  # the old ones have ended
     assert follows_the_table(ledger.states)
 
@@ -206,7 +206,7 @@ async def test_calls_wait_if_the_old_process_dies_while_the_new_one_starts() -> 
         # The crash is not counted if the new process was ready before: the old one was retired
         # then.
         assert ext.stats.crashes <= 1 and ext.health == "running"
-        ledger.settle(ext)
+        ledger.check_calls(ext)
     assert follows_the_table(ledger.states)
 
 

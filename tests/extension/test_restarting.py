@@ -93,7 +93,7 @@ async def test_each_call_of_a_child_that_dies_every_50_calls_is_answered(
 
         await asyncio.gather(*(make_calls() for _ in range(callers)))
         assert ledger.ended["result"] == 500
-        ledger.settle(ext)
+        ledger.check_calls(ext)
         assert len(starts_file.read_text().split()) == 1 + ext.stats.restarts >= 500 // 50
     assert follows_the_table(ledger.states)
 
@@ -150,7 +150,7 @@ async def test_the_strategy_never_leads_to_failed_until_a_restart_is_requested()
         await ext.restart()
         assert ext.state == "ready" and await ext.call("echo", 1) == 1
         assert ext.health == "running"  # a requested restart forgives the crash
-        ledger.settle(ext, result=1)
+        ledger.check_calls(ext, result=1)
     assert follows_the_table(ledger.states)
 
 
@@ -178,7 +178,7 @@ async def test_exponential_delays_grow_and_calls_wait_through_them(clock: Clock)
         assert ext.stats.crashes == ext.stats.restarts == 3
         crash(ext)
         await wait_until(lambda: ext.state == "failed")
-        ledger.settle(ext, result=3)
+        ledger.check_calls(ext, result=3)
     assert follows_the_table(ledger.states)
 
 
@@ -219,7 +219,7 @@ async def test_stopping_during_backoff_is_immediate_and_fails_waiting_calls() ->
         await ext.close()
         assert (await waiting_call).code == "X1006"  # the extension was stopped
         assert ext.state == "stopped"
-        ledger.settle(ext, gone=1)
+        ledger.check_calls(ext, gone=1)
     assert follows_the_table(ledger.states)
 
 
@@ -260,7 +260,7 @@ async def test_a_restart_loses_no_call(
         assert {type(await call) for call in kept_calls} == {CallTimeout}
         await wait_until(lambda: is_gone(old_pid))
         assert ext.stats.restarts == ext.stats.crashes == 0
-        ledger.settle(ext, result=101, timeout=5)
+        ledger.check_calls(ext, result=101, timeout=5)
     assert follows_the_table(ledger.states)
     # The state was ready all the time.
     assert [after for _, after in ledger.states].count("ready") == 1
@@ -322,7 +322,7 @@ async def test_concurrent_starts_stops_and_restarts_follow_the_table() -> None:
     await asyncio.gather(*tasks)
     await ext.close()
     assert ext.state == "stopped"
-    ledger.settle(ext)
+    ledger.check_calls(ext)
     assert follows_the_table(ledger.states)
 
 
@@ -341,7 +341,7 @@ async def test_on_demand_is_idle_after_a_crash_and_starts_for_the_next_call(
             assert ext.health == "idle"
             # No process was started without a call.
             assert len(starts_file.read_text().split()) == n + 1
-        ledger.settle(ext, result=3)
+        ledger.check_calls(ext, result=3)
     assert follows_the_table(ledger.states)
 
 

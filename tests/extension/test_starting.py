@@ -55,7 +55,7 @@ async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
         pids = await asyncio.gather(*(ext.call("pid") for _ in range(100)))
         assert len(set(pids)) == len(spawned) == 1
         assert spawned[0].pid == pids[0] == ext.stats.pid
-        ledger.settle(ext, result=100)
+        ledger.check_calls(ext, result=100)
 
 
 async def test_a_hundred_concurrent_starts_are_one_start() -> None:
@@ -86,7 +86,7 @@ async def test_every_call_that_waited_for_a_failed_start_gets_the_reason() -> No
         assert len({id(error) for error in errors}) == 20  # each has its own traceback
         assert ext.state == "failed" and ext.health == "failed"
         assert ext.cause is not None and ext.cause.code == EXITED_IN_HANDSHAKE
-        ledger.settle(ext)
+        ledger.check_calls(ext)
 
 
 def extension_of(argv: list[str], **settings: Any) -> Extension:

@@ -192,10 +192,10 @@ class HostileRun:
         for value in ("well", {"n": 7}, [1, None]):
             assert await self.do(value=value) == value
 
-    def settle(self, **expected: int) -> None:
+    def check_calls(self, **expected: int) -> None:
         """Check that each accepted call ended once, and that no call is pending or waits."""
         if self._ledger is not None:
-            self._ledger.settle(self.ext, **expected)
+            self._ledger.check_calls(self.ext, **expected)
         else:
             check_call_counts(self.ext, self.ext.stats.calls, **expected)
 
@@ -224,7 +224,7 @@ async def run_hostile(
         yield run
     finally:
         await ext.close()
-    run.settle()
+    run.check_calls()
 
 
 def flags_at(stage: str, **command: Any) -> tuple[str, str]:

@@ -74,7 +74,7 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
         assert is_gone(pid) and ext.state == "stopped"
         if case == "hanging":
             assert isinstance(await hanging, ExtensionGone)
-        child.settle()
+        child.check_calls()
 
     clock.stop()
     trials = Trials("lifetime")
@@ -387,7 +387,7 @@ async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Pat
         assert isinstance(await child.do_or_error("echo"), ExthostError)
         assert len(pid_log.read_text().split()) == 4  # a call does not start the extension
         await ext.close()
-        child.settle()
+        child.check_calls()
 
     trials = Trials("lifetime")
     for peer in all_peers():

@@ -2,8 +2,8 @@
 lost, no answer is wrong, and no call stays pending.
 
 A hostile extension is a program that misbehaves on command (`tests/faults/harness.py`). Each test
-adds a trial for each dialect, and `trials.run` runs a sample of them. `settle` checks that each
-call ended exactly once.
+adds a trial for each dialect, and `trials.run` runs a sample of them. `check_calls` checks that
+each call ended exactly once.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ async def test_a_hostile_neighbour_does_not_affect_a_thousand_calls_of_another(
             misbehaving.cancel()
             await asyncio.wait([misbehaving])
             assert good_child.ext.stats.restarts == 0 and good_child.ext.stats.dropped == {}
-            good_child.settle(result=1000)
+            good_child.check_calls(result=1000)
 
     trials = Trials("pipes")
     for peer in all_peers():
@@ -142,7 +142,7 @@ async def test_restarts_under_a_storm_of_calls_lose_no_call(folder: Path) -> Non
             await asyncio.gather(*workers)
             allowed = {"result"} if method == "restart" else {"result", "ExtensionGone"}
             assert set(ends) <= allowed, ends
-            child.settle()
+            child.check_calls()
 
     trials = Trials("lifetime")
     for peer in all_peers():

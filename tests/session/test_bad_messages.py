@@ -203,7 +203,7 @@ async def test_drops_are_reported_on_the_bus_with_their_number() -> None:
         for _ in range(3):
             await ext.call("twice")
         await ext.call("echo")
-        ledger.settle(ext, result=4)
+        ledger.check_calls(ext, result=4)
     assert drops == [Dropped("hostile", LATE, times) for times in (1, 2, 3)]
 
 

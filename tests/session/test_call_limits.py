@@ -39,7 +39,7 @@ async def test_a_call_ends_at_its_limit_and_its_late_reply_is_counted() -> None:
         assert await ext.call("release") == 1  # the late reply was written before this reply
         assert ext.stats.dropped == {"late or repeated replies": 1}
         assert await ext.call("echo", "next") == "next"
-        ledger.settle(ext, result=2, timeout=1)
+        ledger.check_calls(ext, result=2, timeout=1)
 
 
 @pytest.mark.both_loops
@@ -164,4 +164,4 @@ async def test_a_reply_at_the_moment_of_the_limit_gives_one_outcome() -> None:
         for n, result in enumerate(results):
             assert result == n or isinstance(result, CallTimeout)
         assert await ext.call("echo", "still") == "still"
-        ledger.settle(ext)
+        ledger.check_calls(ext)

@@ -151,7 +151,7 @@ async def test_calls_in_flight_fail_with_the_closing_as_the_reason() -> None:
         error = await call
         assert isinstance(error, ExtensionGone) and error.code == CLOSED_DURING_CALL
         assert "closed during keep" in error.message
-    ledger.settle(ext, gone=5)
+    ledger.check_calls(ext, gone=5)
 
 
 async def test_replies_to_calls_in_flight_arrive_while_the_extension_closes() -> None:

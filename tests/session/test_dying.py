@@ -52,7 +52,7 @@ async def fatal_call(
         await wait_until(lambda: ext.state == "failed")
         later = await error_of(ext.call("echo", "too late"))
         assert later.extension == "hostile" and "restart" in later.help
-        ledger.settle(ext, gone=other_calls + 1)
+        ledger.check_calls(ext, gone=other_calls + 1)
     return fatal, other_errors
 
 
@@ -131,7 +131,7 @@ async def test_closing_stdin_without_an_exit_is_reported_at_the_next_call() -> N
         error = await error_of(ext.call("echo"))
         assert isinstance(error, ExtensionGone) and error.code == "X1002"
         assert "closed its stdin and still runs" in error.message
-        ledger.settle(ext, result=1, gone=1)
+        ledger.check_calls(ext, result=1, gone=1)
 
 
 @pytest.mark.both_loops
@@ -151,7 +151,7 @@ async def test_the_write_limit_ends_an_extension_that_stops_reading() -> None:
                 assert isinstance(error, ExtensionGone) and error.code == "X1004"
                 assert "has not read its stdin for 0.3 s" in error.message
             assert time.monotonic() - started_at > 0.25
-        ledger.settle(ext, result=1, gone=6)
+        ledger.check_calls(ext, result=1, gone=6)
 
 
 async def test_the_write_limit_does_not_end_a_slow_reader(tmp_path: Path, clock: Clock) -> None:
