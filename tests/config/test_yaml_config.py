@@ -134,7 +134,10 @@ def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> N
     keys = ("telemetry", "extensions.quarantine", "extensions.watch.poll")
     for key, note in zip(keys, config.notes, strict=True):
         assert key in note
-    diagnostics = [item for item in find_extensions(config).diagnostics if item.code == "X0161"]
+    key_without_effect = "X0161"
+    diagnostics = [
+        item for item in find_extensions(config).diagnostics if item.code == key_without_effect
+    ]
     assert [item.level for item in diagnostics] == ["warning"] * 3
 
 

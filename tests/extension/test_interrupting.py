@@ -1,5 +1,8 @@
 """Ctrl-C in a program that uses the library. The first one ends extensions by the shutdown steps,
-the second one ends them immediately. No process remains."""
+the second one ends them immediately. No process remains.
+
+The shutdown steps are to close stdin and wait, to send SIGTERM and wait, and then to send SIGKILL.
+"""
 
 import signal
 import subprocess

@@ -39,6 +39,9 @@ from tests.faults.trials import Trials
 ROOT = Path(__file__).parents[2]
 NO_RESTART = {"strategy": "never"}
 
+# The code of the error if a process has closed its stdin or stdout, and still runs.
+CLOSED_ITS_PIPE = "X1002"
+
 
 def shutdown_waits(peer: HostilePeer) -> list[float]:
     """Return the seconds of each shutdown step of the dialect."""
@@ -149,7 +152,7 @@ async def test_closed_pipes_are_reported(folder: Path) -> None:
         async with run_hostile(peer, folder) as child:
             first = await child.do_or_error("close", fds=fds)
             if 1 in fds:
-                assert isinstance(first, ExtensionGone) and first.code == "X1002", first
+                assert isinstance(first, ExtensionGone) and first.code == CLOSED_ITS_PIPE, first
             else:
                 assert first == "closed"
             if fds == [2]:  # the child goes on, but it does not read
@@ -157,7 +160,7 @@ async def test_closed_pipes_are_reported(folder: Path) -> None:
                 await child.ext.restart()
             elif fds == [0]:
                 second = await child.do_or_error("echo")
-                assert isinstance(second, ExtensionGone) and second.code == "X1002", second
+                assert isinstance(second, ExtensionGone) and second.code == CLOSED_ITS_PIPE, second
             await child.check_answers()
 
     async def write_half_and_close(peer: HostilePeer) -> None:

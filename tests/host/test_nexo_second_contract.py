@@ -146,6 +146,7 @@ async def test_a_plugin_that_reports_another_id_fails_the_handshake(tmp_path: Pa
     )
     async with Host(config(tmp_path, plugin="ebb")) as host:
         error = await error_of(host["ebb"].start())
+        # X0532: the reply to `initialize` breaks a rule of the contract
         assert isinstance(error, HandshakeFailed) and error.code == "X0532"
         assert "it calls itself 'tide', and its manifest 'ebb'" in error.message
         assert "second contract" in error.help
@@ -169,6 +170,7 @@ async def test_the_error_for_a_config_entry_without_a_manifest_names_its_contrac
     entry = {"name": "m", "dialect": "nexo", "source": source}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:
         error = await error_of(host["m"].start())
+        # X0531: the extension speaks the second contract, and was started in the first
         assert error.code == "X0531" and "contract = 2" in error.help
     entry["options"] = {"contract": 2}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:

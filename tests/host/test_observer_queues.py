@@ -121,6 +121,7 @@ async def test_each_event_fails_if_the_observer_does_not_start() -> None:
         queues.queue_if_not_ready(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
     await wait_for_tasks(queues)
+    # The error of each event is that of the observer.
     assert [failure.error.code for failure, _ in reports] == ["X1007", "X1007"]
 
 

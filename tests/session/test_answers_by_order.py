@@ -121,6 +121,7 @@ async def test_other_calls_of_the_session_fail_with_the_reason() -> None:
     for call in (calls[0], calls[2]):
         with pytest.raises(ExtensionGone) as caught:
             await result_of_call(call)
+        # X1003: the process was ended, because a late reply would answer the wrong call
         assert caught.value.code == "X1003" and "given up" in caught.value.message
     assert queue_with_child.queue.outcomes.unsuccessful == {"cancelled": 1, "gone": 2}
     queue_with_child.end()

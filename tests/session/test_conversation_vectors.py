@@ -363,6 +363,15 @@ def test_a_refusal_is_reported(vector: Vector) -> None:
         assert not player.conversation.pending or isinstance(caught.value, ConversationEnded)
 
 
+# The error codes of failed handshakes.
+EXITED = "X0501"
+REFUSED = "X0502"  # the extension replied with an error
+NO_REPLY_IN_TIME = "X0504"
+BROKE_A_RULE = "X0505"
+OTHER_DIALECT = "X0506"  # the output has the framing of another dialect
+START_TOO_LONG = "X0507"
+
+
 def assert_handshake_error(vector: Vector, error: BaseException) -> None:
     """Check that the handshake ended for the reason of the vector.
 
@@ -374,19 +383,19 @@ def assert_handshake_error(vector: Vector, error: BaseException) -> None:
         case HandshakeFailed():
             assert_error(vector, error)
         case CallFailed():
-            assert code == "X0502" and message_part in error.message
+            assert code == REFUSED and message_part in error.message
         case ProtocolViolation():
-            assert code == "X0505" and message_part in error.message
+            assert code == BROKE_A_RULE and message_part in error.message
         case NoReply():
-            assert code in ("X0504", "X0507")
+            assert code in (NO_REPLY_IN_TIME, START_TOO_LONG)
         case ExtensionExited():
-            assert code in ("X0501", "X0506")
-            if code == "X0501" and "exited with" not in message_part:
+            assert code in (EXITED, OTHER_DIALECT)
+            if code == EXITED and "exited with" not in message_part:
                 assert message_part in str(error)
         case ConversationEnded(cause=cause):
-            assert code in ("X0505", "X0506")
+            assert code in (BROKE_A_RULE, OTHER_DIALECT)
             assert isinstance(cause, Violated)
-            assert code == "X0506" or message_part in cause.violation.message
+            assert code == OTHER_DIALECT or message_part in cause.violation.message
         case _:
             raise error
 

@@ -35,6 +35,10 @@ from tests.extensions.harness import (
 from tests.extensions.morphir_program import morphir_program
 from tests.extensions.proc import is_running, resident_bytes
 
+EXITED = "X1001"
+CLOSED_ITS_PIPE = "X1002"  # its stdin or stdout, and still runs
+READ_NOTHING = "X1004"  # for the time of limits.write
+
 
 async def fatal_call(
     method: str, params: Any = None, *, other_calls: int = 3, **settings: Any
@@ -72,7 +76,7 @@ async def test_an_exit_fails_every_call_in_flight_with_exit_status_and_stderr(
     fatal, other_errors = await fatal_call(method, params)
     for error, name in [(fatal, method), *((error, "keep") for error in other_errors)]:
         assert isinstance(error, ExtensionGone)
-        assert error.code == "X1001" and name in error.message
+        assert error.code == EXITED and name in error.message
         assert error.evidence.exit == exit and exit in error.message
         assert stderr in error.evidence.stderr
         assert error.evidence.argv[-1].endswith("hostile.py")
@@ -95,7 +99,7 @@ async def test_a_crash_is_reported_without_waiting_for_more_output(
 async def test_an_incomplete_line_before_the_exit_is_evidence() -> None:
     fatal, other_errors = await fatal_call("half", {"code": 4})
     for error in (fatal, *other_errors):
-        assert error.code == "X1001" and error.evidence.exit == "exited with 4"
+        assert error.code == EXITED and error.evidence.exit == "exited with 4"
         assert "ended inside a line" in error.message
         assert error.evidence.bytes.endswith('"resu')
 
@@ -110,14 +114,14 @@ def short_wait_for_exit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.both_loops
 async def test_closing_stdout_without_an_exit_is_reported() -> None:
     fatal, _ = await fatal_call("close_stdout")
-    assert isinstance(fatal, ExtensionGone) and fatal.code == "X1002"
+    assert isinstance(fatal, ExtensionGone) and fatal.code == CLOSED_ITS_PIPE
     assert "closed its stdout and still runs" in fatal.message and "close_stdout" in fatal.message
 
 
 @pytest.mark.usefixtures("short_wait_for_exit")
 async def test_closing_stdout_within_a_line_without_an_exit_is_reported() -> None:
     fatal, _ = await fatal_call("half_and_live")
-    assert fatal.code == "X1002" and "still runs" in fatal.message
+    assert fatal.code == CLOSED_ITS_PIPE and "still runs" in fatal.message
     assert "ended inside a line" in fatal.message
     assert fatal.evidence.bytes.endswith('"resu')
 
@@ -129,7 +133,7 @@ async def test_closing_stdin_without_an_exit_is_reported_at_the_next_call() -> N
     async with hostile_extension(events=ledger.bus) as ext:
         assert await ext.call("close_stdin") == "closed"
         error = await error_of(ext.call("echo"))
-        assert isinstance(error, ExtensionGone) and error.code == "X1002"
+        assert isinstance(error, ExtensionGone) and error.code == CLOSED_ITS_PIPE
         assert "closed its stdin and still runs" in error.message
         ledger.check_calls(ext, result=1, gone=1)
 
@@ -148,7 +152,7 @@ async def test_the_write_limit_ends_an_extension_that_stops_reading() -> None:
             while not large_call.done():
                 await neighbour.call("echo")  # the event loop is not blocked
             for error in [await large_call, *[await other for other in later_calls]]:
-                assert isinstance(error, ExtensionGone) and error.code == "X1004"
+                assert isinstance(error, ExtensionGone) and error.code == READ_NOTHING
                 assert "has not read its stdin for 0.3 s" in error.message
             assert time.monotonic() - started_at > 0.25
         ledger.check_calls(ext, result=1, gone=6)

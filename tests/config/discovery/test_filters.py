@@ -24,6 +24,10 @@ from exthost.config.discovery.filters import (
 from exthost.config.discovery.report import Candidate
 from exthost.model.spec import Spec
 
+# Codes of warnings.
+REPEATED_ID = "X0205"
+NOT_FOUND_OR_DISABLED = "X0206"  # an extension that the allowlist names
+
 
 def make_candidate(id: str, home: str, root: int = 0) -> Candidate:
     """Return a candidate whose manifest is in the folder `home`."""
@@ -198,7 +202,7 @@ def test_the_second_extension_of_a_disabled_id_is_not_used() -> None:
     filtered = filter_candidates(candidates, disabled=["a"], allowlist=[])
     assert filtered.candidates == ()
     assert len(filtered.disabled_candidates) == 1
-    assert [diagnostic.code for diagnostic in filtered.diagnostics] == ["X0205"]
+    assert [diagnostic.code for diagnostic in filtered.diagnostics] == [REPEATED_ID]
 
 
 def test_the_warning_for_a_repeated_id_has_both_paths() -> None:
@@ -218,8 +222,8 @@ def test_each_absent_id_of_the_allowlist_is_a_warning() -> None:
         (diagnostic.level, diagnostic.code, diagnostic.extension)
         for diagnostic in filtered.diagnostics
     ] == [
-        ("warning", "X0206", "x"),
-        ("warning", "X0206", "y"),
+        ("warning", NOT_FOUND_OR_DISABLED, "x"),
+        ("warning", NOT_FOUND_OR_DISABLED, "y"),
     ]
 
 

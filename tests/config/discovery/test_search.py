@@ -39,6 +39,8 @@ INVALID_MANIFEST = "X0202"
 LINK_LEADS_OUTSIDE = "X0203"
 UNREADABLE_FOLDER = "X0204"  # or missing, or a link to nothing
 REPEATED_ID = "X0205"
+NOT_FOUND_OR_DISABLED = "X0206"  # an extension that the allowlist names
+PART_IGNORED = "X0207"  # something in the manifest, or beside it
 
 
 def read_toml(file: ManifestFile) -> Verdict:
@@ -644,7 +646,7 @@ def test_an_invalid_file_next_to_the_manifest_is_a_warning(root: Path) -> None:
     assert [
         (diagnostic.level, diagnostic.code, diagnostic.extension)
         for diagnostic in report.diagnostics
-    ] == [("warning", "X0207", "a")]
+    ] == [("warning", PART_IGNORED, "a")]
     assert report.invalid == 0
 
 
@@ -840,5 +842,5 @@ def test_the_lists_and_the_order_follow_the_documented_rules(tmp_path: Path) -> 
     assert ids(report) == ["b", "d", "a"]
     assert (report.scanned, report.disabled_count) == (5, 1)
     assert [(diagnostic.code, diagnostic.extension) for diagnostic in report.diagnostics] == [
-        ("X0206", "x")
+        (NOT_FOUND_OR_DISABLED, "x")
     ]

@@ -1,4 +1,7 @@
-"""TOML with very long keys, which take long to parse, is refused."""
+"""TOML with very long keys, which take long to parse, is refused.
+
+A manifest, which a stranger may have written, could occupy the host with a key such as a.a.a.a… .
+"""
 
 import time
 
