@@ -26,6 +26,8 @@ FILE_SECRET = "f1le+secret/with?odd=characters"
 COMMAND_SECRET = "c0mmand secret & more"
 LINES_SECRET = "-----BEGIN KEY-----\nabcdefgh01234567\nzyxwvuts98765432\n-----END KEY-----"
 
+# An extension that writes its three secrets in several forms wherever it can. Its tools: `leak`
+# replies with an error, `die` exits, and those called `wrong` have schemas that are invalid.
 PROGRAM = """
 import base64, json, os, sys, urllib.parse
 secrets = [os.environ[name] for name in ("FILE", "COMMAND", "LINES")]
@@ -85,6 +87,37 @@ def describe(extension: exthost.Extension) -> dict[str, Any]:
     return {key: value for key, value in description.items() if key != "tools"}
 
 
+def write_leaky_extension(folder: Path) -> dict[str, Any]:
+    """Write PROGRAM and the files with its secrets, and return its config entry."""
+    for name, text in (("token", FILE_SECRET), ("lines", f"{LINES_SECRET}\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o600)
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    return {
+        "name": "leaky",
+        "source": {"command": sys.executable, "args": [str(program)]},
+        "env": {
+            "FILE": {"file": str(folder / "token")},
+            "COMMAND": {"command": [sys.executable, "-c", f"print({COMMAND_SECRET!r})"]},
+            "LINES": {"file": str(folder / "lines")},
+        },
+        "restart": {"strategy": "never"},
+    }
+
+
+async def call_all_tools(host: exthost.Host, extension: exthost.Extension) -> list[str]:
+    """Call the tools, all of which fail, and return the texts of the errors."""
+    texts: list[str] = []
+    wrong_tools = [name for name in extension.tools if name.startswith("wrong")]
+    for tool in ("leak", *wrong_tools, "die", "leak"):
+        try:
+            await host.call_tool(f"leaky:{tool}", {"text": "x"}, timeout=60)
+        except ExthostError as error:
+            texts += [str(error), repr(error), json.dumps(error.as_dict()), error.help]
+    return texts
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("permissions", [None, {}])
 async def test_no_secret_is_found_in_what_a_host_writes(
@@ -94,21 +127,7 @@ async def test_no_secret_is_found_in_what_a_host_writes(
     inputs, outputs = tmp_path / "inputs", tmp_path / "outputs"
     for folder in (inputs, outputs):
         folder.mkdir()
-    for name, text in (("token", FILE_SECRET), ("lines", f"{LINES_SECRET}\n")):
-        (inputs / name).write_text(text)
-        (inputs / name).chmod(0o600)
-    program = inputs / "program.py"
-    program.write_text(PROGRAM)
-    entry: dict[str, Any] = {
-        "name": "leaky",
-        "source": {"command": sys.executable, "args": [str(program)]},
-        "env": {
-            "FILE": {"file": str(inputs / "token")},
-            "COMMAND": {"command": [sys.executable, "-c", f"print({COMMAND_SECRET!r})"]},
-            "LINES": {"file": str(inputs / "lines")},
-        },
-        "restart": {"strategy": "never"},
-    }
+    entry = write_leaky_extension(inputs)
     if permissions is not None:
         entry["permissions"] = permissions
     texts: list[str] = []  # everything that the host publishes, raises or reports
@@ -122,14 +141,9 @@ async def test_no_secret_is_found_in_what_a_host_writes(
         host.events.subscribe(exthost.events.EVERYTHING, lambda event: texts.append(repr(event)))
         extension = host["leaky"]
         await extension.start()
-        wrong_tools = [name for name in extension.tools if name.startswith("wrong")]
         assert any("arguments are not checked" in text for text in schema_warnings(extension))
         texts += schema_warnings(extension)
-        for tool in ("leak", *wrong_tools, "die", "leak"):
-            try:
-                await host.call_tool(f"leaky:{tool}", {"text": "x"}, timeout=60)
-            except ExthostError as error:
-                texts += [str(error), repr(error), json.dumps(error.as_dict()), error.help]
+        texts += await call_all_tools(host, extension)
         texts += [repr(extension.spec), repr(extension), repr(extension.cause), repr(host)]
         texts += [repr(extension.stats), repr(extension.environment), repr(extension.enforced)]
         texts += [repr(extension.argv)]
