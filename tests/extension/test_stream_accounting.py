@@ -62,7 +62,9 @@ class Accounts:
         self._path = folder / "audit"
         self._audit = Audit(str(self._path), self.bus)
         self.bus.subscribe(CallStarted, lambda event: self.started.append(event.method))
-        self.bus.subscribe(CallEnded, lambda event: self.ended.append(event[1:3]))
+        self.bus.subscribe(
+            CallEnded, lambda event: self.ended.append((event.method, event.outcome))
+        )
         breaker = Breaker(failures=1, open=3600.0, max_open=3600.0)
         argv = (sys.executable, "-S", "-E", str(CHILD))
         limits = Limits(max_in_flight=max_in_flight, call=CALL_SECONDS)

@@ -347,7 +347,8 @@ async def test_failed_hooks_are_reported_by_events_and_in_the_audit(
         await (error_of(call) if on_failure == "closed" else call)
     outcome = "refused" if on_failure == "closed" else "passed over"
     (event,) = hook_failures
-    assert event[:3] == ("guard", "before_tool_call", outcome) and event.about == TOOL
+    assert (event.extension, event.hook, event.outcome) == ("guard", "before_tool_call", outcome)
+    assert event.about == TOOL
     records = [json.loads(line) for line in audit.read_text().splitlines()]
     (record,) = [item for item in records if item["outcome"] == outcome]
     assert (record["extension"], record["method"]) == ("guard", "before_tool_call")

@@ -122,8 +122,7 @@ async def test_requests_of_a_plugin_are_handled_by_the_program_or_refused() -> N
 async def test_features_that_this_host_does_not_offer_are_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    found = configfile.find_extensions(config())
-    (warning,) = found.diagnostics
+    (warning,) = configfile.find_extensions(config()).diagnostics
     assert warning.message == (
         "this host does not offer these parts of nexo's second contract: "
         "extends.channels, capabilities.broker"

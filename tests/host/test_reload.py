@@ -81,7 +81,9 @@ async def test_a_reload_that_changes_nothing_publishes_nothing() -> None:
         assert recorder.tools_changed == before  # the end of the old extension publishes nothing
         assert host["a"].state == "ready" and "ext_a_echo" in host.tools
     # These are the states of the new extension, which stopped with the host.
-    assert [change[1:3] for change in recorder.changes] == [
+    states = [change for change in recorder.changes if isinstance(change, StateChanged)]
+    assert states == recorder.changes
+    assert [(change.before, change.after) for change in states] == [
         ("ready", "draining"),
         ("draining", "stopped"),
     ]
@@ -205,14 +207,13 @@ async def test_a_call_in_flight_of_the_replaced_extension_is_counted() -> None:
 
 async def test_a_new_name_is_a_new_extension() -> None:
     async with exthost.Host.from_config({"extensions": [entry()]}) as host:
-        state_changes: list[tuple[str, ...]] = []
-        host.events.subscribe(StateChanged, lambda event: state_changes.append(event[:3]))
+        states: dict[str, list[str]] = {"a": [], "b": []}
+        host.events.subscribe(
+            StateChanged, lambda change: states[change.extension].append(change.after)
+        )
         await host.replace(spec_from_mapping({**entry(), "name": "b"}), "a")
         await wait_until(lambda: not host._extensions.leaving)
         assert list(host) == ["b"]
-        states: dict[str, list[str]] = {"a": [], "b": []}
-        for extension, _, state_after in state_changes:
-            states[extension].append(state_after)
         assert states["b"] == ["admitted", "starting", "ready"]
         assert states["a"] == ["draining", "stopped"]
         assert host["b"].stats.calls == 0

@@ -213,8 +213,7 @@ async def test_a_node_plugin_of_protocol_2_gets_the_usage() -> None:
 
 @shows("synaps-today-08")
 def test_features_that_this_host_does_not_offer_are_named() -> None:
-    found = configfile.find_extensions(config(PLUGINS, allowlist=("redact",)))
-    (warning,) = found.diagnostics
+    (warning,) = configfile.find_extensions(config(PLUGINS, allowlist=("redact",))).diagnostics
     assert warning.message.startswith("this host does not offer context providers and session driv")
     assert not warning.is_mistake
 

@@ -144,9 +144,9 @@ class ConversationModel(RuleBasedStateMachine):
         """Remove and return the call that a reply with this id answers."""
         if self.by_order:
             return self.calls.pop(0)[1] if self.calls else None
-        found = next((call for number, call in self.calls if number == id), None)
+        answered = next((call for number, call in self.calls if number == id), None)
         self.calls = [(number, call) for number, call in self.calls if number != id]
-        return found
+        return answered
 
     def _expect_reply(self, id: int, is_error: bool) -> list[tuple[Any, ...]]:
         """Handle a reply in the model, and return the effects that it must have."""

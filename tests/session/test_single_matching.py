@@ -122,13 +122,14 @@ def parse_modules() -> dict[str, ast.AST]:
 def test_only_the_conversation_matches_replies_to_requests(
     search: Search, permitted: dict[str, str]
 ) -> None:
-    found = {name: lines for name, tree in parse_modules().items() if (lines := list(search(tree)))}
-    unexpected = {name: found[name] for name in found.keys() - permitted - CONVERSATION.keys()}
+    lines_by_module = {name: list(search(tree)) for name, tree in parse_modules().items()}
+    matching = {name for name, lines in lines_by_module.items() if lines}
+    unlisted = matching - permitted.keys() - CONVERSATION.keys()
+    unexpected = {name: lines_by_module[name] for name in unlisted}
     assert not unexpected, f"these modules match replies, and no reason is listed: {unexpected}"
-    assert found.keys() & CONVERSATION.keys(), "the search finds nothing in the conversation itself"
-    assert permitted.keys() <= found.keys(), (
-        f"these entries are not needed: {permitted.keys() - found.keys()}"
-    )
+    assert matching & CONVERSATION.keys(), "the search finds nothing in the conversation itself"
+    unneeded = permitted.keys() - matching
+    assert not unneeded, f"these entries are not needed: {unneeded}"
 
 
 IMPORT_OF_MESSAGES = "from exthost.model.messages import Reply\n"

@@ -61,7 +61,7 @@ def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_al
 
     object.__setattr__(config, "specs", NotIterable(specs))
 
-    def refuse_comparison(one: object, other: object) -> bool:
+    def refuse_comparison(spec: object, other_spec: object) -> bool:
         raise AssertionError("extensions were compared with each other")
 
     monkeypatch.setattr(Spec, "__eq__", refuse_comparison)

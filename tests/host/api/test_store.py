@@ -336,7 +336,7 @@ def test_settings_are_separate_and_changes_are_reported_to_subscribers(store: St
 
 def test_a_store_waits_for_another_host_that_creates_the_file(tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")  # locks the file against other writers
     store = Store(str(tmp_path))
     commit_later = threading.Timer(0.2, lambda: other.execute("COMMIT"))
     try:

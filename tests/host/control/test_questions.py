@@ -132,8 +132,9 @@ async def test_the_caller_is_asked_instead_of_the_host_and_its_answer_decides(
             error = await error_of(client.call_tool(TOOL, {"a": number}))
             assert isinstance(error, Refused) and error.code == NOT_CONFIRMED
             assert "not confirmed: really?" in error.message and error.extension == "guard"
-    assert confirmations[0][:3] == ("guard", "really?", "before_tool_call")
-    event = confirmations[0].event
+    first = confirmations[0]
+    assert (first.extension, first.message, first.hook) == ("guard", "really?", "before_tool_call")
+    event = first.event
     assert (event["tool_name"], event["tool"], event["extension_id"]) == (TOOL, "echo", "tools")
     assert (tmp_path / "heard").read_text().count("tool.call") == 2
 
@@ -336,9 +337,9 @@ async def test_an_answer_applies_only_to_its_question_and_its_client(tmp_path: P
             await client.ask("status")  # requests sent before this are handled
 
         call, number = await ask(client)
-        wrong: list[Any] = [number + 1, None, str(number), float(number), True, [number]]
-        for answer in wrong:
-            client.answer({"question": answer, "agreed": True})
+        wrong_numbers: list[Any] = [number + 1, None, str(number), float(number), True, [number]]
+        for wrong_number in wrong_numbers:
+            client.answer({"question": wrong_number, "agreed": True})
         client.answer({"agreed": True})
         other.answer({"question": number, "agreed": True})
         await wait_until_handled(client)
