@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from exthost.model.names import nearest, prefixed_description, registered_name, registered_prefix
 
+# Each row has an extension id and a tool name, which `id_times` and `tool_times` repeat, and of the
+# registered name its length in `bytes`, and the whole (`name`) or the end (`ends`).
 VECTORS = Path(__file__).parents[1] / "vectors" / "names.toml"
 ROWS: list[dict[str, Any]] = tomllib.loads(VECTORS.read_text(encoding="utf-8"))["name"]
 

@@ -3,7 +3,10 @@
 A vector is a test as data: the bytes that an extension writes, and the messages that they are (kind
 `read`), or a script of what host and extension send in turn, and what comes of it (`handshake`,
 `refusal`, `operation`). A conversation is the state of one connection: it receives bytes, and
-returns effects, which say what has happened, for example that a call is completed.
+returns effects, which say what has happened, for example that a call is completed. The package
+`exthost.authoring.testing.vectors` describes the fields of vectors, such as `alone` (the bytes must
+not come twice), `canonical` (the other side writes exactly these bytes), and `answers` (the id of
+the call that is answered by a message over the size limit).
 
 The bytes of the extension arrive all at once, byte by byte, cut at every offset, and twice in one
 read. The effects must be the same each time. `value` vectors are not used here: they test functions
