@@ -3,6 +3,8 @@
 A thread sends its call to the process by itself if there is room, or else adds it to the waiting
 calls; the event loop receives the replies. The tests provoke each race between the two, also while
 the queue or its session (the connection to the process) closes: every call must end exactly once.
+`submit_threadsafe` is what a thread calls. A `FakeChild` stands for the process: `received` returns
+the requests that it got, and `exit` ends it.
 """
 
 import asyncio

@@ -617,6 +617,9 @@ TestProcessChoice = ProcessChoiceModel.TestCase
 
 
 # -- with processes ----------------------------------------------------------------------------
+#
+# The hostile extension of the tests: `pid` returns the pid of the process that got the call, `keep`
+# is never answered, and `refuse` is answered with an error.
 
 
 async def _cancel_call(ext: Extension) -> None:

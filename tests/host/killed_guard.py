@@ -55,8 +55,8 @@ class KilledGuard:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._received = folder / "heard"
-        self._pids = folder / "pids"
+        self._received = folder / "heard"  # the tools write the messages to it
+        self._pids = folder / "pids"  # the guard adds its pid to it when it starts
         self.folder = folder / "plugins"
         self.outcomes: Counter[str] = Counter()
         self.is_over = threading.Event()

@@ -3,7 +3,8 @@
 A guard is an extension with a `before_tool_call` hook: the host asks it before each tool call, and
 it can block the call. If the hook fails, the call is refused, unless the setting `on_failure` is
 "open". `write_guard` writes a guard with a given answer: an answer that the protocol does not have,
-such as {"action": "dance"}, and the texts "die", "hang" and "flood" let the hook fail.
+such as {"action": "dance"}, and the texts "die", "hang" and "flood" let the hook fail. The tools
+write the messages that they receive to the file `heard`.
 """
 
 import asyncio

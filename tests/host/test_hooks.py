@@ -273,6 +273,10 @@ async def test_a_decision_is_in_the_outcome_and_a_block_is_not_overruled() -> No
 
 
 # -- hooks of a tool call, with real processes -------------------------------------------------
+#
+# `write_plugin` writes an extension of the dialect nexo. Its `behaviour` says what the extension
+# announces ("offer"), how it answers its hooks, and to which file it writes the messages that it
+# receives ("heard").
 
 
 def guard(folder: Path, id: str, *, priority: int = 0, **hooks: Any) -> None:

@@ -2,7 +2,8 @@
 
 An observer is an extension with a hook that is only informed of an event, such as
 `after_tool_call`. No call waits for it. While it starts, its events are kept in a queue; if there
-are too many, the oldest are dropped and reported.
+are too many, the oldest are dropped and reported. In the last test, the observer `eye` is a process
+that is ready when the file `ready` exists, and writes what it receives to the file `heard`.
 """
 
 import asyncio

@@ -4,7 +4,8 @@ A guard is an extension with a `before_tool_call` hook: the host asks it before 
 it can block the call. A host refuses an extension that it must not start, for example because the
 manifest is invalid or the program is not the one that `sha256` pins. Without this rule, a call
 would pass unchecked whenever the guard is broken. `RefusedGuard` writes a config with such a guard
-and with the tools that it guards.
+and with the tools that it guards. `write_plugin` writes an extension of the dialect synaps, and
+`nexo_plugin` one of nexo; ALLOW and BEFORE make a guard that allows every call.
 """
 
 import json

@@ -134,8 +134,8 @@ async def test_an_event_with_a_matching_kind_starts_the_sink(
         ext = host["toy"]
         await wait_until(lambda: ext.state == "ready")
         await wait_until(lambda: spawned == ["toy"])
-        messages = await received_params(ext, "events/handle")
-        while len(messages) < 2:
+        messages: list[Any] = []
+        while len(messages) < 2:  # each iteration waits for a reply of the sink
             messages = await received_params(ext, "events/handle")
         first, second = (message["envelope"] for message in messages)
         fields = ("source", "source_id", "kind", "thread_id", "turn_id", "event")

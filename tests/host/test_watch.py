@@ -3,7 +3,8 @@
 A manifest, such as `plugin.toml`, describes an extension; the host finds it in a search path. With
 `[discovery.watch] enabled = true` the host notices that a manifest is new, changed, invalid or
 removed, and publishes `ManifestChanged`; with `reload = true` it also starts the new extension, or
-replaces the running one.
+replaces the running one. `write_plugin` writes a manifest and a program; its `behaviour` says which
+tools the program announces ("offer"), or what else it does when it starts.
 """
 
 import asyncio

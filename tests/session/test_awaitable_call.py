@@ -2,7 +2,8 @@
 
 `ext.call(...)` returns an `AwaitableCall`, which is faster than a future and a task: the queue of
 calls itself resumes the waiting tasks (`queue.wakes`) after it has handled all replies of one read.
-These tests complete calls with `queue.complete`, as the reader of an extension's output does.
+These tests complete calls with `queue.complete`, as the reader of an extension's output does. A
+`FakeChild` stands for the process of an extension: `send_to_host` writes a message to its stdout.
 """
 
 import asyncio

@@ -2,7 +2,9 @@
 
 The host ends a process in steps: it closes its stdin and waits, sends SIGTERM and waits, and then
 sends SIGKILL. SHORT_SHUTDOWN is a dialect with short waits, and with ENDLESS_SHUTDOWN a process
-that ignores the first two steps never ends. A "stubborn" extension ignores both.
+that ignores the first two steps never ends. The program is the hostile extension of the tests:
+`echo` returns its argument, `keep` is never answered, and with the flag "stubborn" it ignores the
+end of stdin and SIGTERM.
 """
 
 import asyncio

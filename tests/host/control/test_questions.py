@@ -65,6 +65,7 @@ def write_guarded_config(folder: Path) -> Path:
 
 
 def was_called(folder: Path) -> bool:
+    """Return whether the tool received a call. It writes its messages to the file `heard`."""
     received = folder / "heard"
     return received.exists() and "tool.call" in received.read_text()
 

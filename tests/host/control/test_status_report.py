@@ -24,7 +24,8 @@ async def test_the_status_of_a_pool_keeps_the_error_of_an_ended_process() -> Non
         await wait_until(lambda: extension.stats.crashes == 1)
         last_error = report.row(extension)["last_error"]
         assert extension.state == "ready"
-        assert (last_error["code"], last_error["exit"]) == ("X1001", "exited with 3")
+        process_exited = "X1001"
+        assert (last_error["code"], last_error["exit"]) == (process_exited, "exited with 3")
 
 
 async def test_the_last_error_has_the_last_lines_of_stderr(tmp_path: Path) -> None:

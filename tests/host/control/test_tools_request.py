@@ -27,6 +27,7 @@ class FakeExtension:
 async def test_extensions_with_known_tools_are_not_started(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The reply of the request is not what this test is about.
     monkeypatch.setattr(requests, "describe_tools", lambda host, name, with_hidden: {})
     extensions = {
         "known": FakeExtension(is_offer_unknown=False),
