@@ -147,7 +147,7 @@ def test_the_error_for_an_unknown_source_suggests_only_what_can_be_run(
 
 
 @shows("morphir-config-02")
-def test_an_http_source_of_another_dialect_is_refused_alone() -> None:
+def test_only_the_entry_with_an_http_source_of_another_dialect_is_refused() -> None:
     foreign = {"name": "far", "source": {"type": "http", "url": "x", "port": 1}}
     document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
     far, near = config_from_mapping(document).specs

@@ -75,7 +75,7 @@ def test_a_text_of_an_extension_does_not_make_a_lock_unusable(description: str) 
     assert parse_lock(format_lock(records)) == records
 
 
-def test_a_lock_does_not_depend_on_the_characters_that_this_python_knows() -> None:
+def test_the_text_of_a_lock_does_not_depend_on_the_version_of_python() -> None:
     # Python 3.13 knows the first one, Python 3.14 the second, and no Python the third.
     tools = {"a": LockedTool("\U0001c89a \U0001fae9 \u0378 \u00e9 \U0001f600")}
     # If unknown characters were written as escapes, a newer Python would write another text.

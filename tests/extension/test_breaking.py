@@ -248,7 +248,7 @@ async def test_an_extension_can_be_stopped_while_its_breaker_is_open() -> None:
 
 
 @pytest.mark.parametrize(("settings", "opens"), [({}, False), ({"failures": 3}, True)])
-async def test_one_breaker_key_enables_a_breaker_in_a_dialect_without_one(
+async def test_a_breaker_key_enables_the_breaker_in_a_dialect_without_a_breaker(
     settings: dict[str, Any], opens: bool
 ) -> None:
     async with hostile_extension(**({"breaker": settings} if settings else {})) as ext:

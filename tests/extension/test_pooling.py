@@ -231,7 +231,7 @@ async def advance_30_minutes(clock: Clock) -> None:
         await clock.advance(180)
 
 
-async def test_a_call_in_flight_a_hold_and_new_calls_prevent_idle(clock: Clock) -> None:
+async def test_an_extension_with_calls_or_a_hold_does_not_become_idle(clock: Clock) -> None:
     async with extension_without_namespace(limits={"idle": "10m"}) as ext:
         first_pid = await ext.call("pid")
         kept_call = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))

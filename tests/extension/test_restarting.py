@@ -298,7 +298,7 @@ async def test_a_restart_requested_in_the_moment_of_ready_starts_another_process
     assert follows_the_table(ledger.states)
 
 
-async def test_a_restart_after_a_stop_wins_and_the_stop_returns() -> None:
+async def test_a_restart_requested_after_a_stop_leaves_the_extension_running() -> None:
     async with closed_at_end(unstarted_extension("ignore_eof", dialect=SHORT_SHUTDOWN)) as ext:
         await ext.start()
         stopping = asyncio.ensure_future(ext.close())

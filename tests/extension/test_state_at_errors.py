@@ -125,7 +125,7 @@ async def test_the_next_process_starts_when_the_old_one_is_reaped() -> None:
     assert [event for event in events if event in order] == [("state", "starting"), *order]
 
 
-async def test_one_process_of_a_pool_dies_and_the_extension_still_serves() -> None:
+async def test_an_extension_serves_calls_after_one_process_of_its_pool_died() -> None:
     pool = {"min": 2, "max": 2}
     restart = {"strategy": "exponential", **THIRTY_SECONDS}
     async with hostile_extension(pool=pool, restart=restart) as ext:

@@ -144,14 +144,16 @@ async def test_a_stream_that_fails_is_an_error(
         accounts.check(method, "error", is_failure=is_failure)
 
 
-async def test_a_stream_whose_process_dies_is_gone(tmp_path: Path) -> None:
+async def test_a_stream_whose_process_dies_has_the_outcome_gone(tmp_path: Path) -> None:
     async with started_extension(tmp_path) as (accounts, extension):
         with pytest.raises(ExtensionGone):
             await read_all(extension, "run", {"events": 3, "die": 6})
         accounts.check("run", "gone", is_failure=True)
 
 
-async def test_an_acknowledged_stream_whose_process_dies_is_gone(tmp_path: Path) -> None:
+async def test_an_acknowledged_stream_whose_process_dies_has_the_outcome_gone(
+    tmp_path: Path,
+) -> None:
     async with started_extension(tmp_path) as (accounts, extension):
         pid = pid_of(extension)
         with pytest.raises(ExtensionGone):

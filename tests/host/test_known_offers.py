@@ -65,7 +65,7 @@ async def test_an_extension_that_the_config_starts_eagerly_starts_with_the_host(
         assert host["child"].state == "ready"
 
 
-async def test_a_tool_that_is_gone_is_reported_as_such(tmp_path: Path) -> None:
+async def test_a_remembered_tool_that_no_longer_exists_is_reported(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"mcp_servers": server()})
     await offer_once(config)
     path = file_of(config)

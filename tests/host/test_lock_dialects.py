@@ -458,7 +458,7 @@ def ask_page(served: Page, path: str, body: dict[str, Any] | None = None) -> str
 
 
 @pytest.mark.more
-async def test_the_page_shows_what_changed_and_does_not_call_it(tmp_path: Path) -> None:
+async def test_the_page_shows_the_change_of_a_tool_and_does_not_call_it(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()
     await asyncio.to_thread(check_page_of_changed_tool, project)

@@ -33,7 +33,7 @@ def test_the_catalog_has_exactly_the_codes_in_the_source() -> None:
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
-def test_a_code_of_one_dialect_is_raised_in_its_package_alone(name: str) -> None:
+def test_a_code_of_a_dialect_is_raised_only_in_its_package(name: str) -> None:
     package = find.find_package(name).errors
     codes_of_dialect = error_catalog.read_table(package) if isinstance(package, str) else package
     folder = SOURCE / "dialects" / name

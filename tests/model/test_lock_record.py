@@ -80,7 +80,7 @@ def test_compiled_files_of_one_platform_are_compared(before: str, after: str, ki
         ("limits", Severity.LESS),
     ],
 )
-def test_new_items_matter_more_than_items_that_are_gone(name: str, severity: Severity) -> None:
+def test_new_items_matter_more_than_removed_items(name: str, severity: Severity) -> None:
     locked, now = make_record(name, ("a",)), make_record(name, ("b",))
     assert compare_start(locked, now, "linux") == sorted(
         [

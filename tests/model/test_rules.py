@@ -145,6 +145,6 @@ def test_the_error_for_rules_as_one_table_says_to_write_two_brackets() -> None:
     assert "two brackets" in caught.value.help
 
 
-def test_rules_after_an_unconditional_one_are_not_looked_at() -> None:
+def test_rules_after_an_unconditional_rule_are_ignored() -> None:
     parsed = config_from_mapping({"rules": [{"tools": "*", "do": "allow"}] * 3}).rules
     assert parsed.for_tool(traits()) == (CallRule(number=1, tools="*", action="allow"),)

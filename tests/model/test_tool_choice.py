@@ -25,7 +25,7 @@ def chosen(**settings: object) -> list[str]:
     return list(choose_tools(OFFERED, ToolSettings(**settings)).tools)  # type: ignore[arg-type]
 
 
-def test_allow_and_deny_choose_by_pattern_and_deny_wins() -> None:
+def test_allow_and_deny_choose_by_pattern_and_deny_has_precedence() -> None:
     assert chosen() == [tool.name for tool in OFFERED]
     assert chosen(allow=("get_*",)) == ["get_one", "get_two"]
     assert chosen(allow=("?et_*",), deny=("*_one",)) == ["get_two"]
@@ -38,7 +38,7 @@ def test_allow_and_deny_choose_by_pattern_and_deny_wins() -> None:
     ]
 
 
-def test_a_renamed_tool_has_its_new_name_and_knows_its_own() -> None:
+def test_a_renamed_tool_keeps_its_original_name_as_an_attribute() -> None:
     settings = ToolSettings(rename=(("get_one", "first"),), describe=(("get_one", "The first."),))
     tool = choose_tools(OFFERED, settings).tools["first"]
     assert (tool.name, tool.original_name, tool.description) == ("first", "get_one", "The first.")

@@ -103,7 +103,7 @@ async def test_cancelling_releases_the_held_messages() -> None:
     assert requests.recorder.calls == ["hold", "release"]
 
 
-async def test_a_request_without_a_handler_holds_nothing() -> None:
+async def test_a_request_without_a_handler_holds_no_messages_back() -> None:
     requests = ControlledRequests()
     requests.inbound.serve(Request("unknown", None, 9))
     assert requests.recorder.calls == [9]

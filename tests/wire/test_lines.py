@@ -100,7 +100,7 @@ def test_an_over_long_line_of_128_mb_is_discarded_in_constant_memory(first: byte
     assert framing.feed(b"\n{}\n") == [b"{}"]
 
 
-def test_newlines_alone_have_no_frames() -> None:
+def test_a_stream_of_newlines_has_no_frames() -> None:
     assert feed_all(Lines(100), b"\n" * READ_BYTES) == FramingOutput([], None)
 
 

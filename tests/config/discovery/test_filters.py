@@ -127,7 +127,7 @@ def test_dedupe_is_idempotent(candidates: list[Candidate]) -> None:
     assert dedupe(kept) == (kept, ())
 
 
-def test_an_earlier_root_goes_before_an_earlier_path() -> None:
+def test_an_earlier_root_has_precedence_over_an_earlier_path() -> None:
     second_root, first_root = make_candidate("a", "/a", root=1), make_candidate("a", "/z", root=0)
     assert dedupe([second_root, first_root]) == ((first_root,), ((second_root, first_root),))
 

@@ -176,7 +176,9 @@ async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
         assert [row["state"] for row in rows] == ["ready", "ready", "admitted"]
 
 
-async def test_many_calls_run_together_and_a_cancelled_call_ends_alone(tmp_path: Path) -> None:
+async def test_many_calls_run_together_and_a_cancellation_ends_only_its_call(
+    tmp_path: Path,
+) -> None:
     async with open_host_and_attach(tmp_path) as (host, attached):
         unanswered = [
             asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)

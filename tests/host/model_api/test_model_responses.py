@@ -140,7 +140,7 @@ def test_a_call_is_read_in_each_form(api: str, response: Any, convert: Any) -> N
         {"promptFeedback": {"blockReason": "SAFETY"}},
     ],
 )
-def test_a_response_without_calls_has_none(response: Any) -> None:
+def test_in_a_response_without_tool_calls_none_are_found(response: Any) -> None:
     assert read_calls(response).calls == ()
 
 

@@ -36,7 +36,7 @@ def test_keywords_that_an_api_rejects_at_the_top_are_removed_and_reported() -> N
     assert for_mcp.data["inputSchema"]["oneOf"] and not for_mcp.changes
 
 
-def test_such_a_keyword_in_a_nested_schema_is_kept() -> None:
+def test_a_keyword_that_is_rejected_at_the_top_is_kept_in_a_nested_schema() -> None:
     inner = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}}
     assert model_tool("openai", "t", "", inner).changes == ()
 
