@@ -17,7 +17,7 @@ from soak.row import Row
 from soak.scale_rows import scale_rows
 from tests.extensions.harness import check_call_counts
 from tests.faults.harness import HostileRun, extension, frame, hurried
-from tests.faults.recordings import length, recorded, replay
+from tests.faults.recordings import count_bytes, record, replay
 
 UNLIMITED = {"strategy": "immediate", "max_retries": "unlimited"}
 MB = 1_000_000
@@ -106,7 +106,7 @@ def stderr(peer: HostilePeer, size: int) -> Row:
             line = b"e" * 99 + b"\n"
             run = HostileRun(ext, peer, None)
             assert await run.spew((line, size // len(line)), fd=2, timeout=300) == "spewed"
-            await run.is_well()
+            await run.check_answers()
         finally:
             await ext.close()
         return f"{size // MB:,} MB read away"
@@ -123,7 +123,7 @@ def notices(peer: HostilePeer, times: int) -> Row:
             run = HostileRun(ext, peer, None)
             report = frame(peer, peer.notification)
             assert await run.spew((report, times), timeout=300) == "spewed"
-            await run.is_well()
+            await run.check_answers()
         finally:
             await ext.close()
         return f"{times:,} notices"
@@ -135,7 +135,7 @@ def faults(peer: HostilePeer) -> Row:
     """Every fault at every byte of a conversation."""
 
     async def run(folder: Path) -> str:
-        recording = await recorded(peer, folder)
+        recording = await record(peer, folder)
         turns = asyncio.Semaphore(6)
         tried = 0
 
@@ -145,7 +145,7 @@ def faults(peer: HostilePeer) -> Row:
                 await replay(peer, folder, recording, fault, at)
                 tried += 1
 
-        size = length(recording)
+        size = count_bytes(recording)
         await asyncio.gather(*(one(fault, at) for fault in FAULTS for at in range(size)))
         return f"{len(FAULTS)} faults at {size} bytes: {tried:,} conversations, each call ended"
 

@@ -250,7 +250,7 @@ async def on_ray(
     finally:
         await extension.close()
         await cluster.close()
-    ledger.settle(extension)
+    ledger.check_calls(extension)
     await asyncio.to_thread(_wait_until_empty, ray)
 
 

@@ -65,5 +65,5 @@ async def remote(
     finally:
         await extension.close()
         await engine.close()
-    ledger.settle(extension)
+    ledger.check_calls(extension)
     assert placer.agents == {} and not placer._held

@@ -79,7 +79,7 @@ async def test_a_killed_child_and_a_killed_agent_end_their_calls_once() -> None:
             assert "the node failed, not the extension" in error.help
         await wait_until(lambda: not is_running(child))
         assert await extension.call("echo", 2) == 2
-        r.ledger.settle(extension, result=2, gone=10)
+        r.ledger.check_calls(extension, result=2, gone=10)
 
 
 async def test_a_frozen_node_is_lost_after_its_silence_limit() -> None:

@@ -1,4 +1,8 @@
-"""The runtime environment of `[cluster]`: its paths, and keys that are set elsewhere."""
+"""The key `runtime_env` of `[cluster]`: what Ray prepares on each node for the extensions.
+
+[cluster]
+runtime_env = { working_dir = "programs", pip = ["numpy"] }
+"""
 
 from typing import Any
 
@@ -9,6 +13,7 @@ from exthost.model.documents.problems import Place, Problems
 
 
 @pytest.mark.parametrize(
+    # working_root: the folder on this machine whose content the nodes get
     ("working_dir", "expected", "working_root"),
     [
         ("programs", "/etc/exthost/programs", "/etc/exthost/programs"),
@@ -28,7 +33,7 @@ def test_a_working_dir_is_relative_to_the_folder_of_the_config(
     assert settings.working_root == working_root
 
 
-def test_an_image_of_the_runtime_env_is_an_error_that_names_the_other_key() -> None:
+def test_an_image_in_the_runtime_env_is_an_error_that_names_the_key_for_images() -> None:
     problems = Problems("exthost.toml")
     read_cluster_settings({"runtime_env": {"image_uri": "text:1"}}, Place(problems), None)
     assert "pool.image" in problems.items[0].text

@@ -1,4 +1,13 @@
-"""Errors for mistakes in configs: their code, the place of the mistake, and the help."""
+"""Errors for mistakes in configs: their code, the place of the mistake, and the help.
+
+The codes:  X0101  the text is not TOML
+            X0102  a key that does not exist
+            X0103  a wrong value, or a missing key
+            X0104  a name that is used twice
+            X0105  a source that cannot be run
+            X0106  a duration or a size that cannot be read
+            X0107  an unknown dialect
+"""
 
 from typing import Any
 
@@ -138,7 +147,7 @@ def test_the_error_for_an_unknown_source_suggests_only_what_can_be_run(
 
 
 @shows("morphir-config-02")
-def test_an_http_source_of_another_dialect_is_refused_alone() -> None:
+def test_only_the_entry_with_an_http_source_of_another_dialect_is_refused() -> None:
     foreign = {"name": "far", "source": {"type": "http", "url": "x", "port": 1}}
     document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
     far, near = config_from_mapping(document).specs

@@ -1,4 +1,8 @@
-"""Configs become values: every key, the defaults, and the precedence of the sections."""
+"""A config (exthost.toml) becomes values: every key, the defaults, and the order of precedence.
+
+An entry of `[[extensions]]` becomes a `Spec`, the settings of one extension. A setting may also be
+in `[defaults]`, for all extensions, and in `[overrides.ID]`, for one that discovery finds.
+"""
 
 from types import MappingProxyType
 from typing import Any
@@ -202,7 +206,7 @@ LEVELS = {
 }
 
 
-def test_an_entry_overrides_the_overrides_and_these_override_the_defaults() -> None:
+def test_the_entry_has_precedence_over_the_overrides_and_these_over_the_defaults() -> None:
     keys = {"limits": {"call": "3s"}, "sandbox": "best-effort", "env": {"A": "e"}}
     config = config_from_mapping(
         {**LEVELS, "extensions": [{"name": "a", "source": SOURCE, **keys}]}

@@ -1,4 +1,9 @@
-"""Edits of a config that enable or disable an extension change nothing else in the text."""
+"""`exthost enable` and `exthost disable` edit the text of exthost.toml, and keep the rest of it.
+
+An extension that has an entry gets the key `enabled`; one that was found in a search path is added
+to, or removed from, the list `disabled` of `[discovery]`. Both functions return the new text, or
+None if the text has no such entry or section.
+"""
 
 import difflib
 import subprocess
@@ -41,7 +46,7 @@ def test_the_setting_is_added_below_the_name_of_the_entry(newline: str) -> None:
     changed = set_enabled_in_toml(text, "one", False)
     assert changed is not None
     assert changed_lines(text, changed) == [f"+ enabled = false{newline}"]
-    assert changed.splitlines()[3] == "enabled = false"
+    assert changed.splitlines()[3] == "enabled = false"  # `name` is in line 2, counted from 0
     changed = set_enabled_in_toml(text, "three", False)
     assert changed is not None
     assert changed_lines(text, changed) == [f"+   enabled = false{newline}"]
@@ -118,6 +123,7 @@ def test_a_text_without_the_entry_or_section_is_not_changed() -> None:
 
 
 def test_tomlkit_is_not_imported_before_the_first_edit() -> None:
+    """Importing tomlkit is slow, and most commands edit nothing."""
     program = (
         "import sys, exthost.faces.cli.enable, exthost.host\n"
         "assert 'tomlkit' not in sys.modules, 'imported'\n"

@@ -1,4 +1,8 @@
-"""Placeholders: files of variables and `${…}` in imported configs, and in exthost.toml."""
+"""Files of variables (`.env`), and placeholders such as `${input:api-key}`.
+
+The JSON files of editors have both, and exthost fills them in when it reads such a file. In
+exthost.toml a placeholder is a mistake: there a variable of the host is `{ from = "TOKEN" }`.
+"""
 
 import json
 from pathlib import Path
@@ -21,7 +25,7 @@ def test_the_lines_of_a_file_of_variables_are_read() -> None:
 def test_an_env_file_and_inputs_are_filled_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("THE_PLACE", "/srv")
+    monkeypatch.setenv("THE_PLACE", "/srv")  # the value of `${input:the-place}`
     (tmp_path / "my.env").write_text("A=file\nB=file\n")
     env = {"A": "own", "KEY": "${input:api-key}"}
     args = ["${input:the-place}", "${input:unknown}"]
@@ -40,8 +44,8 @@ def test_an_env_file_and_inputs_are_filled_in(
 
 
 PROGRAM = 'type = "process", command = "x"'
+SOURCE = f"source = {{ {PROGRAM} }}"
 ENV = 'env = { KEY = "a ${env:TOKEN}" }'
-SOURCE = 'source = { type = "process", command = "x" }'
 
 
 @pytest.mark.parametrize(
@@ -82,4 +86,5 @@ def test_a_placeholder_in_a_command_is_a_warning(tmp_path: Path, verb: str) -> N
     path.write_text(f'[[extensions]]\nname = "a"\n{source}\n')
     result = run_inside(verb, "--config", str(path), "--json", cwd=tmp_path)
     assert "${TOKEN} in its command" in result.stdout and "X1818" in result.stdout
-    assert verb != "validate" or result.returncode == 0
+    if verb == "validate":  # doctor may find other problems of this machine
+        assert result.returncode == 0

@@ -1,8 +1,14 @@
-"""The table of config keys: its documentation is complete, and its JSON Schema fits the reader."""
+"""The declared keys of configs are complete, and their JSON Schema agrees with the reader.
+
+Each key of exthost.toml is declared once, as a `Key` with its type, description, example and
+default: for example `max_depth` in the section `[discovery]`. The reader of configs, the page in
+`docs/reference/` and the JSON Schema for editors are all made from these declarations. Dialects may
+declare sections of their own.
+"""
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +40,7 @@ def keys_below(path: str, keys: Mapping[str, Key]) -> Iterator[tuple[str, Key]]:
         yield from keys_below(f"{path}.{name}", key.type.keys)
 
 
+# Every key by its dotted path, such as ".discovery.watch.debounce_ms".
 KEYS = dict(keys_below("", SECTIONS))
 
 
@@ -51,7 +58,8 @@ def test_every_section_that_is_read_is_in_the_table() -> None:
 def test_every_key_has_a_description_and_an_example() -> None:
     for path, key in KEYS.items():
         assert key.about.endswith(".") and key.about[0].isupper(), path
-        assert key.example or path.count(".") == 1, path
+        is_section = path.count(".") == 1
+        assert key.example or is_section, path
 
 
 def test_every_option_of_a_dialect_has_a_description() -> None:
@@ -68,6 +76,7 @@ def test_every_example_and_default_is_read_without_a_mistake(path: str) -> None:
     for text in (key.example, key.default):
         if text and not text.startswith("("):  # a default in brackets is a description
             problems = Problems()
+            # Reading a value adds what is wrong with it to `problems`.
             key(tomllib.loads(f"value = {text}")["value"], Place(problems))
             assert not problems.items, text
 
@@ -77,6 +86,7 @@ def test_the_documented_defaults_of_discovery_are_the_real_ones() -> None:
     keys = SECTION_KEYS["discovery"].type.keys
     for table, table_keys in ((settings, keys), (settings.watch, keys["watch"].type.keys)):
         for setting in fields(table):
+            # The first is set by the kind of the config file, and the second is a table.
             if setting.name in ("prefers_working_folder", "watch"):
                 continue
             default = tomllib.loads(f"value = {table_keys[setting.name].default}")["value"]
@@ -93,6 +103,7 @@ def example_of(section: Key) -> Any:
     }
     if section.type.layout == "list":
         return [table]
+    # In a section such as [mcp_servers.weather], the user chooses the names of the tables.
     return {"weather": table} if section.type.layout == "names" else table
 
 
@@ -103,6 +114,7 @@ def test_the_schema_accepts_every_example(schema: jsonschema_rs.Validator, secti
 
 ENTRY = {"name": "a", "source": {"command": "python3"}}
 
+# Each document has one mistake: a misspelt or missing key, or a value that is not allowed.
 INVALID: list[dict[str, Any]] = [
     {"extension": []},
     {"extensions": {}},
@@ -144,14 +156,15 @@ def test_the_schema_accepts_the_configs_of_the_examples(schema: jsonschema_rs.Va
         schema.validate(tomllib.loads(config.read_text()))
 
 
-def test_the_schema_accepts_a_source_that_only_the_reader_refuses(
+def test_the_schema_accepts_a_source_that_exthost_reads_and_cannot_run(
     schema: jsonschema_rs.Validator,
 ) -> None:
-    schema.validate({"extensions": [{"name": "a", "source": {"type": "grpc", "port": 1}}]})
+    document = {"extensions": [{"name": "a", "source": {"type": "grpc", "port": 1}}]}
+    schema.validate(document)
+    (spec,) = config_from_mapping(document).specs
+    assert spec.unrunnable  # the reason, which the host reports when it would start the extension
 
 
 def test_the_section_of_a_dialect_without_declared_keys_accepts_any_key() -> None:
-    from dataclasses import replace
-
     package = replace(BUILT_IN[0], config_sections={"toys": "x:y"}, section_keys={})
     jsonschema_rs.validate(json_schema([package]), {"toys": {"a": 1}})

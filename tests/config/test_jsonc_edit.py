@@ -1,4 +1,8 @@
-"""Edits of a JSON text with comments: the meaning changes as intended, and nothing else does."""
+"""Edits of a JSON text with comments: the meaning changes as intended, and nothing else does.
+
+Editors keep their MCP servers in such files, and `exthost gateway install` adds one. In the calls,
+"s" is a member of the document, an object such as "mcpServers", and "n" is a member of "s".
+"""
 
 from typing import Any
 
@@ -9,6 +13,7 @@ from exthost.model.documents import jsonc
 
 VALUE = {"command": "x", "args": ["a", "é"]}
 
+# Texts with and without "s" and "n", in different layouts, some with comments and trailing commas.
 TEXTS = [
     "{}",
     "{\n}\n",
@@ -27,7 +32,7 @@ TEXTS = [
 
 
 def read_comments(text: str) -> list[str]:
-    """Return the comments of a text."""
+    """Return the comments of a text, as pieces between the characters //."""
     without_comments = jsonc.without_comments(text)
     pairs = zip(text, without_comments, strict=True)
     return "".join(before for before, after in pairs if before != after).split("//")
@@ -40,7 +45,7 @@ def test_a_member_is_set_and_removed_and_comments_stay(text: str) -> None:
     changed = set_member(text, "s", "n", VALUE)
     assert changed is not None and jsonc.loads(changed) == expected
     assert read_comments(changed) == read_comments(text)
-    assert set_member(changed, "s", "n", VALUE) == changed
+    assert set_member(changed, "s", "n", VALUE) == changed  # a second time changes nothing
     del expected["s"]["n"]
     removed = remove_member(changed, "s", "n")
     assert removed is not None and jsonc.loads(removed) == expected

@@ -1,4 +1,17 @@
-"""`exthost.lock`: a text that is the same for the same records, and a file that cannot be used."""
+"""The format of `exthost.lock`, and the errors for a file that cannot be used.
+
+The file records what each extension runs and offers, so that a later change is noticed:
+
+    version = 1
+    [extensions.weather]
+    command = ["python3", "server.py"]
+    [extensions.weather.tools.get_forecast]
+    description = "Return the forecast."
+    schema = "sha256:33…"
+
+It is committed with the project, so the same records must give the same text. A user reviews it, so
+a text of an extension must not contain characters that the editor does not show.
+"""
 
 import errno
 import os
@@ -31,17 +44,17 @@ def test_a_lock_is_read_as_it_was_written() -> None:
 
 
 def test_the_order_of_records_and_tools_does_not_matter() -> None:
-    one = {"b": RECORD, "a": LockRecord()}
-    other = {"a": LockRecord(), "b": _reversed(RECORD)}
-    assert format_lock(one) == format_lock(other)
+    reversed_record = replace(
+        RECORD,
+        tools=dict(reversed(list(RECORD.tools.items()))),
+        compiled=dict(reversed(list(RECORD.compiled.items()))),
+    )
+    records = {"b": RECORD, "a": LockRecord()}
+    reversed_records = {"a": LockRecord(), "b": reversed_record}
+    assert format_lock(records) == format_lock(reversed_records)
 
 
-def _reversed(record: LockRecord) -> LockRecord:
-    tools = dict(reversed(list(record.tools.items())))
-    return replace(record, tools=tools, compiled=dict(reversed(list(record.compiled.items()))))
-
-
-def test_what_an_editor_does_not_show_is_written_as_an_escape() -> None:
+def test_characters_that_an_editor_does_not_show_are_written_as_escapes() -> None:
     text = format_lock({"weather": RECORD})
     assert "\\u202E" in text and "\\u200B" in text and "\\U000E0041" in text
     assert all(character.isprintable() or character == "\n" for character in text)
@@ -57,13 +70,15 @@ def test_what_an_editor_does_not_show_is_written_as_an_escape() -> None:
     ],
 )
 def test_a_text_of_an_extension_does_not_make_a_lock_unusable(description: str) -> None:
+    """The lines are like the markers of a merge conflict, or are folded or quoted in TOML."""
     records = {"a": LockRecord(instructions=description, tools={"b": LockedTool(description)})}
     assert parse_lock(format_lock(records)) == records
 
 
-def test_a_lock_does_not_depend_on_the_characters_that_this_python_knows() -> None:
+def test_the_text_of_a_lock_does_not_depend_on_the_version_of_python() -> None:
     # Python 3.13 knows the first one, Python 3.14 the second, and no Python the third.
     tools = {"a": LockedTool("\U0001c89a \U0001fae9 \u0378 \u00e9 \U0001f600")}
+    # If unknown characters were written as escapes, a newer Python would write another text.
     assert "\\" not in format_lock({"a": LockRecord(tools=tools)})
 
 
@@ -95,7 +110,7 @@ def test_a_lock_that_is_not_valid_has_a_problem(text: str, message: str, line: i
     assert caught.value.line == line
 
 
-def test_a_folder_without_a_lock_has_none(tmp_path: Path) -> None:
+def test_reading_the_lock_of_a_folder_without_one_returns_none(tmp_path: Path) -> None:
     assert read_lock(str(tmp_path)) is None
 
 
@@ -123,7 +138,7 @@ def test_a_lock_must_be_a_regular_file_of_a_sensible_size(tmp_path: Path) -> Non
         read_lock(str(tmp_path))
     path.rmdir()
     with path.open("wb") as file:
-        file.truncate(50_000_000)
+        file.truncate(50_000_000)  # the limit is 16 MiB
     with pytest.raises(LockProblem, match="larger than"):
         read_lock(str(tmp_path))
     path.write_bytes(b"version = 1\n# \xff\n")
@@ -132,33 +147,35 @@ def test_a_lock_must_be_a_regular_file_of_a_sensible_size(tmp_path: Path) -> Non
     assert caught.value.line == 2
 
 
-def test_a_lock_that_its_user_cannot_read_says_how_to_open_it(
+def test_the_error_for_a_lock_without_read_permission_suggests_chmod(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "exthost.lock").write_text(format_lock({}))
 
-    def closed(*_: object) -> int:
+    def refuse_to_open(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(os, "open", closed)  # root can read every file
+    # The tests may run as root, who can read every file.
+    monkeypatch.setattr(os, "open", refuse_to_open)
     with pytest.raises(LockProblem, match="cannot be read: Permission denied") as caught:
         read_lock(str(tmp_path))
     assert f"chmod u+r {tmp_path}/exthost.lock" in caught.value.help
 
 
-def test_a_lock_that_changes_while_it_is_read_is_not_half_read(
+def test_a_lock_that_changes_during_each_attempt_to_read_it_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "exthost.lock"
     path.write_text(format_lock({}))
-    real_fstat, numbers = os.fstat, iter(range(1, 100))
+    real_fstat = os.fstat
 
-    def growing(fd: int) -> os.stat_result:
+    def add_line_before_fstat(fd: int) -> os.stat_result:
         with path.open("a") as file:
-            file.write(f"# {next(numbers)}\n")
+            file.write("# one more line\n")
         return real_fstat(fd)
 
-    monkeypatch.setattr(os, "fstat", growing)
+    # The reader calls fstat before and after it reads, to notice a change.
+    monkeypatch.setattr(os, "fstat", add_line_before_fstat)
     with pytest.raises(LockProblem, match="changes while it is read"):
         read_lock(str(tmp_path))
 

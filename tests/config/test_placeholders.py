@@ -1,4 +1,9 @@
-"""Placeholders in the configs of other programs."""
+"""Placeholders such as `${KEY}` and `${workspaceFolder}` in the configs of other programs.
+
+Editors list their MCP servers in JSON files with such placeholders, and exthost fills them in. A
+value of a variable or header that is only a reference, such as `"TOKEN": "${TOKEN}"`, is kept: it
+becomes a reference to a variable of the host, so that the secret itself is not in the config.
+"""
 
 from typing import Any
 
@@ -72,4 +77,5 @@ def test_a_list_of_variables_is_filled() -> None:
     ],
 )
 def test_the_variable_of_the_first_placeholder_is_found(text: str, name: str | None) -> None:
+    """Placeholders that manifests use, such as `${EXTENSION_ROOT}`, name no variable."""
     assert find_placeholder(text) == name

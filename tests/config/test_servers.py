@@ -1,4 +1,12 @@
-"""MCP servers in `[mcp_servers.NAME]`, in JSON files of other programs, and in manifests."""
+"""MCP servers in `[mcp_servers.NAME]`, in JSON files of other programs, and in manifests.
+
+Editors and agents list their MCP servers in a JSON file, such as `claude_desktop_config.json`:
+
+    {"mcpServers": {"git": {"command": "mcp-server-git", "args": ["--repository", "."]}}}
+
+exthost reads these files, each in its own form. A server with a `url` instead of a command is a
+remote one. A key that means nothing to exthost is reported as a note, not as an error.
+"""
 
 import json
 from pathlib import Path
@@ -18,7 +26,7 @@ from tests.extensions.nexo_tree import write_plugin
 def read_json_config(document: Any, folder: str = "/f") -> Any:
     """Return the config of a JSON file of another program."""
     data = document if isinstance(document, bytes) else json.dumps(document).encode()
-    return config_from_json(data, "/f/mcp.json", folder)
+    return config_from_json(data, "/f/mcp.json", folder)  # the file need not exist
 
 
 @shows("mcp-config-01")
@@ -79,9 +87,8 @@ def test_a_json_file_of_another_program_is_read() -> None:
     assert one.argv == ("npx", "-y", "pkg", "8080") and one.env == {"PORT": "1", "T": "true"}
     assert (one.dialect, one.cwd, one.origin) == ("mcp", "/f", "/f/mcp.json")
     assert not two.enabled and three.argv == ("https://h", "--transport", "sse")
-    assert [note.split(":")[0] for note in config.notes] == [
-        *("theme", "two.alwaysAllow", "two.limits")
-    ]
+    keys_with_notes = [note.split(":")[0] for note in config.notes]
+    assert keys_with_notes == ["theme", "two.alwaysAllow", "two.limits"]
 
 
 @shows("mcp-config-02")
@@ -110,10 +117,9 @@ def test_references_to_variables_are_read_and_other_placeholders_are_noted() -> 
     config = read_json_config({"mcpServers": {"s": server, "far": far}})
     server_env = config.specs[0].env
     assert dict(server_env) == {**env, "KEY": "KEY", "B": "OTHER", "E": "b"}
-    assert [name for name, value in server_env.items() if isinstance(value, HostEnvRef)] == [
-        "KEY",
-        "B",
-    ]
+    # A HostEnvRef is the name of a variable of the host, whose value is looked up at each start.
+    references = [name for name, value in server_env.items() if isinstance(value, HostEnvRef)]
+    assert references == ["KEY", "B"]
     assert [note.split(": ") for note in config.notes] == [
         ["s.command", "${HOME} is not filled in here"],
         ["s.env.C", "${KEY} is not filled in here"],
@@ -135,6 +141,7 @@ def test_a_server_without_command_and_url_is_left_out_with_a_note() -> None:
 def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
     timeout: int, seconds: float
 ) -> None:
+    """Some programs count in seconds and others in milliseconds: a large number is the latter."""
     (spec,) = read_json_config({"mcpServers": {"a": {"command": "x", "timeout": timeout}}}).specs
     assert spec.limits.call == seconds
 
@@ -142,7 +149,8 @@ def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
 @shows("mcp-config-02")
 def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
-    path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
+    byte_order_mark = "\ufeff"  # some editors write it; it must not matter
+    path.write_text(byte_order_mark + '{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
     configured = find_extensions(read_config(path))
     (diagnostic,) = configured.diagnostics
     assert (diagnostic.level, diagnostic.code) == ("warning", "X0161")

@@ -1,4 +1,8 @@
-"""Entries and permissions are edited in the text of a TOML config, without a file."""
+"""Entries and permissions are edited in the text of a TOML config, without a file.
+
+`exthost add`, `exthost remove` and `exthost learn --write` use these functions. They return the new
+text, or None if the text has no such entry or is not valid.
+"""
 
 import tomllib
 from typing import Any
@@ -83,5 +87,6 @@ def test_an_entry_is_removed_from_its_section(text: str, expected: dict[str, Any
 def test_permissions_are_set_in_the_entry_or_in_overrides(
     text: str, expected: dict[str, Any] | None
 ) -> None:
+    """An extension that discovery has found has no entry, so its permissions are an override."""
     new_text = set_permissions_in_toml(text, "a", {"network": True})
     assert (new_text if new_text is None else tomllib.loads(new_text)) == expected

@@ -1,4 +1,8 @@
-"""extensions.yaml, which has the settings of [discovery] in YAML."""
+"""`extensions.yaml`, a config file of the program nexo, which exthost reads as well.
+
+It has the settings that exthost.toml has in `[discovery]`: the folders in which extensions are
+searched, and which of them are used. PyYAML, with which it is read, is an optional package.
+"""
 
 import builtins
 from pathlib import Path
@@ -65,7 +69,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
 
 @shows("nexo-disc-11")
 @pytest.mark.parametrize(
-    ("text", "line", "key", "message"),
+    ("text", "line", "key", "message"),  # line 0: the error may have any line
     [
         ("extensions:\n  max_deph: 2\n", 2, "extensions.max_deph", "max_depth"),
         ("extensions:\n  watch:\n    debounce_ms: 49\n", 3, "extensions.watch.debounce_ms", "50"),
@@ -112,14 +116,14 @@ def test_a_file_of_nexo_is_read_and_keys_without_effect_are_noted(
 ) -> None:
     config = read_text(tmp_path, NEXO_FILE)
     limits = config.defaults.limits
-    assert (limits.handshake, limits.call, limits.stop) == (5, 1.5, 0.25)
+    assert (limits.handshake, limits.call, limits.stop) == (5, 1.5, 0.25)  # in seconds
     assert config.discovery == DiscoverySettings(
         search_paths=("./extensions",), prefers_working_folder=True
     )
     notes = "\n".join(config.notes)
     for key in ("schema_version", "doctor", "entries", "nats", "stdio.later"):
         assert key in notes
-    assert len(config.notes) == 5
+    assert len(config.notes) == 5  # "stdio.later" is an unknown key of a known table
 
 
 @shows("nexo-disc-12")
@@ -128,8 +132,12 @@ def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> N
     config = read_text(tmp_path, text)
     assert config.discovery is not None and config.discovery.watch.enabled
     keys = ("telemetry", "extensions.quarantine", "extensions.watch.poll")
-    assert [key for key, note in zip(keys, config.notes, strict=True) if key not in note] == []
-    diagnostics = [item for item in find_extensions(config).diagnostics if item.code == "X0161"]
+    for key, note in zip(keys, config.notes, strict=True):
+        assert key in note
+    key_without_effect = "X0161"
+    diagnostics = [
+        item for item in find_extensions(config).diagnostics if item.code == key_without_effect
+    ]
     assert [item.level for item in diagnostics] == ["warning"] * 3
 
 
@@ -166,15 +174,15 @@ def test_search_paths_are_below_the_working_folder_or_the_folder_of_the_file(
 
 @shows("nexo-disc-11")
 def test_disabled_discovery_searches_nothing(tmp_path: Path) -> None:
-    configured = find_extensions(
-        read_text(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}")
-    )
-    assert (
-        configured.specs == () and configured.diagnostics == () and configured.report.scanned == 0
-    )
+    # A search of a missing folder would give a diagnostic.
+    config = read_text(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}")
+    configured = find_extensions(config)
+    assert configured.specs == () and configured.diagnostics == ()
+    assert configured.report.scanned == 0
 
 
 def test_nested_aliases_do_not_take_exponential_time(tmp_path: Path) -> None:
+    """Each list has the one before it twice, so that the last one has 2**40 items."""
     lines = ["a0: &a0 [x, x]"]
     lines += [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
     assert read_error(tmp_path, "\n".join([*lines, "extensions: {disabled: *a39}"])).code == "X0103"
@@ -183,12 +191,12 @@ def test_nested_aliases_do_not_take_exponential_time(tmp_path: Path) -> None:
 def test_without_pyyaml_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = builtins.__import__
+    real_import = builtins.__import__
 
-    def import_without_yaml(name: str, *rest: Any, **more: Any) -> Any:
+    def import_without_yaml(name: str, *args: Any, **kwargs: Any) -> Any:
         if name == "yaml":
             raise ImportError(name)
-        return real(name, *rest, **more)
+        return real_import(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", import_without_yaml)
     error = read_error(tmp_path, DEFAULTS)

@@ -1,4 +1,10 @@
-"""The table of the breaker: the numbers of nexo's specification, and a comparison with a model."""
+"""The table of the breaker: the numbers of nexo's specification, and a comparison with a model.
+
+A circuit breaker stops calls to an extension that fails again and again. It is CLOSED while calls
+pass. After a number of failures it is OPEN, and calls are refused. After some time it is HALF_OPEN:
+calls are sent as probes, whose outcome closes it or opens it again, for twice the time. A `Circuit`
+is one state of it; the time is an argument in seconds.
+"""
 
 from itertools import product
 
@@ -17,7 +23,8 @@ assert NEXO.traits.breaker is not None
 NEXO_SETTINGS: Breaker = NEXO.traits.breaker
 
 
-def after_failure(times: int, circuit: Circuit | None = None, now: float = 0.0) -> Circuit:
+def after_failures(times: int, circuit: Circuit | None = None, now: float = 0.0) -> Circuit:
+    """Return the state of a new breaker, or of this one, after consecutive failures."""
     circuit = circuit or Circuit()
     for _ in range(times):
         circuit = circuit.after_failure(NEXO_SETTINGS, now)
@@ -26,25 +33,22 @@ def after_failure(times: int, circuit: Circuit | None = None, now: float = 0.0) 
 
 @shows("nexo-life-03")
 def test_five_consecutive_failures_open_the_breaker_for_ten_seconds() -> None:
-    assert after_failure(4).phase is BreakerPhase.CLOSED
-    circuit = after_failure(5, now=100.0)
-    assert (
-        circuit.phase,
-        circuit.seconds_until_probe(100.0),
-        circuit.seconds_until_probe(107.5),
-    ) == (BreakerPhase.OPEN, 10.0, 2.5)
+    assert after_failures(4).phase is BreakerPhase.CLOSED
+    circuit = after_failures(5, now=100.0)
+    assert circuit.phase is BreakerPhase.OPEN
+    assert circuit.seconds_until_probe(100.0) == 10.0
+    assert circuit.seconds_until_probe(107.5) == 2.5
     assert circuit.seconds_until_probe(110.0) == 0
 
 
 def test_a_success_resets_the_count_of_failures() -> None:
-    assert (
-        after_failure(4, after_failure(4).after_success(NEXO_SETTINGS)).phase is BreakerPhase.CLOSED
-    )
+    after_success = after_failures(4).after_success(NEXO_SETTINGS)
+    assert after_failures(4, after_success).phase is BreakerPhase.CLOSED
 
 
 @shows("nexo-life-03")
 def test_two_successful_probes_close_the_breaker() -> None:
-    half_open = after_failure(5).after_open_time()
+    half_open = after_failures(5).after_open_time()
     assert half_open.phase is BreakerPhase.HALF_OPEN
     after_one_success = half_open.after_success(NEXO_SETTINGS)
     assert after_one_success.phase is BreakerPhase.HALF_OPEN
@@ -53,28 +57,25 @@ def test_two_successful_probes_close_the_breaker() -> None:
 
 @shows("nexo-life-03")
 def test_each_failed_probe_doubles_the_open_time_up_to_its_maximum() -> None:
-    circuit, open_times = after_failure(5), []
+    circuit, open_times = after_failures(5), []
     for _ in range(6):
         open_times.append(circuit.open_seconds)
         circuit = circuit.after_open_time().after_failure(NEXO_SETTINGS, 0.0)
     assert open_times == [10, 20, 40, 80, 120, 120]
     closed = circuit.after_open_time().after_success(NEXO_SETTINGS).after_success(NEXO_SETTINGS)
-    assert after_failure(5, closed).open_seconds == 10
+    assert after_failures(5, closed).open_seconds == 10
 
 
 def test_calls_in_flight_when_the_breaker_opened_are_not_counted() -> None:
-    circuit = after_failure(5)
-    assert after_failure(20, circuit, now=9.0) == circuit == circuit.after_success(NEXO_SETTINGS)
+    circuit = after_failures(5)
+    assert after_failures(20, circuit, now=9.0) == circuit == circuit.after_success(NEXO_SETTINGS)
 
 
 def test_a_max_open_below_open_does_not_shorten_the_open_time() -> None:
     settings = Breaker(failures=1, open=30, max_open=10)
     circuit = Circuit().after_failure(settings, 0.0)
-    assert (
-        circuit.open_seconds
-        == circuit.after_open_time().after_failure(settings, 0.0).open_seconds
-        == 30
-    )
+    assert circuit.open_seconds == 30
+    assert circuit.after_open_time().after_failure(settings, 0.0).open_seconds == 30
 
 
 def test_unset_keys_have_the_values_of_nexo() -> None:
@@ -124,12 +125,8 @@ class BreakerModel(RuleBasedStateMachine):
         self.settings = Breaker(
             failures=failures, open=open_seconds, max_open=max_open_seconds, successes=successes
         )
-        self.failures, self.open_seconds, self.max_open_seconds, self.successes = (
-            failures,
-            open_seconds,
-            max_open_seconds,
-            successes,
-        )
+        self.failures, self.successes = failures, successes
+        self.open_seconds, self.max_open_seconds = open_seconds, max_open_seconds
         self.circuit = Circuit()
         self.now = 0.0
         self.phase = "closed"
@@ -177,7 +174,8 @@ class BreakerModel(RuleBasedStateMachine):
         self.phase = "half-open"
 
     @rule()
-    def ask_again(self) -> None:
+    def request_restart(self) -> None:
+        """A restart by the user begins with a new breaker."""
         self.circuit = Circuit()
         self.phase, self.consecutive, self.times_opened = "closed", 0, 0
 

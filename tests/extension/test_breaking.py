@@ -1,5 +1,12 @@
-"""The breaker of an extension: it opens after consecutive failures, refuses calls, starts a new
-process for a probe, and closes after successful probes."""
+"""The circuit breaker of an extension: it stops calls to a program that fails again and again.
+
+After `failures` consecutive failures it opens: the process is ended, and calls are refused. After
+the time `open`, the next call starts a new process and is sent to it as a probe. After `successes`
+successful probes the breaker closes; a failed probe opens it again, for twice the time.
+
+The program is the hostile extension of the tests: `echo` returns its argument, `keep` is never
+answered, so that it times out, `refuse` is answered with an error, and `leave` exits.
+"""
 
 import asyncio
 from pathlib import Path
@@ -7,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import exthost
 from exthost.config.extension_settings import BreakerSettings
 from exthost.errors import (
     BreakerOpen,
@@ -37,8 +45,9 @@ SETTINGS: BreakerSettings = {"failures": 3, "open": "10m", "max_open": "1h", "su
 OPEN_SECONDS = 600
 
 
-def states_after(ledger: Ledger) -> list[str]:
-    return [state for _, state in ledger.states]
+def entered_states(ledger: Ledger) -> list[str]:
+    """Return the states that the extension entered, in order."""
+    return [state_after for _state_before, state_after in ledger.states]
 
 
 def seconds_left(error: ExthostError) -> float:
@@ -63,7 +72,7 @@ async def pass_open_time(clock: Clock, ext: Extension, seconds: float = OPEN_SEC
 async def test_the_breaker_opens_probes_a_new_process_and_closes_again(
     tmp_path: Path, clock: Clock
 ) -> None:
-    starts_file = tmp_path / "starts"
+    starts_file = tmp_path / "starts"  # each process writes its pid to it
     ledger = Ledger()
     async with extension_without_namespace(
         f"marks={starts_file}", breaker=SETTINGS, events=ledger.bus
@@ -85,15 +94,15 @@ async def test_the_breaker_opens_probes_a_new_process_and_closes_again(
         assert await ext.call("echo", 2) == 2
         assert (ext.health, ext.stats.breaker) == ("running", "closed")
         assert await ext.call("pid") == new_pid and len(starts_file.read_text().split()) == 2
-        ledger.settle(ext, result=4, timeout=3)
-    assert states_after(ledger)[2:6] == ["ready", "open", "starting", "ready"]
+        ledger.check_calls(ext, result=4, timeout=3)
+    assert entered_states(ledger)[2:6] == ["ready", "open", "starting", "ready"]
     assert follows_the_table(ledger.states)
 
 
 async def test_an_answered_call_resets_the_count_of_failures() -> None:
     async with hostile_extension(breaker=SETTINGS) as ext:
         for _ in range(4):
-            await make_timed_out_calls(ext, 2)
+            await make_timed_out_calls(ext, 2)  # one failure less than opens the breaker
             assert await ext.call("echo", 1) == 1
         assert ext.state == "ready" and ext.stats.breaker == "closed"
 
@@ -118,7 +127,7 @@ async def test_a_failed_probe_doubles_the_open_time_and_fails_waiting_calls(
         errors = await asyncio.gather(*other_calls)
         assert {type(error) for error in errors} == {BreakerOpen}
         assert seconds_left(errors[0]) == pytest.approx(2 * OPEN_SECONDS, abs=60)
-        ledger.settle(ext, timeout=4, gone=5)
+        ledger.check_calls(ext, timeout=4, gone=5)
     assert follows_the_table(ledger.states)
 
 
@@ -182,7 +191,7 @@ async def test_a_call_without_time_left_is_not_accepted_and_does_not_count(
         with pytest.raises(CallTimeout):
             ext.stream("echo", timeout=timeout)
         assert (ext.state, ext.stats.breaker, ext.health) == ("ready", "closed", "running")
-        ledger.settle(ext)
+        ledger.check_calls(ext)
         assert not sent_messages
         assert await ext.call("echo", 1) == 1
 
@@ -201,8 +210,6 @@ async def test_a_new_process_that_fails_to_start_is_a_failed_probe(
     hostile_program = Path(__file__).parents[1] / "extensions" / "hostile.py"
     program.write_text(f"#!/bin/sh\nexec python3 -S -E {hostile_program}\n")
     program.chmod(0o755)
-    import exthost
-
     async with exthost.connect(
         [str(program)], breaker=SETTINGS, name="fickle", dialect="morphir"
     ) as ext:
@@ -241,7 +248,7 @@ async def test_an_extension_can_be_stopped_while_its_breaker_is_open() -> None:
 
 
 @pytest.mark.parametrize(("settings", "opens"), [({}, False), ({"failures": 3}, True)])
-async def test_one_breaker_key_enables_a_breaker_in_a_dialect_without_one(
+async def test_a_breaker_key_enables_the_breaker_in_a_dialect_without_a_breaker(
     settings: dict[str, Any], opens: bool
 ) -> None:
     async with hostile_extension(**({"breaker": settings} if settings else {})) as ext:
@@ -268,7 +275,7 @@ async def test_a_program_that_crashes_at_every_call_is_given_up(clock: Clock) ->
         assert "all 3 restarts allowed" in str(error) and not isinstance(error, BreakerOpen)
         await ext.restart()
         assert await ext.call("echo", 1) == 1
-    assert states_after(ledger).count("open") == 1
+    assert entered_states(ledger).count("open") == 1
 
 
 async def test_probes_for_a_program_that_hangs_use_no_restart(clock: Clock) -> None:

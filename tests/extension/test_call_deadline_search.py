@@ -1,4 +1,9 @@
-"""The search for calls whose deadline has passed, with calls that the test makes up."""
+"""The search for calls whose deadline has passed, with fake calls.
+
+`Deadlines` has one timer for all calls of a queue. When the timer fires, it ends the calls that are
+due, and sets the timer for the earliest deadline of the others. Deadlines are seconds on the clock
+of the event loop.
+"""
 
 import asyncio
 import math
@@ -66,9 +71,11 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> FakeTimer:
     [
         ((), [], []),
         ((FakeCall(NOW),), [NOW], []),
+        # A timer may fire a little early.
         ((FakeCall(NOW + _CLOCK_RESOLUTION_SECONDS),), [NOW + _CLOCK_RESOLUTION_SECONDS], []),
         ((FakeCall(NOW - 1), FakeCall(NOW - 2)), [NOW - 2, NOW - 1], []),
         ((FakeCall(NOW + 5), FakeCall(NOW + 3)), [], [NOW + 3]),
+        # The timer does not fire again immediately.
         ((FakeCall(NOW + 0.002),), [], [NOW + _MIN_PAUSE_SECONDS]),
         # A call with a timer of its own is not searched.
         ((FakeCall(NOW - 1, has_own_timer=True), FakeCall(NOW + 1, has_own_timer=True)), [], []),
@@ -79,6 +86,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> FakeTimer:
 def test_due_calls_are_ended_and_the_timer_is_set_for_the_next(
     calls: tuple[FakeCall, ...], expired: list[float], next_times: list[float], timer: FakeTimer
 ) -> None:
+    # Copies, because the search changes the calls, and the test runs more than once in a process.
     queue = FakeQueue(*(FakeCall(call.deadline, call.ended, call.has_own_timer) for call in calls))
     search = Deadlines(queue)
     search._on_time()

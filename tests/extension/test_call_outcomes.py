@@ -1,4 +1,9 @@
-"""Each reply is counted as a result or as an error: in the counts, the events and the breaker."""
+"""Each reply is counted as a result or as an error: in the counts, the events and the breaker.
+
+In some dialects a reply can be a result that is marked as an error (`isError` in MCP), or the last
+event of a stream can report a failure. The `ResultReader` of the dialect recognises it, and the
+call queue counts it as an error. The breaker refuses calls after a number of failures.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -44,17 +49,11 @@ async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
     bus = Bus()
     outcomes: list[str] = []
     queue = queue_of(MCP_RESULT, bus)
-    # Nobody subscribes to the events yet.
-    assert complete(queue, ERROR_RESULT, SUCCESS_RESULT) == [
-        ERROR_RESULT,
-        SUCCESS_RESULT,
-    ]
+    results = [ERROR_RESULT, SUCCESS_RESULT]  # nobody subscribes to the events yet
+    assert complete(queue, *results) == results
     bus.subscribe(CallEnded, lambda event: outcomes.append(event.outcome))
-    assert complete(queue, SUCCESS_RESULT, ERROR_RESULT, ERROR_RESULT) == [
-        SUCCESS_RESULT,
-        ERROR_RESULT,
-        ERROR_RESULT,
-    ]
+    results = [SUCCESS_RESULT, ERROR_RESULT, ERROR_RESULT]
+    assert complete(queue, *results) == results
     assert outcomes == ["result", "error", "error"]
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (2, 3)
     assert queue.outcomes.error_replies == 3  # an error reply also shows that the process works
@@ -108,6 +107,7 @@ async def test_the_text_of_a_failure_event_is_its_message(last_event: Any, text:
     assert RODER.result_reader.text(last_event) == text
 
 
+# By default an error reply shows that the process works, and is not a failure for the breaker.
 @pytest.mark.parametrize("count_error_replies", [False, True])
 async def test_the_breaker_counts_error_results_like_error_replies(
     count_error_replies: bool,

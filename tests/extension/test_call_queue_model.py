@@ -2,6 +2,10 @@
 call ends exactly once, with the outcome of the model, and the requests in the pipe are those of the
 model, in the same order.
 
+The queue of an extension sends calls to a session, the connection to a process, up to
+`max_in_flight` at once, and lets the others wait. If the process ends, its calls fail, or, with
+`retry_once`, are sent once more to the next session.
+
 The session and its pipes are real. A `FakeChild` replaces the process. No test waits: a rule
 expires a call directly.
 """
@@ -43,10 +47,10 @@ class ModelCall:
     place: str = "waiting"  # waiting, sent, ended
     outcome: str = ""
     retried: bool = False
-    id: int = -1
+    id: int = -1  # of its request in the current session; -1 if it was not sent
 
 
-class CallQueueMachine(RuleBasedStateMachine):
+class CallQueueModel(RuleBasedStateMachine):
     """Makes, answers, cancels and expires calls, starts and ends sessions, and closes the queue."""
 
     calls = Bundle("calls")
@@ -89,6 +93,7 @@ class CallQueueMachine(RuleBasedStateMachine):
         return [item for item in self.sent if item.place == "sent"]
 
     def _model_send(self) -> None:
+        """Send waiting calls in the model, as many as the limit allows."""
         while (
             self.session is not None
             and self.waiting
@@ -135,11 +140,7 @@ class CallQueueMachine(RuleBasedStateMachine):
     @rule(model_call=calls, refused=st.booleans(), twice=st.booleans())
     def answer(self, model_call: ModelCall, refused: bool, twice: bool) -> None:
         """Answer a call of this session, also if its caller no longer waits."""
-        if (
-            model_call.id < 0
-            or model_call.id >= len(self.sent)
-            or self.sent[model_call.id] is not model_call
-        ):
+        if model_call not in self.sent:
             return
         assert self.fake_child is not None
         output = {"error": f"no {model_call.n}"} if refused else {"result": model_call.n}
@@ -196,9 +197,9 @@ class CallQueueMachine(RuleBasedStateMachine):
         if answer_before and in_flight:  # the answer is in the pipe when the process ends
             model_call = in_flight.pop(0)
             self.fake_child.send_to_host(id=model_call.id, result=model_call.n)
-            queued = len(self.waiting)
+            sent_before = len(self.sent)
             self._model_end(model_call, "result")
-            in_flight += self.sent[len(self.sent) - (queued - len(self.waiting)) :]
+            in_flight += self.sent[sent_before:]  # calls that the answer made room for
         retried_calls = [
             model_call for model_call in in_flight if self.retry and not model_call.retried
         ]
@@ -294,5 +295,5 @@ def outcome_of(future: "asyncio.Future[Any]", n: int) -> str:
     return outcomes_by_class[type(error)]
 
 
-TestCallQueueMachine = CallQueueMachine.TestCase
-TestCallQueueMachine.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestCallQueue = CallQueueModel.TestCase
+TestCallQueue.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

@@ -1,5 +1,11 @@
-"""The call queue with calls from several threads, as the blocking API makes them, also while the
-queue or its session closes."""
+"""The call queue of an extension with calls from several threads, as the blocking API makes them.
+
+A thread sends its call to the process by itself if there is room, or else adds it to the waiting
+calls; the event loop receives the replies. The tests provoke each race between the two, also while
+the queue or its session (the connection to the process) closes: every call must end exactly once.
+`submit_threadsafe` is what a thread calls. A `FakeChild` stands for the process: `received` returns
+the requests that it got, and `exit` ends it.
+"""
 
 import asyncio
 import threading
@@ -67,7 +73,7 @@ class InterruptedQueue(OrderedDict[Call, None]):
 async def test_a_call_added_while_the_queue_closes_fails_with_the_reason() -> None:
     queue = shared_queue()
     queue.waiting = InterruptedQueue(
-        lambda: queue.close(lambda _: ExtensionGone("X1006", "closed"))
+        lambda: queue.close(lambda _call: ExtensionGone("X1006", "closed"))
     )
     call = make_call(queue, 1)
     queue.submit_threadsafe(call)
@@ -97,7 +103,7 @@ async def test_a_call_added_while_the_last_answer_arrives_is_sent() -> None:
     assert first.ends == second.ends == 1
 
 
-async def test_a_call_of_another_thread_is_published() -> None:
+async def test_the_event_for_a_call_of_another_thread_is_published() -> None:
     bus = Bus()
     methods: list[str] = []
     bus.subscribe(CallStarted, lambda event: methods.append(event.method))
@@ -187,8 +193,8 @@ async def test_every_call_of_many_threads_and_tasks_ends_exactly_once(end: str) 
         await wait_until(lambda: all(call.ended for call in accepted))
         outcomes = [*enumerate(results), *((call.params, call.outcome) for call in accepted)]
         for sent, received in outcomes:
-            is_end = isinstance(received, ExtensionGone) and end != "no interruption"
-            assert received == sent or is_end
+            was_interrupted = end != "no interruption" and isinstance(received, ExtensionGone)
+            assert received == sent or was_interrupted
         assert all(call.ends == 1 for call in accepted)
         assert len(accepted) + len(refused) == THREADS * CALLS_PER_THREAD
         stats = ext.stats

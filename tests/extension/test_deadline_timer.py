@@ -1,5 +1,9 @@
-"""Deadline timers fire once when they are due, and leave no descriptor open. The tests run with
-timers of the kernel and of the event loop."""
+"""Deadline timers fire once when they are due, and leave no descriptor open.
+
+A timer calls a function at a time on the clock of the event loop. On Linux it is a timer of the
+kernel (timerfd), of which all timers of a loop share one; elsewhere it is a timer of the loop. Most
+tests run with both kinds.
+"""
 
 import asyncio
 import gc
@@ -20,7 +24,7 @@ def make_timer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Return a function that makes timers of this kind. The timers are kept until the test ends,
     because the loop has no reference to a kernel timer."""
     if request.param == "loop":
-        monkeypatch.setattr(module, "_cached_timerfd", [None])
+        monkeypatch.setattr(module, "_cached_timerfd", [None])  # as on a system without timerfd
     timers: list[DeadlineTimer] = []
 
     def make_and_keep(on_time: Callable[[], None]) -> DeadlineTimer:
@@ -66,7 +70,7 @@ async def test_timers_that_are_due_together_fire_in_the_order_of_their_times(
     numbers = random.Random(5).sample(range(50), 50)
     start_time = loop.time()
     for number in numbers:
-        make_timer(on_time(number)).set(start_time - 50 + number)
+        make_timer(on_time(number)).set(start_time - 50 + number)  # all of them are due
     await asyncio.wait_for(all_fired.wait(), 120)
     assert fired == list(range(50))
 
@@ -81,10 +85,8 @@ async def test_a_timer_does_not_fire_if_an_earlier_timer_cancels_or_moves_it(
         cancelled.cancel()
         moved_later.set(loop.time() + 60)
 
-    cancelled, moved_later = (
-        make_timer(lambda: fired.append("cancelled")),
-        make_timer(lambda: fired.append("moved later")),
-    )
+    cancelled = make_timer(lambda: fired.append("cancelled"))
+    moved_later = make_timer(lambda: fired.append("moved later"))
     start_time = loop.time()
     make_timer(all_fired.set).set(start_time - 1)
     moved_later.set(start_time - 2)
@@ -99,10 +101,8 @@ async def test_a_timer_that_is_set_twice_fires_once_and_a_cancelled_timer_never(
     make_timer: MakeTimer,
 ) -> None:
     loop, fired, all_fired = asyncio.get_running_loop(), [], asyncio.Event()
-    moved, cancelled = (
-        make_timer(lambda: fired.append("moved")),
-        make_timer(lambda: fired.append("cancelled")),
-    )
+    moved = make_timer(lambda: fired.append("moved"))
+    cancelled = make_timer(lambda: fired.append("cancelled"))
     last = make_timer(all_fired.set)
     moved.set(loop.time() + 60)
     moved.set(loop.time() + 0.01)

@@ -1,9 +1,11 @@
-"""Processes of a pool whose starts end at the same moment: one success makes the extension
-ready."""
+"""An extension with a pool of two processes, whose starts end at the same moment.
+
+The extension is ready if one of the starts succeeds, and has failed once if both fail. A function
+`spawn` replaces the start of a process, so that the test decides when and how each start ends.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from exthost.config import spec_from_mapping
 from exthost.dialects.morphir.dialect import DIALECT
@@ -14,16 +16,17 @@ from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from tests.extensions.harness import closed_at_end, error_of, hostile_command
 
-NO_RESTART = {"strategy": "never"}
+PROGRAM_MISSING = "X0401"
 
 
-def pool_of(size: int, spawn: Callable[..., Awaitable[ChildProcess]], **settings: Any) -> Extension:
+def make_extension(spawn: Callable[..., Awaitable[ChildProcess]]) -> Extension:
+    """Return an extension with two processes, which `spawn` starts, and without restarts."""
     program, *args = hostile_command()
     entry = {
         "name": "a",
         "source": {"type": "process", "command": program, "args": args},
-        "pool": {"min": size, "max": size},
-        **settings,
+        "pool": {"min": 2, "max": 2},
+        "restart": {"strategy": "never"},
     }
     return Extension(spec_from_mapping(entry), DIALECT, spawn=spawn)
 
@@ -33,10 +36,10 @@ async def test_two_starts_that_fail_at_the_same_moment_are_one_failure() -> None
 
     async def spawn(plan: LaunchPlan, name: str) -> ChildProcess:
         await both_are_starting.wait()
-        raise SpawnFailed("X0401", "there is no such program")
+        raise SpawnFailed(PROGRAM_MISSING, "there is no such program")
 
-    async with closed_at_end(pool_of(2, spawn, restart=NO_RESTART)) as extension:
-        assert (await error_of(extension.start())).code == "X0401"
+    async with closed_at_end(make_extension(spawn)) as extension:
+        assert (await error_of(extension.start())).code == PROGRAM_MISSING
         assert extension.state == "failed" and extension.stats.processes == 0
 
 
@@ -47,12 +50,12 @@ async def test_an_extension_is_ready_if_one_of_two_starts_succeeds() -> None:
     async def spawn(plan: LaunchPlan, name: str) -> ChildProcess:
         if next(attempts) == 0:
             await both_are_starting.wait()
-            raise SpawnFailed("X0401", "there is no such program")
-        child = Child(plan, name)
+            raise SpawnFailed(PROGRAM_MISSING, "there is no such program")
+        child = Child(plan, name)  # a real process
         await both_are_starting.wait()
         return child
 
-    async with closed_at_end(pool_of(2, spawn, restart=NO_RESTART)) as extension:
+    async with closed_at_end(make_extension(spawn)) as extension:
         await extension.start()
         assert await extension.call("echo", 1) == 1
         assert extension.state == "ready"

@@ -1,4 +1,7 @@
-"""The memory that a host needs for an extension that waits for calls."""
+"""The memory that a host needs for an extension that waits for calls.
+
+A host can have thousands of extensions, so the memory of each counts.
+"""
 
 import asyncio
 import gc
@@ -11,7 +14,7 @@ import pytest
 import exthost
 from tests.extensions.morphir_program import morphir_program
 
-MAX_BYTES = 12_800
+MAX_BYTES = 12_800  # for each extension
 EXTENSIONS = 16
 
 

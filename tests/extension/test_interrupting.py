@@ -1,5 +1,8 @@
 """Ctrl-C in a program that uses the library. The first one ends extensions by the shutdown steps,
-the second one ends them immediately. No process remains."""
+the second one ends them immediately. No process remains.
+
+The shutdown steps are to close stdin and wait, to send SIGTERM and wait, and then to send SIGKILL.
+"""
 
 import signal
 import subprocess
@@ -46,6 +49,7 @@ asyncio.run(main())
 """
 
 
+# A "stubborn" extension ignores the end of stdin and SIGTERM, so that only SIGKILL ends it.
 @pytest.mark.parametrize(("flag", "interrupts"), [("polite", 1), ("stubborn", 2)])
 def test_the_second_ctrl_c_ends_a_stubborn_extension(flag: str, interrupts: int) -> None:
     with subprocess.Popen(
@@ -56,7 +60,7 @@ def test_the_second_ctrl_c_ends_a_stubborn_extension(flag: str, interrupts: int)
         text=True,
     ) as process:
         assert process.stdout is not None
-        pid = int(process.stdout.readline())
+        pid = int(process.stdout.readline())  # of the extension
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "draining\n"
         if interrupts == 2:
@@ -91,6 +95,7 @@ def test_ctrl_c_while_a_blocking_host_starts_leaves_one_traceback_and_nothing_el
     never_ready_program = (
         f"open({str(starts_file)!r}, 'a').write('started\\n'); import signal; signal.pause()"
     )
+    # With `-X dev`, Python also prints warnings about objects that were not closed.
     with subprocess.Popen(
         [sys.executable, "-X", "dev", "-c", TWO_STARTS, never_ready_program],
         cwd=ROOT,

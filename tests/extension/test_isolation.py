@@ -1,4 +1,8 @@
-"""`isolation = "call"`: each call has a process that never saw another call."""
+"""`isolation = "call"`: each call has a process that never saw another call.
+
+A start for each call would be slow, so processes must be forked from a template: a process that has
+imported the modules of the program already. Where no template can be used, the setting is refused.
+"""
 
 import asyncio
 import sys
@@ -28,8 +32,12 @@ for line in sys.stdin:
 """
 
 
+NO_TEMPLATE = "X1925"
+
+
 @pytest.fixture
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The path of the program COUNTER. No test uses the modules that another one has recorded."""
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "state"))
     script = tmp_path / "counter.py"
     script.write_text(COUNTER)
@@ -73,7 +81,7 @@ async def test_isolation_without_a_template_is_refused(counter: str) -> None:
     with pytest.raises(Refused, match="whole start") as caught:
         async with isolated(counter):
             pass
-    assert caught.value.code == "X1925"
+    assert caught.value.code == NO_TEMPLATE
 
 
 @pytest.mark.parametrize(
@@ -90,4 +98,4 @@ async def test_isolation_is_refused_if_the_template_cannot_be_used(
     with pytest.raises(Refused, match=reason) as caught:
         async with isolated(counter, start_method="template", **settings):
             pass
-    assert caught.value.code == "X1925"
+    assert caught.value.code == NO_TEMPLATE

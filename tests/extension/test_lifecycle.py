@@ -1,5 +1,9 @@
-"""The table of the life cycle: its transitions, the facts of each state, and the page that shows
-it."""
+"""The life cycle of an extension: a table of transitions, and a page of documentation about it.
+
+An extension is always in one state, such as STARTING or READY. A row of TABLE says to which state
+an event leads: (READY, STOP) leads to DRAINING. FACTS has the properties of each state, for example
+whether calls wait in it. `docs/lifecycle.md` shows both.
+"""
 
 import subprocess
 import sys
@@ -63,24 +67,16 @@ def test_failed_restarts_lead_to_backoff_and_finally_to_failed() -> None:
 
 @pytest.mark.parametrize("state", [State.STARTING, State.READY])
 def test_on_demand_a_crash_or_failed_start_leads_to_admitted(state: State) -> None:
+    """With the restart strategy "on-demand", the extension rests until the next call starts it."""
     assert states_after(Event.REST, Event.START, start=state) == ["admitted", "starting"]
 
 
 def test_a_probe_starts_a_new_process_and_a_failed_probe_opens_again() -> None:
-    assert states_after(*UNTIL_READY, Event.BREAKER_OPENED, Event.PROBE, Event.BREAKER_OPENED)[
-        3:
-    ] == [
-        "open",
-        "starting",
-        "open",
-    ]
-    assert states_after(
-        Event.PROBE, Event.HANDSHAKE_DONE, Event.BREAKER_OPENED, start=State.OPEN
-    ) == [
-        "starting",
-        "ready",
-        "open",
-    ]
+    """The circuit breaker opens after several failures, and then lets one call try, as a probe."""
+    failed_start = (Event.BREAKER_OPENED, Event.PROBE, Event.BREAKER_OPENED)
+    assert states_after(*failed_start, start=State.READY) == ["open", "starting", "open"]
+    failed_call = (Event.PROBE, Event.HANDSHAKE_DONE, Event.BREAKER_OPENED)
+    assert states_after(*failed_call, start=State.OPEN) == ["starting", "ready", "open"]
 
 
 def test_a_refused_extension_that_is_asked_for_again_is_checked_again() -> None:
@@ -209,18 +205,18 @@ def test_the_diagram_has_a_line_for_every_row() -> None:
 
 
 def test_the_page_shows_the_facts_of_every_state() -> None:
+    # Only the table of the states has five columns: state, meaning, tools, calls, health.
     rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| `")]
     cells_by_state = {
         row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5
     }
     for state, facts in FACTS.items():
-        call = (
-            "waits"
-            if facts.lets_calls_wait
-            else "goes through"
-            if state is State.READY
-            else "fails"
-        )
+        if facts.lets_calls_wait:
+            call = "waits"
+        elif state is State.READY:
+            call = "goes through"
+        else:
+            call = "fails"
         health_words = dict.fromkeys((facts.health, facts.health_after_crash))
         assert cells_by_state.pop(state.value) == [
             "yes" if facts.lists_tools else "no",
@@ -231,11 +227,13 @@ def test_the_page_shows_the_facts_of_every_state() -> None:
 
 
 def test_the_page_explains_every_event() -> None:
+    # The table of the events has two columns, so the split at | gives four parts.
     rows = [line.split("|") for line in PAGE.splitlines() if line.startswith("| `")]
     assert [row[1].strip(" `") for row in rows if len(row) == 4] == [event.value for event in Event]
 
 
 def test_states_and_health_are_equal_to_their_words() -> None:
+    """Users can write `extension.state == "ready"`."""
     ready: State = State("ready")
     assert ready == "ready" and f"{ready}" == "ready" and ready is State.READY
     assert {state.value for state in State} == set(State)

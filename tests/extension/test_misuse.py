@@ -1,4 +1,7 @@
-"""Wrong arguments of callers are reported with the name of the argument."""
+"""The check of the argument `context` of `call_tool`: data about the caller, such as its agent.
+
+A wrong argument is reported to the caller with the name of the argument.
+"""
 
 from collections import ChainMap
 
@@ -13,7 +16,7 @@ def test_a_context_is_any_mapping() -> None:
         assert check_context(context) is context
 
 
-def test_without_a_context_it_is_empty() -> None:
+def test_a_missing_context_is_an_empty_mapping() -> None:
     assert check_context(None) == {}
 
 

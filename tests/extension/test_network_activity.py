@@ -1,4 +1,8 @@
-"""The connections of an extension are counted by target, and refused ones are logged."""
+"""The connections of an extension are counted by target, and refused ones are logged.
+
+An extension in a sandbox reaches the network through a proxy, which refuses a target, such as
+"b.com:443", that is not in its `permissions.network`. The proxy reports each connection.
+"""
 
 import logging
 
@@ -24,6 +28,7 @@ def test_a_limited_number_of_targets_is_counted() -> None:
     assert counts[OTHER_TARGETS] == 4 and len(counts) == MAX_TARGETS + 1
 
 
+# The entry is what the user could add to the permissions. Some targets are never allowed.
 @pytest.mark.parametrize(("entry", "fix"), [("b.com", 'add "b.com" to'), ("", "")])
 def test_a_refused_target_is_logged_once_and_always_published(
     entry: str, fix: str, caplog: pytest.LogCaptureFixture

@@ -1,4 +1,4 @@
-"""The number of processes that the config of a pool leads to."""
+"""The number of processes of a pool, from its config: `pool = { min = 2, max = 4 }`."""
 
 import pytest
 
@@ -7,6 +7,7 @@ from exthost.model.spec import Pool, Spec
 
 
 @pytest.mark.parametrize(
+    # PoolSize: the number at the start, the maximum, and the number that an idle extension keeps
     ("least", "most", "size"),
     [
         (None, None, PoolSize(1, 1, 0)),

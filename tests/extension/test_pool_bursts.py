@@ -1,6 +1,9 @@
-"""A burst of slow calls on a pool: each process gets one call, and the other calls wait until a
+"""A burst of slow calls on a pool: each process gets one call, and the others wait for a process.
 
-process is free.
+A pool is a number of processes of one extension. The calls of a program that handles one call after
+the other must not wait behind a long call while another process is free. To find out whether the
+program "reads ahead" (reads a call while it handles another), the pool sends a second call to a
+busy process once.
 
 Each call lasts until the test creates a file, so nothing depends on the speed of the machine.
 """
@@ -24,6 +27,7 @@ from tests.extensions.harness import ONE_HOUR, wait_until
 
 # The functions of both programs. With `staggered`, the second process waits for the file `start-2`
 # before it is ready, and so on. The call `work` records the pid and waits for its file.
+# The program speaks morphir: one JSON object per line.
 FUNCTIONS = """\
 import json, os, sys, threading, time
 folder = sys.argv[1]
@@ -212,6 +216,7 @@ async def test_a_concurrent_program_gets_all_calls_at_once(tmp_path: Path) -> No
 async def test_a_start_that_hangs_does_not_block_calls_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # After this time the pool sends another call to the only process that has started.
     monkeypatch.setattr(read_ahead, "PATIENCE_SECONDS", 0.05)
     async with running_pool(tmp_path, CONCURRENT, "staggered") as pool:
         pool.start_calls(5, until="first")

@@ -1,4 +1,9 @@
-"""The number of processes that a pool starts again after processes were lost."""
+"""The number of processes that a pool starts again after processes were lost.
+
+The processes of a pool may run on the nodes of a cluster. If a node is lost, its processes are
+replaced together. If processes end by themselves, each replacement is a separate restart.
+`request_at` asks for a process at a time; `take_due` returns how many to start now.
+"""
 
 from exthost.extension.policy import PoolSize
 from exthost.extension.recovery import PoolGrowth

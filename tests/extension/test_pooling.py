@@ -1,5 +1,10 @@
 """A pool of processes of one extension: calls are spread, lost processes are replaced, and idle
-processes are ended."""
+processes are ended.
+
+The program is the hostile extension of the tests: `pid` returns the pid of the process that got the
+call, `keep` is answered only after `release`, and the flag `marks=FILE` lets each process write its
+pid to a file when it starts.
+"""
 
 import asyncio
 import os
@@ -67,11 +72,10 @@ async def test_calls_are_spread_over_the_pool_within_its_limits(
         assert await ext.call("pid") in read_pids(starts_file)
         await clock.advance(601)
         await asyncio.gather(*kept_calls)
-        assert (
-            set(await call_for_pids(ext, 30)) == set(read_pids(starts_file))
-            and len(read_pids(starts_file)) == 3
-        )
-        ledger.settle(ext)
+        started_pids = read_pids(starts_file)
+        assert len(started_pids) == 3
+        assert set(await call_for_pids(ext, 30)) == set(started_pids)
+        ledger.check_calls(ext)
     assert all(map(is_gone, read_pids(starts_file)))
     assert follows_the_table(ledger.states)
 
@@ -90,7 +94,7 @@ async def test_the_extension_stays_ready_while_a_dead_process_is_replaced() -> N
         await wait_until(lambda: ext.stats.processes == 2)
         assert ext.stats.restarts == ext.stats.crashes == 1
         assert (ext.state, ext.health) == ("ready", "degraded")
-        ledger.settle(ext, result=20)
+        ledger.check_calls(ext, result=20)
     assert [after for _, after in ledger.states].count("ready") == 1
 
 
@@ -98,9 +102,8 @@ async def test_two_processes_that_die_at_the_same_time_are_both_replaced() -> No
     restart = {"strategy": "immediate", "max_retries": 9}
     async with extension_without_namespace(pool={"min": 3, "max": 3}, restart=restart) as ext:
         await wait_until(lambda: ext.stats.processes == 3)
-        dead_pids = [session.lifetime.child.pid for session in ext._supervisor.processes.sessions][
-            :2
-        ]
+        sessions = ext._supervisor.processes.sessions
+        dead_pids = [session.lifetime.child.pid for session in sessions[:2]]
         for pid in dead_pids:
             os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 60
@@ -159,9 +162,9 @@ async def test_a_process_that_fails_while_the_first_still_starts_is_replaced_and
         ext = await opening
         await wait_until(lambda: ext.stats.processes == 2)
         assert (ext.state, ext.health) == ("ready", "degraded")
-        assert ext.internals.lost_process is not None and "no port is free" in str(
-            ext.internals.lost_process[0]
-        )
+        assert ext.internals.lost_process is not None
+        lost_process_error = ext.internals.lost_process[0]
+        assert "no port is free" in str(lost_process_error)
         (event,) = lost
         assert (event.extension, event.processes, event.delay) == ("x", 1, 0.0)
         assert event_line(event).startswith("x: it lost a process of its pool: ")
@@ -218,27 +221,30 @@ async def test_idle_processes_are_ended_and_the_next_call_starts_one() -> None:
         await wait_until(lambda: is_gone(first_pid))
         assert await ext.call("pid") != first_pid
         assert ext.stats.restarts == ext.stats.crashes == 0
-        ledger.settle(ext, result=2)
+        ledger.check_calls(ext, result=2)
     assert follows_the_table(ledger.states)
 
 
-async def test_a_call_in_flight_a_hold_and_new_calls_prevent_idle(clock: Clock) -> None:
+async def advance_30_minutes(clock: Clock) -> None:
+    """Move the clock in steps, between which the loop runs, by three times an idle limit of 10m."""
+    for _ in range(10):
+        await clock.advance(180)
+
+
+async def test_an_extension_with_calls_or_a_hold_does_not_become_idle(clock: Clock) -> None:
     async with extension_without_namespace(limits={"idle": "10m"}) as ext:
         first_pid = await ext.call("pid")
-        kept_calls = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
-        for _ in range(10):
-            await clock.advance(180)  # 30 minutes in all: three times the idle limit
-        assert await ext.call("release") == 1 and await kept_calls == 1
-        with ext.hold():
-            for _ in range(10):
-                await clock.advance(180)
-                assert ext.state == "ready"
-        for _ in range(8):
+        kept_call = asyncio.ensure_future(ext.call("keep", 1, timeout=86_400))
+        await advance_30_minutes(clock)
+        assert await ext.call("release") == 1 and await kept_call == 1
+        with ext.hold():  # the user keeps the process alive
+            await advance_30_minutes(clock)
+            assert ext.state == "ready"
+        for _ in range(8):  # a call every 4 minutes
             assert await ext.call("pid") == first_pid
             await clock.advance(240)
-        for _ in range(10):
-            await clock.advance(180)
-        await wait_until(lambda: ext.state == "admitted")
+        await advance_30_minutes(clock)
+        await wait_until(lambda: ext.state == "admitted")  # without a process
 
 
 async def test_a_pool_shrinks_to_its_minimum(clock: Clock) -> None:
@@ -250,11 +256,9 @@ async def test_a_pool_shrinks_to_its_minimum(clock: Clock) -> None:
         for call in kept_calls:
             call.cancel()
         await asyncio.wait(kept_calls)
-        for _ in range(10):
-            await clock.advance(180)
+        await advance_30_minutes(clock)
         await wait_until(lambda: ext.stats.processes == 1)
-        for _ in range(10):
-            await clock.advance(180)
+        await advance_30_minutes(clock)
         assert ext.state == "ready" and await ext.call("pid") == pid
 
 
@@ -263,6 +267,7 @@ async def test_extensions_with_slow_starts_do_not_delay_the_others(
 ) -> None:
     """Eight of sixteen extensions never answer. The others are ready before any limit is
     reached."""
+    # One extension per core starts at a time, and a start that takes longer lets the next begin.
     monkeypatch.setattr(parallel_start, "STARTS_PER_CORE", 1)
     monkeypatch.setattr(parallel_start, "SLOT_SECONDS", 0.1)
     entries = []
@@ -290,7 +295,7 @@ async def test_killing_an_extension_kills_all_processes_of_its_pool() -> None:
         await wait_until(lambda: ext.stats.processes == 3)
         stopped_pids = set(await call_for_pids(ext, 3))
         for pid in stopped_pids:
-            os.kill(pid, signal.SIGSTOP)
+            os.kill(pid, signal.SIGSTOP)  # a stopped process reacts only to SIGKILL
         ext.kill()
         await wait_until(lambda: all(map(is_gone, stopped_pids)))
 
@@ -356,8 +361,7 @@ async def test_the_error_of_a_failed_tool_has_the_evidence_of_its_process() -> N
         ext.internals.queue.attach(session)
     errors = [await error_of(ext.call_tool("t")) for _ in range(2)]
     assert {error.evidence.stderr for error in errors} == {("first",), ("second",)}
+    # With check=False there is a result instead of an error. It does not say which process ran the
+    # tool, so the error that is made from it later has no evidence.
     result = await ext.call_tool("t", check=False)
-    assert (
-        # The result does not say which process ran the tool.
-        ext.internals.calls.tool_error(result, "t").evidence == NO_EVIDENCE
-    )
+    assert ext.internals.calls.tool_error(result, "t").evidence == NO_EVIDENCE

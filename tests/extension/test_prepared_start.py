@@ -1,4 +1,8 @@
-"""What is prepared for the next start of an extension."""
+"""The preparation of the next start of an extension, for example of its sandbox.
+
+An extension that may write to a folder must not change the code of other extensions in it. Only for
+such an extension the host collects the code of the others, because that takes time.
+"""
 
 from typing import Any
 
@@ -10,7 +14,7 @@ from tests.extensions.harness import closed_at_end, unstarted_extension
 
 
 @pytest.mark.parametrize(("entry", "is_writer"), [("/srv/data:rw", True), ("/srv/data", False)])
-async def test_the_code_of_others_is_looked_at_only_for_an_extension_that_may_write(
+async def test_the_code_of_others_is_collected_only_for_an_extension_that_may_write(
     entry: str, is_writer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = Neighbours()
@@ -20,4 +24,5 @@ async def test_the_code_of_others_is_looked_at_only_for_an_extension_that_may_wr
         monkeypatch.setattr(startup, "prepare", lambda *arguments: prepared.append(arguments))
         monkeypatch.setattr(type(ext._starter), "_neighbours", lambda self: others)
         ext._starter.prepared()
-    assert (prepared[0][-1] is others) == is_writer
+    neighbours = prepared[0][-1]
+    assert (neighbours is others) == is_writer

@@ -1,6 +1,15 @@
 """The process of a pool that gets the next call: the choice is fair and cheap, and a full or
 removed process is never chosen.
 
+A pool is a number of processes of one extension; a session is the connection to one of them.
+`ProcessChoice` learns from replies how long the calls of each method take:
+
+- A call of a slow method goes to an idle process. If there is none and the program handles one call
+  after the other, the call waits.
+- Calls of a fast method are kept together: one process gets a batch of them, which it reads and
+  answers at once. A process that answers as fast as the host sends "keeps up", and its batch
+  continues.
+
 Most tests run no process. A fake session counts how often the choice reads it: this count is the
 cost of a choice, which does not depend on the speed of the machine.
 """
@@ -58,7 +67,7 @@ class FakeSession:
         self.lifetime = SimpleNamespace(child=SimpleNamespace(is_node_silent=False))
 
     def __eq__(self, other: object) -> bool:
-        ReadCounter.count += 1
+        ReadCounter.count += 1  # a search in a list compares the sessions
         return self is other
 
     def __hash__(self) -> int:
@@ -92,6 +101,7 @@ class Pool:
         self.choice.add(cast("Session", session))
 
     def send(self, method: str = SLOW) -> FakeSession | None:
+        """Send a call, and return the session that got it, or None if the call has to wait."""
         chosen = self.choice.choose(method, self.max_in_flight)
         if chosen is None:
             return None
@@ -111,13 +121,11 @@ class Pool:
         """Reply to `count` calls in one read. The first of these calls was made `seconds` ago, the
         last one `waited` seconds ago."""
         session.pending.calls -= count
-        start_times = NOW - seconds, NOW - (seconds if waited is None else waited)
         session.busy_since = NOW - seconds
-        first, last = (
-            SimpleNamespace(session=session, method=method, started_at=started_at)
-            for started_at in start_times
-        )
-        self.choice.record_replies(cast("Call", first), cast("Call", last), count, NOW)
+        first_call = SimpleNamespace(session=session, method=method, started_at=NOW - seconds)
+        last_start = NOW - (seconds if waited is None else waited)
+        last_call = SimpleNamespace(session=session, method=method, started_at=last_start)
+        self.choice.record_replies(cast("Call", first_call), cast("Call", last_call), count, NOW)
 
     def remove(self, session: FakeSession) -> None:
         self.sessions.remove(cast("Session", session))
@@ -150,10 +158,11 @@ def test_each_idle_process_gets_a_slow_call_before_any_gets_two(processes: int) 
 
 
 def test_a_call_that_gets_a_busy_process_is_reported() -> None:
+    """The pool can then start another process."""
     pool = Pool(2, max_in_flight=2)
-    for expected in (0, 0, 1, 2):
+    for expected_reports in (0, 0, 1, 2):
         assert pool.send() is not None
-        assert pool.busy_reports == expected
+        assert pool.busy_reports == expected_reports
     assert pool.send() is None
     assert pool.busy_reports == 2
 
@@ -197,7 +206,7 @@ def test_consecutive_calls_are_spread_over_all_processes() -> None:
         assert session is not None
         served[session.name] += 1
         pool.reply(session)
-    assert served == dict.fromkeys(range(4), 10)
+    assert served == dict.fromkeys(range(4), 10)  # each of the four processes got ten calls
 
 
 def test_consecutive_calls_use_64_processes_of_a_large_pool() -> None:
@@ -235,7 +244,7 @@ def test_a_busy_pool_is_loaded_evenly() -> None:
 def test_a_process_is_idle_again_after_a_call_without_a_result() -> None:
     """A failed, timed out or cancelled call makes its process idle, as a reply does."""
     random.seed(1)
-    for _ in range(50):
+    for _ in range(50):  # a random choice would sometimes be right by chance
         pool = Pool(2)
         failed = pool.send()
         assert failed is not None
@@ -289,7 +298,7 @@ def test_a_process_that_has_not_answered_for_a_while_gets_no_quick_call() -> Non
     assert session is not None
     pool.reply(session, seconds=0.00001)
     stuck, other = pool.members
-    for _ in range(2):
+    for _ in range(2):  # each process gets a call
         pool.send()
     stuck.busy_since -= 1.0
     assert {pool.send() for _ in range(50)} == {other}
@@ -367,10 +376,11 @@ def test_the_batch_of_a_process_that_keeps_up_has_no_end() -> None:
     pool.learn_fast()
     session = pool.send(FAST)
     assert session is not None
-    for _ in range(process_choice._BATCH_CALLS):  # ten times as many calls as a bounded batch has
+    # Ten times as many calls as a bounded batch has. The call above stays in flight, so that the
+    # process is never idle.
+    for _ in range(process_choice._BATCH_CALLS):
         for _ in range(10):
             assert pool.send(FAST) is session
-        # One call stays in flight, so that the process is never idle.
         pool.reply(session, 10, FAST, seconds=0.001, waited=0.0002)
 
 
@@ -444,7 +454,7 @@ def test_the_records_of_idle_processes_do_not_grow_with_the_calls() -> None:
 # -- the cost of a choice ----------------------------------------------------------------------
 
 
-def reads_per_call(processes: int, method: str, in_flight: int) -> float:
+def count_reads_per_call(processes: int, method: str, in_flight: int) -> float:
     """Return how often a choice reads sessions, with always this many calls in flight."""
     random.seed(processes)
     pool = Pool(processes)
@@ -462,10 +472,11 @@ def reads_per_call(processes: int, method: str, in_flight: int) -> float:
 
 
 @pytest.mark.parametrize("method", [SLOW, FAST])
-@pytest.mark.parametrize("load", [0.5, 4])
+@pytest.mark.parametrize("load", [0.5, 4])  # calls in flight per process
 def test_a_choice_among_64_costs_as_much_as_among_2(method: str, load: float) -> None:
-    reads_with_2 = reads_per_call(2, method, max(1, int(2 * load)))
-    reads_with_64 = reads_per_call(64, method, int(64 * load))
+    reads_with_2 = count_reads_per_call(2, method, max(1, int(2 * load)))
+    reads_with_64 = count_reads_per_call(64, method, int(64 * load))
+    # Some reads more are noise: which sessions are looked at is partly random.
     assert reads_with_64 <= reads_with_2 + 4, (reads_with_2, reads_with_64)
     assert reads_with_64 < 8
 
@@ -532,7 +543,7 @@ def test_removing_a_process_twice_is_allowed() -> None:
     assert pool.send() is pool.members[0]
 
 
-class Choosing(RuleBasedStateMachine):
+class ProcessChoiceModel(RuleBasedStateMachine):
     """Processes are added and removed, and calls are sent, answered or failed, in any order."""
 
     def __init__(self) -> None:
@@ -599,11 +610,16 @@ class Choosing(RuleBasedStateMachine):
         assert len(idle) == len(set(idle)) and set(idle) <= set(self.pool.members)
 
 
-Choosing.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestChoosing = Choosing.TestCase
+ProcessChoiceModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None
+)
+TestProcessChoice = ProcessChoiceModel.TestCase
 
 
 # -- with processes ----------------------------------------------------------------------------
+#
+# The hostile extension of the tests: `pid` returns the pid of the process that got the call, `keep`
+# is never answered, and `refuse` is answered with an error.
 
 
 async def _cancel_call(ext: Extension) -> None:

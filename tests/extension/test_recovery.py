@@ -1,4 +1,8 @@
-"""The end of one process of a pool while another is ready (`recovery`)."""
+"""What is logged when one process of a pool ends and another is ready (`Recovery`).
+
+A process that ended on purpose, for example after it was idle, is not reported as lost. But if the
+restart policy starts no other process in its place, the pool stays smaller, and that is logged.
+"""
 
 import time
 
@@ -7,20 +11,22 @@ import pytest
 from exthost.errors import ExtensionGone
 from exthost.extension.policy import PoolSize
 from exthost.extension.recovery import PoolGrowth, Recovery
-from exthost.extension.restart import Again, GiveUp
+from exthost.extension.restart import Again, Decision, GiveUp
 
 
-@pytest.mark.parametrize("gives_up", [True, False])
-def test_fewer_processes_after_a_wanted_end_are_logged(
-    gives_up: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("decision", "logged_reasons"), [(GiveUp("too many"), ["too many"]), (Again(0.0), [])]
+)
+def test_a_process_that_ended_on_purpose_and_is_not_replaced_is_logged(
+    decision: Decision, logged_reasons: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decision = GiveUp("too many") if gives_up else Again(0.0)
-    logged: list[str] = []
+    reasons: list[str] = []
     monkeypatch.setattr(Recovery, "_decide", lambda *_, **__: decision)
-    monkeypatch.setattr(Recovery, "_log_fewer_processes", lambda _, reason: logged.append(reason))
+    monkeypatch.setattr(Recovery, "_log_fewer_processes", lambda _, reason: reasons.append(reason))
     monkeypatch.setattr(Recovery, "is_unplaced", lambda *_: False)
-    pool = Recovery.__new__(Recovery)  # without an extension
-    pool.growth = PoolGrowth(PoolSize(1, 2, 1))
-    pool._now = time.monotonic
-    pool.on_worker_lost(ExtensionGone("X1006", "it has ended"), is_wanted_end=True)
-    assert logged == (["too many"] if gives_up else [])
+    # The constructor needs a whole extension. `on_worker_lost` uses only these two attributes.
+    recovery = Recovery.__new__(Recovery)
+    recovery.growth = PoolGrowth(PoolSize(1, 2, 1))
+    recovery._now = time.monotonic
+    recovery.on_worker_lost(ExtensionGone("X1006", "it has ended"), is_wanted_end=True)
+    assert reasons == logged_reasons

@@ -1,4 +1,10 @@
-"""Restarting or replacing an extension loses no call."""
+"""Restarting or replacing an extension loses no call.
+
+`ext.restart()` starts a new process, sends it the new calls, and ends the old process when that has
+answered its calls. `host.replace(spec)` does the same with a new extension of the same name, which
+may have other settings. The program is the hostile extension of the tests: `echo` returns its
+argument, and `keep` is answered only after `release`.
+"""
 
 import asyncio
 import sys
@@ -30,6 +36,8 @@ from tests.extensions.proc import is_gone, our_processes
 
 # The maximum of calls in flight. Only a busy machine reaches it.
 MAX_IN_FLIGHT = 300
+
+CLOSED_DURING_CALL = "X1005"
 
 
 class Load:
@@ -74,7 +82,7 @@ class Load:
             self.ends["answered" if answer == {"n": n} else f"wrong: {answer!r}"] += 1
 
 
-async def read_data(call: Awaitable[exthost.ToolResult]) -> Any:
+async def data_of(call: Awaitable[exthost.ToolResult]) -> Any:
     return (await call).data
 
 
@@ -88,7 +96,7 @@ def config_entry(name: str, program: Path | None = None) -> dict[str, Any]:
 async def test_restarts_under_a_thousand_calls_a_second_lose_no_call() -> None:
     ledger = Ledger()
     async with hostile_extension(events=ledger.bus) as ext:
-        async with Load(lambda n: read_data(ext.call_tool("echo", {"n": n})), 1000) as load:
+        async with Load(lambda n: data_of(ext.call_tool("echo", {"n": n})), 1000) as load:
             pids = {pid_of(ext)}
             for _ in range(4):
                 before = load.calls_made
@@ -97,8 +105,8 @@ async def test_restarts_under_a_thousand_calls_a_second_lose_no_call() -> None:
                 pids.add(pid_of(ext))
         assert len(pids) == 5
         assert load.ends == {"answered": load.calls_made} and load.calls_made > 800
-        ledger.settle(ext, result=load.calls_made)
-        await wait_until(lambda: len(set(our_processes()) & pids) == 1)
+        ledger.check_calls(ext, result=load.calls_made)
+        await wait_until(lambda: len(set(our_processes()) & pids) == 1)  # the old ones have ended
     assert follows_the_table(ledger.states)
 
 
@@ -188,7 +196,7 @@ async def test_calls_wait_if_the_old_process_dies_while_the_new_one_starts() -> 
     async with hostile_extension(events=ledger.bus) as ext:
         restarting = asyncio.ensure_future(ext.restart())
         await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # now the new process is starting
         dead_pid = crash(ext)
         calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(5)]
         await restarting
@@ -198,7 +206,7 @@ async def test_calls_wait_if_the_old_process_dies_while_the_new_one_starts() -> 
         # The crash is not counted if the new process was ready before: the old one was retired
         # then.
         assert ext.stats.crashes <= 1 and ext.health == "running"
-        ledger.settle(ext)
+        ledger.check_calls(ext)
     assert follows_the_table(ledger.states)
 
 
@@ -210,14 +218,14 @@ async def test_draining_waits_for_calls_in_flight_within_the_stop_limit() -> Non
         await ext.drain()
         assert await asyncio.gather(*quick_calls) == list(range(20))
         assert isinstance(await kept_call, CallTimeout)  # the timeout of the call was shorter
-        assert (await error_of(ext.call("echo"))).code == "X1006"
+        assert (await error_of(ext.call("echo"))).code == "X1006"  # the extension was stopped
     async with hostile_extension(limits={"stop": "200ms"}) as ext:
         kept_call = asyncio.ensure_future(error_of(ext.call("keep", timeout=3600)))
         await asyncio.sleep(0)
         began = time.monotonic()
         await ext.drain()
         assert time.monotonic() - began >= 0.2
-        assert (await kept_call).code == "X1005"
+        assert (await kept_call).code == CLOSED_DURING_CALL
 
 
 @pytest.mark.parametrize("patience", ["1s", float("nan"), [1]])
@@ -241,4 +249,4 @@ async def test_a_close_with_less_patience_ends_an_earlier_close() -> None:
         await wait_until(lambda: ext.state == "draining")
         await ext.close()
         await draining
-        assert (await kept_call).code == "X1005"
+        assert (await kept_call).code == CLOSED_DURING_CALL

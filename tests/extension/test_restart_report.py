@@ -34,6 +34,7 @@ async def test_a_restart_is_reported_with_number_limit_and_delay(
     restarts = [change for change in changes if change.after == "backoff"]
     assert [(change.attempt, change.max_attempts) for change in restarts] == [(1, 3), (2, 3)]
     assert all(change.delay and 0 < change.delay <= 0.5 for change in restarts)
+    # The first delay of synaps is 0.25 s, less a random part.
     assert "restart 1 of 3 in 0.2" in restarts[0].reason
     assert "restart 1 of 3 in 0.2" in caplog.text and "restart 2 of 3 in 0." in caplog.text
     other_changes = [change for change in changes if change.after != "backoff"]

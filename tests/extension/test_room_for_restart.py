@@ -1,4 +1,9 @@
-"""Where a cluster has no room for one more process, a restart ends an old one first."""
+"""If a cluster has no room for one more process, a restart ends an old process first.
+
+A restart of a pool normally starts a new process before it ends an old one, so that the extension
+always serves calls. `Processes.make_room` is called when the cluster finds no place for the new
+process. It must not end the only process, which still serves calls.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +14,10 @@ from exthost.extension.processes import Processes
 
 
 def make_room(*, workers: int, outdated: int, has_session: bool) -> tuple[bool, list[str]]:
-    """Return whether the start has made room, and the processes that were dismissed for it."""
+    """Return whether the start has made room, and the processes that were dismissed for it.
+
+    `outdated` of the `workers` are to be replaced. `has_session`: the new process runs already.
+    """
     dismissed: list[str] = []
     processes: Any = SimpleNamespace(
         workers=dict.fromkeys(range(workers)),

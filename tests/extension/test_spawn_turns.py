@@ -1,5 +1,9 @@
 """Extensions that start at the same time spawn their processes one after another (`spawn_turn`),
-and other callbacks of the event loop run in between."""
+and other callbacks of the event loop run in between.
+
+A spawn blocks the event loop for a few milliseconds. Without turns, the spawns of many extensions
+would block it for as long as all of them take.
+"""
 
 import asyncio
 from typing import Any
@@ -41,6 +45,7 @@ async def test_other_callbacks_run_between_two_spawns() -> None:
     ]
     try:
         await asyncio.gather(*(extension.start() for extension in extensions))
+        # No two processes were spawned in the same iteration of the loop.
         assert len(set(iterations_at_spawn)) == 4, iterations_at_spawn
     finally:
         is_over = True

@@ -1,7 +1,13 @@
 """Starting an extension: many callers start one process, checks run before, and permanent errors
-are not retried."""
+are not retried.
+
+An extension starts at its first call, or with `start()`. The program is the hostile extension of
+the tests, whose flags say what goes wrong: `die_at=initialize` exits in the handshake (its first
+request is `initialize`), `hang_at=initialize` never answers it.
+"""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +20,7 @@ from exthost.events import Bus, OfferChanged, Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
 from exthost.model.offer import Tool
-from exthost.model.spec import Limits, Spec
+from exthost.model.spec import Limits, Requires, Spec
 from exthost.session.call import Call
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
@@ -29,8 +35,13 @@ from tests.extensions.harness import (
     wait_until,
 )
 
+NO_PROGRAM = "X0401"
+EXITED_IN_HANDSHAKE = "X0501"
+CHECK_FAILED = "X0389"
+
 
 def collect_spawns(bus: Bus) -> list[Spawned]:
+    """Return a list that will have an event for each process that is started."""
     spawn_events: list[Spawned] = []
     bus.subscribe(Spawned, spawn_events.append)
     return spawn_events
@@ -44,7 +55,7 @@ async def test_a_hundred_concurrent_first_calls_start_one_process() -> None:
         pids = await asyncio.gather(*(ext.call("pid") for _ in range(100)))
         assert len(set(pids)) == len(spawned) == 1
         assert spawned[0].pid == pids[0] == ext.stats.pid
-        ledger.settle(ext, result=100)
+        ledger.check_calls(ext, result=100)
 
 
 async def test_a_hundred_concurrent_starts_are_one_start() -> None:
@@ -69,11 +80,13 @@ async def test_every_call_that_waited_for_a_failed_start_gets_the_reason() -> No
     ledger = Ledger()
     async with closed_at_end(unstarted_extension("die_at=initialize", bus=ledger.bus)) as ext:
         errors = await asyncio.gather(*(error_of(ext.call("echo", n)) for n in range(20)))
-        assert {(error.kind, error.code) for error in errors} == {("HandshakeFailed", "X0501")}
-        assert len({id(error) for error in errors}) == 20
+        assert {(error.kind, error.code) for error in errors} == {
+            ("HandshakeFailed", EXITED_IN_HANDSHAKE)
+        }
+        assert len({id(error) for error in errors}) == 20  # each has its own traceback
         assert ext.state == "failed" and ext.health == "failed"
-        assert ext.cause is not None and ext.cause.code == "X0501"
-        ledger.settle(ext)
+        assert ext.cause is not None and ext.cause.code == EXITED_IN_HANDSHAKE
+        ledger.check_calls(ext)
 
 
 def extension_of(argv: list[str], **settings: Any) -> Extension:
@@ -85,9 +98,9 @@ def extension_of(argv: list[str], **settings: Any) -> Extension:
 @pytest.mark.parametrize(
     ("argv", "settings", "code"),
     [
-        (["/no/such/program"], {}, "X0401"),
+        (["/no/such/program"], {}, NO_PROGRAM),
         (hostile_command(), {"cwd": "/no/such/folder"}, "X0402"),
-        (["/etc/hostname"], {}, "X0404"),
+        (["/etc/hostname"], {}, "X0404"),  # a file that is not a program
     ],
 )
 async def test_a_permanent_error_is_not_tried_again(
@@ -131,8 +144,8 @@ async def test_a_requested_restart_starts_a_failed_extension(tmp_path: Path) -> 
     source = {"type": "process", "command": str(program)}
     ext = Extension(spec_from_mapping({"name": "late", "source": source}), DIALECT)
     async with closed_at_end(ext):
-        assert (await error_of(ext.start())).code == "X0401"
-        assert (await error_of(ext.start())).code == "X0401"  # start() does not try again
+        assert (await error_of(ext.start())).code == NO_PROGRAM
+        assert (await error_of(ext.start())).code == NO_PROGRAM  # start() does not try again
         program.write_text("#!/bin/sh\nexec " + " ".join(hostile_command()) + "\n")
         program.chmod(0o755)
         await ext.restart()
@@ -142,9 +155,6 @@ async def test_a_requested_restart_starts_a_failed_extension(tmp_path: Path) -> 
 
 
 async def test_a_missing_requirement_refuses_the_extension_until_it_exists() -> None:
-    from dataclasses import replace
-
-    from exthost.model.spec import Requires
 
     program, *args = hostile_command()
     source = {"type": "process", "command": program, "args": args}
@@ -160,17 +170,17 @@ async def test_a_missing_requirement_refuses_the_extension_until_it_exists() -> 
         assert (await ext.call("environment"))["NEEDED"] == "1"
 
 
-async def test_an_uncheckable_extension_is_refused_and_can_be_requested_again(
+async def test_an_extension_whose_check_fails_is_refused_and_can_be_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
-        raise OSError("it vanished while it was looked at")
+        raise OSError("the file was removed during the check")
 
     async with closed_at_end(unstarted_extension()) as ext:
         with monkeypatch.context() as patched:
             patched.setattr("exthost.extension.startup.admit", fail)
             error = await error_of(ext.call("echo"))
-            assert isinstance(error, Refused) and error.code == "X0389", error
+            assert isinstance(error, Refused) and error.code == CHECK_FAILED, error
             assert ext.state == "refused" and ext.cause is not None
         await ext.restart()
         assert await ext.call("echo", 1) == 1
@@ -248,7 +258,7 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
 @shows("morphir-manager-03")
 async def test_stats_have_the_pid_timings_and_drops_of_the_current_process() -> None:
     async with hostile_extension(lifetime="plain") as ext:
-        await ext.call("twice")
+        await ext.call("twice")  # is answered two times
         await ext.call("echo")
         stats = ext.stats
         assert stats.pid == await ext.call("pid")

@@ -1,4 +1,4 @@
-"""The stats of an extension can be read by attribute or by name, and cannot be changed."""
+"""`ext.stats`, the counts of an extension, can be read by attribute or by name, and not changed."""
 
 import dataclasses
 

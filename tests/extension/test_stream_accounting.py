@@ -1,5 +1,8 @@
 """A stream is counted once when it ends: in the stats, the events, the audit and the breaker.
 
+A stream is a call whose reply comes as a sequence of events. The breaker refuses calls after a
+number of failures, here after one.
+
 The child is a real process of the toy dialect `askback`. The method `run` starts a stream without a
 name, which ends with the reply. The method `watch` starts a stream with a name: the child
 acknowledges it, and it ends with its last event.
@@ -44,7 +47,8 @@ TOO_MANY_EVENTS = 3 * MAX_STREAM_EVENTS
 CALL_SECONDS = 600.0
 
 
-async def config_get(params: Any) -> Any:
+async def handle_config_get(params: Any) -> Any:
+    """Answer the request that the child sends to the host during the stream `run`."""
     return "toy"
 
 
@@ -58,14 +62,18 @@ class Accounts:
         self._path = folder / "audit"
         self._audit = Audit(str(self._path), self.bus)
         self.bus.subscribe(CallStarted, lambda event: self.started.append(event.method))
-        self.bus.subscribe(CallEnded, lambda event: self.ended.append(event[1:3]))
+        self.bus.subscribe(
+            CallEnded, lambda event: self.ended.append((event.method, event.outcome))
+        )
         breaker = Breaker(failures=1, open=3600.0, max_open=3600.0)
         argv = (sys.executable, "-S", "-E", str(CHILD))
         limits = Limits(max_in_flight=max_in_flight, call=CALL_SECONDS)
         spec = Spec(id="toy", argv=argv, dialect="askback", limits=limits, breaker=breaker)
-        self.extension = Extension(spec, DIALECT, bus=self.bus, handlers={"config.get": config_get})
+        self.extension = Extension(
+            spec, DIALECT, bus=self.bus, handlers={"config.get": handle_config_get}
+        )
 
-    def assert_agree(self, method: str, outcome: str, *, is_failure: bool = False) -> None:
+    def check(self, method: str, outcome: str, *, is_failure: bool = False) -> None:
         """Check that the only stream of this method had this outcome, and was counted once."""
         ended_streams = [item for item in self.ended if item[0] == method]
         assert ended_streams == [(method, outcome)]
@@ -117,7 +125,7 @@ async def test_a_stream_that_ends_normally_is_a_result(
 ) -> None:
     async with started_extension(tmp_path) as (accounts, extension):
         assert await read_all(extension, method, params) == events
-        accounts.assert_agree(method, "result")
+        accounts.check(method, "result")
 
 
 @pytest.mark.parametrize(
@@ -133,17 +141,19 @@ async def test_a_stream_that_fails_is_an_error(
     async with started_extension(tmp_path) as (accounts, extension):
         with pytest.raises(error_class):
             await read_all(extension, method, params)
-        accounts.assert_agree(method, "error", is_failure=is_failure)
+        accounts.check(method, "error", is_failure=is_failure)
 
 
-async def test_a_stream_whose_process_dies_is_gone(tmp_path: Path) -> None:
+async def test_a_stream_whose_process_dies_has_the_outcome_gone(tmp_path: Path) -> None:
     async with started_extension(tmp_path) as (accounts, extension):
         with pytest.raises(ExtensionGone):
             await read_all(extension, "run", {"events": 3, "die": 6})
-        accounts.assert_agree("run", "gone", is_failure=True)
+        accounts.check("run", "gone", is_failure=True)
 
 
-async def test_an_acknowledged_stream_whose_process_dies_is_gone(tmp_path: Path) -> None:
+async def test_an_acknowledged_stream_whose_process_dies_has_the_outcome_gone(
+    tmp_path: Path,
+) -> None:
     async with started_extension(tmp_path) as (accounts, extension):
         pid = pid_of(extension)
         with pytest.raises(ExtensionGone):
@@ -151,7 +161,7 @@ async def test_an_acknowledged_stream_whose_process_dies_is_gone(tmp_path: Path)
                 os.kill(pid, signal.SIGKILL)
                 async for _ in stream:
                     pass
-        accounts.assert_agree("watch", "gone", is_failure=True)
+        accounts.check("watch", "gone", is_failure=True)
 
 
 async def test_a_stream_that_takes_too_long_is_a_timeout(tmp_path: Path, clock: Clock) -> None:
@@ -162,7 +172,7 @@ async def test_a_stream_that_takes_too_long_is_a_timeout(tmp_path: Path, clock: 
                 async for _ in stream:
                     clock.move(CALL_SECONDS)
         await until_idle(extension, clock)
-        accounts.assert_agree("run", "timeout", is_failure=True)
+        accounts.check("run", "timeout", is_failure=True)
 
 
 async def test_an_acknowledged_stream_that_takes_too_long_is_a_timeout(
@@ -176,7 +186,7 @@ async def test_an_acknowledged_stream_that_takes_too_long_is_a_timeout(
                 async for _ in stream:
                     pass
         await until_idle(extension, clock)
-        accounts.assert_agree("watch", "timeout", is_failure=True)
+        accounts.check("watch", "timeout", is_failure=True)
 
 
 async def until_idle(extension: Extension, clock: Clock) -> None:
@@ -201,7 +211,7 @@ async def test_a_stream_that_is_left_early_is_cancelled(
         # Events and the reply that arrive later are ignored.
         assert await extension.call("echo", 1) == 1
         await wait_until(lambda: extension.stats.in_flight == 0)
-        accounts.assert_agree(method, "cancelled")
+        accounts.check(method, "cancelled")
 
 
 @pytest.mark.parametrize("method", ["run", "watch"])
@@ -222,7 +232,7 @@ async def test_a_stream_whose_task_is_cancelled_is_cancelled(tmp_path: Path, met
             await task
         assert await extension.call("echo", 1) == 1
         await wait_until(lambda: extension.stats.in_flight == 0)
-        accounts.assert_agree(method, "cancelled")
+        accounts.check(method, "cancelled")
 
 
 async def test_a_stream_that_is_left_while_it_waits_to_be_sent_is_cancelled(
@@ -234,8 +244,8 @@ async def test_a_stream_that_is_left_while_it_waits_to_be_sent_is_cancelled(
         async with extension.stream("run", {"events": 3}):
             pass
         held_call.cancel()
-        assert await extension.call("asked") == ["hold"]
-        accounts.assert_agree("run", "cancelled")
+        assert await extension.call("asked") == ["hold"]  # `run` was not sent
+        accounts.check("run", "cancelled")
 
 
 @pytest.mark.more
@@ -249,9 +259,9 @@ async def test_a_stream_with_too_many_unread_events_is_an_error_of_the_caller(
                 assert await extension.call("echo", 1) == 1
                 async for _ in stream:
                     pass
-        assert caught.value.code == "X1306"
+        assert caught.value.code == "X1306"  # the queue of the stream is full
         await wait_until(lambda: extension.stats.in_flight == 0)
-        accounts.assert_agree("run", "error")
+        accounts.check("run", "error")
 
 
 async def test_a_stream_with_invalid_params_is_not_counted(tmp_path: Path) -> None:
@@ -276,7 +286,7 @@ async def test_a_call_that_waits_for_a_stream_is_sent_after_its_acknowledgement(
             stream = await entering
             assert await waiting_call == 1
         await stream.__aexit__()
-        accounts.assert_agree("watch", "cancelled")
+        accounts.check("watch", "cancelled")
 
 
 async def test_a_call_behind_a_stream_that_was_left_is_sent_after_its_timeout(
@@ -292,4 +302,4 @@ async def test_a_call_behind_a_stream_that_was_left_is_sent_after_its_timeout(
         assert extension.stats.waiting == 1
         await clock.advance(31)
         assert await waiting_call == 1
-        accounts.assert_agree("run", "cancelled")
+        accounts.check("run", "cancelled")

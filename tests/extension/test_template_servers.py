@@ -1,6 +1,9 @@
 """Ten MCP servers of other projects give the same answers from a template as without one.
 
-`make servers` installs them. The test of a server that is not installed is skipped.
+A template is a process that has imported the modules of a program and waits. The program is then
+started by a fork of this process (`start_method="template"`), which saves the time of the imports.
+
+`make servers` installs the servers. The test of a server that is not installed is skipped.
 """
 
 import asyncio
@@ -121,16 +124,17 @@ async def test_a_server_gives_the_same_answers_from_a_template(
     async with exthost.connect(argv, start_method="template", **settings) as extension:
         await ask(extension, tool, arguments)
         await restart_from_template(extension)
-        warm = await ask(extension, tool, arguments)
-        await start_next(extension)
+        from_template = await ask(extension, tool, arguments)
+        await start_next(extension)  # a process that is started before it is needed
         await extension.restart()
-        in_advance = await ask(extension, tool, arguments)
+        started_in_advance = await ask(extension, tool, arguments)
         assert start_method(extension)["last"] == "template"
-    assert warm == cold
-    assert in_advance == cold
+    assert from_template == cold
+    assert started_in_advance == cold
 
 
 def _fill_in(value: Any, folder: Path) -> Any:
+    """Replace {folder} in all texts of the arguments of a call."""
     if isinstance(value, dict):
         return {key: _fill_in(item, folder) for key, item in value.items()}
     if isinstance(value, list):

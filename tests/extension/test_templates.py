@@ -1,5 +1,15 @@
 """`start_method = "template"`: programs that are forked from a template cannot tell it from an
-ordinary start, and an ordinary start replaces what a template cannot do."""
+ordinary start, and an ordinary start replaces what a template cannot do.
+
+A template is a Python process that has imported the modules of a program, and from which processes
+are forked, so that a start need not import them. The host learns the modules in the first run: the
+first process is forked from an empty template, later ones from a full template. When a process is
+ready, the next one is also started in advance, and waits before the first line of the program.
+
+The program is LOOKS. Its method `look` returns what a program can see of its process (arguments,
+variables, signals, limits), `read` returns an attribute of a module, and the variable
+LOOKS_IMPORTS has the modules that it imports.
+"""
 
 import asyncio
 import hashlib
@@ -59,6 +69,7 @@ async def started(
 
 
 def templates(extension: Extension) -> TemplateStarter:
+    """Return the part of the extension that starts its processes from templates."""
     starter = extension._starter.templates
     assert starter is not None
     return starter
@@ -73,6 +84,7 @@ async def restart_from_full_template(extension: Extension) -> None:
 
 
 def start_method(extension: Extension) -> dict[str, Any]:
+    """Return what the status shows: how the last process was started, and why not otherwise."""
     return extension.internals.describe_start_method()
 
 
@@ -174,16 +186,16 @@ async def test_a_program_sees_the_same_in_both_ways_to_start(
     async with started(*argv, method="execute", **settings) as extension:
         expected = await extension.call("look")
     async with started(*argv, **settings) as extension:
-        first = await extension.call("look")
+        from_empty_template = await extension.call("look")
         assert templates(extension).last.method == "template"
         await restart_from_full_template(extension)
-        second = await extension.call("look")
+        from_full_template = await extension.call("look")
         await start_next(extension)
         await extension.restart()
-        third = await extension.call("look")
-    assert first == expected
-    assert second == expected
-    assert third == expected
+        started_in_advance = await extension.call("look")
+    assert from_empty_template == expected
+    assert from_full_template == expected
+    assert started_in_advance == expected
 
 
 async def test_processes_of_a_template_have_their_own_random_numbers() -> None:
@@ -195,10 +207,11 @@ async def test_processes_of_a_template_have_their_own_random_numbers() -> None:
         await extension.restart()
         second = await extension.call("numbers")
         assert start_method(extension)["last"] == "template"
+    # The seed of hashes belongs to the interpreter of the template, and cannot change.
     assert not set(first.values()) & (set(second.values()) - {first["hash"]})
 
 
-async def test_a_hash_seed_is_as_it_is_set() -> None:
+async def test_a_configured_hash_seed_is_used() -> None:
     hashes = set()
     for method in ("execute", "template"):
         env = {"PYTHONHASHSEED": "42"}
@@ -207,15 +220,16 @@ async def test_a_hash_seed_is_as_it_is_set() -> None:
     assert len(hashes) == 1
 
 
-async def test_the_program_keeps_its_pid_of_outside() -> None:
+async def test_the_program_has_the_pid_that_the_host_reports() -> None:
     async with started(sys.executable, str(LOOKS)) as extension:
         child = extension._supervisor.processes.sessions[0].lifetime.child
         assert isinstance(child, Child)
         (pid,) = child.program_pids
         outside = extension.stats.pid
         status = Path(f"/proc/{pid}/status").read_text()
+        # NSpid has the pid in each namespace, that of the program last.
         (line,) = [line for line in status.splitlines() if line.startswith("NSpid:")]
-        if os.geteuid() == 0:
+        if os.geteuid() == 0:  # only root can choose the pid of a new process
             assert int(line.split()[-1]) == outside
 
 
@@ -236,7 +250,7 @@ async def test_status_shows_the_start_method_and_the_shared_memory() -> None:
         ((sys.executable, str(LOOKS)), {"lifetime": "plain"}, "no PID namespace"),
     ],
 )
-async def test_what_cannot_use_a_template_is_executed_and_says_why(
+async def test_a_program_that_cannot_use_a_template_is_executed_and_the_reason_is_shown(
     argv: tuple[str, ...], settings: dict[str, Any], reason: str
 ) -> None:
     async with started(*argv, **settings) as extension:
@@ -247,6 +261,8 @@ async def test_what_cannot_use_a_template_is_executed_and_says_why(
 
 # -- modules that cannot be in a template ----------------------------------------------------------
 
+# Modules that do something in their import that a fork does not copy, or that two processes must
+# not share.
 BAD_MODULES = {
     "starts_thread": "import threading, time\n"
     "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n",
@@ -266,14 +282,14 @@ async def test_a_module_that_each_process_must_import_itself_is_left_out(
 ) -> None:
     module = site_packages(environment) / f"{name}.py"
     module.write_text(BAD_MODULES[name])
-    around = site_packages(environment) / f"imports_{name}.py"
-    around.write_text(f"import colorsys, {name}\nvalue = 1\n")
+    importer = site_packages(environment) / f"imports_{name}.py"
+    importer.write_text(f"import colorsys, {name}\nvalue = 1\n")
     python = str(environment / "bin/python")
-    async with started(python, str(LOOKS), env={"LOOKS_IMPORTS": around.stem}) as extension:
+    async with started(python, str(LOOKS), env={"LOOKS_IMPORTS": importer.stem}) as extension:
         await restart_from_full_template(extension)
         refused = start_method(extension)["refused"]
         assert list(refused) == [name], refused
-        assert {name, around.stem, "colorsys"} <= set(await extension.call("modules"))
+        assert {name, importer.stem, "colorsys"} <= set(await extension.call("modules"))
 
 
 async def test_the_own_files_of_a_program_are_not_in_its_template(
@@ -327,6 +343,7 @@ async def test_a_change_of_the_environment_retires_the_template(environment: Pat
         assert template_pid(extension) != template
 
 
+# Files that Python executes when it starts; here they set `sys.colour`.
 STARTUP_FILES = {
     "sitecustomize.py": "import sys; sys.colour = {!r}\n",
     "colours.pth": "import sys; sys.colour = {!r}\n",
@@ -442,7 +459,7 @@ async def test_a_module_that_keeps_a_function_of_os_can_use_it(environment: Path
         assert now == [True, True]
 
 
-async def test_a_module_that_is_gone_is_left_out(environment: Path) -> None:
+async def test_a_module_that_was_deleted_is_left_out(environment: Path) -> None:
     module = site_packages(environment) / "leaves.py"
     module.write_text("")
     argv = (str(environment / "bin/python"), "-B", str(LOOKS))
@@ -495,7 +512,7 @@ def _memory(pid: int) -> bytes:
     return b"".join(content)
 
 
-async def test_a_killed_template_is_replaced_and_its_processes_go_on() -> None:
+async def test_a_killed_template_is_replaced_and_its_processes_continue() -> None:
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
         os.kill(template_pid(extension), signal.SIGKILL)
@@ -645,7 +662,10 @@ async def test_a_folder_with_many_files_is_not_compared(
 
 
 @pytest.mark.parametrize("change", ["environment", "module", "umask", "limit", "folder"])
-async def test_a_process_that_would_differ_by_now_is_not_used(change: str, tmp_path: Path) -> None:
+async def test_a_process_started_in_advance_is_not_used_after_a_change(
+    change: str, tmp_path: Path
+) -> None:
+    """A process that is started now would see the change."""
     environ = {"PATH": os.defpath, "VALUE": "old"}
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -698,7 +718,8 @@ async def test_the_process_started_in_advance_ends_when_its_template_is_not_used
         await wait_until(lambda: prepared.poll_exit() is not None)
 
 
-FAILING = """
+# A program that cannot start while the file `flag` exists.
+FAILING_PROGRAM = """
 import json, os, sys
 if os.path.exists({flag!r}):
     sys.exit("the database does not answer")
@@ -711,7 +732,7 @@ async def test_a_start_that_failed_once_does_not_end_the_use_of_the_template(
     tmp_path: Path,
 ) -> None:
     flag, program = tmp_path / "down", tmp_path / "program.py"
-    program.write_text(FAILING.format(flag=str(flag)))
+    program.write_text(FAILING_PROGRAM.format(flag=str(flag)))
     restart = {"strategy": "never"}
     async with started(sys.executable, "-S", "-E", str(program), restart=restart) as extension:
         await restart_from_full_template(extension)
@@ -759,7 +780,7 @@ async def test_a_cancelled_start_does_not_count_as_failed() -> None:
         assert templates(extension)._failures == 0
 
 
-async def test_the_memory_of_an_ended_process_is_not_looked_at() -> None:
+async def test_the_memory_of_an_ended_process_is_not_read() -> None:
     """Its pid may belong to another process by then."""
     async with started(sys.executable, str(LOOKS)) as extension:
         await restart_from_full_template(extension)
@@ -781,7 +802,8 @@ async def test_templates_end_with_their_extension() -> None:
     assert set(descendants(os.getpid())) <= before
 
 
-HOST = """
+# A program with an extension that was started from a template. It runs until it is killed.
+HOST_PROGRAM = """
 import asyncio, sys
 from exthost.config import spec_from_mapping
 from exthost.errors import ExthostError
@@ -800,7 +822,9 @@ asyncio.run(main())
 
 def test_templates_end_with_a_killed_host() -> None:
     host = subprocess.Popen(
-        [sys.executable, "-c", HOST, str(LOOKS)], stdout=subprocess.PIPE, cwd=LOOKS.parents[2]
+        [sys.executable, "-c", HOST_PROGRAM, str(LOOKS)],
+        stdout=subprocess.PIPE,
+        cwd=LOOKS.parents[2],
     )
     assert host.stdout is not None and host.stdout.readline() == b"ready\n"
     pids = [pid for pid in descendants(host.pid) if pid != host.pid]
@@ -818,7 +842,7 @@ async def test_a_pool_is_forked_from_one_template() -> None:
     async with started(sys.executable, str(LOOKS), pool={"min": 4, "max": 4}) as extension:
         await restart_from_full_template(extension)
         await wait_until(lambda: extension.stats.processes == 4)
-        # What was recorded of the first process may lead to another template meanwhile.
+        # The modules of the first process may be recorded meanwhile, and lead to another template.
         await wait_until(lambda: len(full_templates(extension)) == 1)
         replies = await asyncio.gather(*(extension.call("echo", {"n": n}) for n in range(8)))
         assert [reply["n"] for reply in replies] == list(range(8))

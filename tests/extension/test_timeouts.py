@@ -1,4 +1,8 @@
-"""The help of a timeout error mentions the stray lines that the extension wrote on stdout."""
+"""The texts of timeout errors.
+
+The reply to a call may have been written in a form that the host cannot read, so the help mentions
+the stray lines on stdout: lines that are not messages.
+"""
 
 import sys
 
@@ -38,6 +42,7 @@ async def test_a_timeout_after_stray_output_refers_to_the_log(lines: int, advice
         with pytest.raises(CallTimeout) as caught:
             await extension.call("hang", timeout=0.1)
     assert advice in caught.value.help
+    # The host logs at most 100 stray lines.
     assert ("the log has the first 100" in caught.value.help) == (lines > 100)
 
 
@@ -46,7 +51,7 @@ async def test_a_timeout_after_stray_output_refers_to_the_log(lines: int, advice
     [(600.0, "600 s"), (9.99951, "10 s"), (0.0123456, "0.012 s"), (0.00012345, "0.0001 s")],
 )
 def test_a_limit_is_shown_with_few_digits_and_never_as_zero(seconds: float, text: str) -> None:
-    error = not_ready_in_time_error("a", "echo", seconds, None)
+    error = not_ready_in_time_error("a", "echo", seconds, None)  # for a call of `echo`
     assert error.message == f"echo took longer than {text}: the extension was not ready"
 
 

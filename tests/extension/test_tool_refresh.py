@@ -1,4 +1,9 @@
-"""When a running process reports that its tools changed, the new list is compared with the pins."""
+"""When a running process reports that its tools changed, the new list is compared with the pins.
+
+A user can pin an extension: `sha256 = { tools = "..." }` is a digest of its tools, and `program`
+one of its code. If the tools then differ, the extension is refused: it offers no tools, and its
+calls fail. The server is that of `mcp_child.py`, whose tool `change` adds a tool.
+"""
 
 import asyncio
 import json
@@ -17,7 +22,11 @@ from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.proc import is_gone
 
 CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
+
+# MCP has two kinds of connections: older versions begin with a handshake, newer ones have none.
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
+
+TOOLS_DIFFER_FROM_PIN = "X0387"
 
 
 def connect_child(era: str = "handshake", **settings: Any) -> Any:
@@ -46,11 +55,12 @@ async def test_a_pinned_extension_that_lists_other_tools_is_refused_and_never_of
             await ext.call_tool("change", {"add": ["evil"]})
             await wait_until(lambda: ext.state == "refused")
         assert "evil" not in ext.tools and not changes and not ext.internals.serves
-        assert isinstance(ext.cause, Refused) and ext.cause.code == "X0387"
+        assert isinstance(ext.cause, Refused) and ext.cause.code == TOOLS_DIFFER_FROM_PIN
         assert tools in ext.cause.message
-        assert "refused: its tools have changed" in caplog.text and "X0387" in caplog.text
+        assert "refused: its tools have changed" in caplog.text
+        assert TOOLS_DIFFER_FROM_PIN in caplog.text
         error = await error_of(ext.call_tool("echo", {}))
-        assert error.code == "X0387"
+        assert error.code == TOOLS_DIFFER_FROM_PIN
         await wait_until(lambda: is_gone(pid))
         assert ext.stats.crashes == 0
 
@@ -60,7 +70,7 @@ async def test_a_pin_of_the_program_also_pins_the_tools_of_the_first_start() -> 
     async with connect_child(sha256=program) as ext:
         await ext.call_tool("change", {"add": ["evil"]})
         await wait_until(lambda: ext.state == "refused")
-        assert ext.cause.code == "X0387" and "evil" not in ext.tools
+        assert ext.cause.code == TOOLS_DIFFER_FROM_PIN and "evil" not in ext.tools
 
 
 async def test_a_call_in_flight_fails_with_the_reason_of_the_refusal() -> None:
@@ -69,7 +79,7 @@ async def test_a_call_in_flight_fails_with_the_reason_of_the_refusal() -> None:
         call = asyncio.ensure_future(error_of(ext.call_tool("hang", {})))
         await ext.call_tool("change", {"add": ["evil"]})
         error = await asyncio.wait_for(call, 30)
-        assert error.code == "X0387" and ext.state == "refused"
+        assert error.code == TOOLS_DIFFER_FROM_PIN and ext.state == "refused"
 
 
 async def test_a_notification_without_a_change_does_not_refuse_the_extension() -> None:
@@ -87,7 +97,7 @@ async def test_the_other_process_of_a_refused_pool_gets_no_further_call() -> Non
     async with connect_child(sha256={"tools": tools}, pool={"min": 2, "max": 2}) as ext:
         await ext.call_tool("change", {"add": ["evil"]})
         await wait_until(lambda: ext.state == "refused")
-        assert (await error_of(ext.call_tool("echo", {}))).code == "X0387"
+        assert (await error_of(ext.call_tool("echo", {}))).code == TOOLS_DIFFER_FROM_PIN
 
 
 async def test_a_restart_compares_the_tools_of_the_new_process() -> None:
@@ -143,11 +153,9 @@ async def test_a_process_that_reports_changes_all_the_time_is_asked_less_often(
             await clock.advance(0.2)
             last_count = await count_lists()
         # The pauses before the next lists are 50, 100, 200, 400, 800 and 1600 ms: at most seven
-        # lists in each part.
-        assert 1 <= first_count <= 7 and 1 <= last_count - first_count <= 7, (
-            first_count,
-            last_count,
-        )
+        # lists at the beginning, and as many in the two seconds after a minute's rest.
+        later_count = last_count - first_count
+        assert 1 <= first_count <= 7 and 1 <= later_count <= 7, (first_count, last_count)
         assert f"tool{last_count}" in ext.tools  # each list is used
         await clock.advance(60)
         assert await count_lists() > last_count

@@ -1,4 +1,9 @@
-"""The errors of calls to an extension that is not started again."""
+"""The error of calls to an extension that has ended and is not started again.
+
+The host gives up after some restarts. The error is that of the last process, `cause`. If that
+process crashed, the help also says why there is no further restart; if it could not be started, the
+help of that error is more useful.
+"""
 
 import pytest
 
@@ -26,5 +31,6 @@ def test_only_the_help_of_a_crash_gets_the_reason(
     cause: ExthostError, reason: str, help: str
 ) -> None:
     error = given_up_error(cause, reason)
+    # A copy, so that each call raises its own exception.
     assert error is not cause and error.message == cause.message
     assert error.help == help

@@ -125,9 +125,9 @@ def pid_of(extension: Extension) -> int:
 
 
 class Ledger:
-    """Counts the events of started and ended calls. `settle` compares them with the stats.
+    """Counts the events of started and ended calls. `check_calls` compares them with the stats.
 
-    A test passes `ledger.bus` to an extension and calls `settle` at its end.
+    A test passes `ledger.bus` to an extension and calls `check_calls` at its end.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Ledger:
     def _ended(self, event: CallEnded) -> None:
         self.ended[event.outcome] += 1
 
-    def settle(self, extension: Extension, **expected: int) -> None:
+    def check_calls(self, extension: Extension, **expected: int) -> None:
         """Check that every started call ended once, with exactly these outcomes."""
         check_call_counts(extension, self.accepted, **expected)
         assert self.ended == Counter({name: getattr(extension.stats, name) for name in OUTCOMES})

@@ -12,6 +12,7 @@ from tests.faults.harness import ENGINE_VARIABLE, RAY_ADDRESS
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Return the folder in which a test writes its files, manifests and logs."""
     return tmp_path
 
 

@@ -1,8 +1,15 @@
 """Helpers to run the hostile extension in any dialect and to check how each call ended.
 
-`run_hostile` starts an extension. At the end of its block it checks that each accepted call ended
-exactly once, as a result, error, timeout, cancelled or gone, and that no call is pending. A trial
-is one small test of a hostile behaviour in one dialect; `tests/faults/trials.py` runs them.
+The hostile extension is a program that misbehaves on command, in each dialect (protocol):
+
+    async with run_hostile(PEERS["mcp"], folder) as child:
+        error = await child.do_or_error("die", code=3)     # the process exits with 3
+        await child.check_answers()                        # another process was started
+
+A `HostilePeer` knows how commands and values are written in one dialect. At the end of its block,
+`run_hostile` checks that each accepted call ended exactly once, as a result, error, timeout,
+cancelled or gone, and that no call is pending. A trial is one small test of a hostile behaviour in
+one dialect; `tests/faults/trials.py` runs them.
 """
 
 import asyncio
@@ -59,8 +66,8 @@ RAY_ADDRESS = "EXTHOST_TEST_RAY_ADDRESS"
 # "template": the processes are forked from templates.
 START_METHOD = os.environ.get("EXTHOST_TEST_START_METHOD", "execute")
 
-_CAP = 1 << 30
-_folders = itertools.count()
+_MAX_MESSAGE_BYTES = 1 << 30  # no message of a trial is longer
+_folder_numbers = itertools.count()
 
 
 def all_peers(*, but: Iterable[str] = ()) -> list[HostilePeer]:
@@ -96,7 +103,7 @@ def extension(
 ) -> Extension:
     """Return an extension that is not started. The caller closes it. `argv` replaces the
     command."""
-    extension_folder = folder / str(next(_folders))
+    extension_folder = folder / str(next(_folder_numbers))
     extension_folder.mkdir()
     program, *args = argv or command(peer, extension_folder, *flags)
     entry: dict[str, Any] = {
@@ -173,7 +180,10 @@ class _OnNode(Extension):
 
 
 def hurried(peer: HostilePeer, seconds: float) -> Dialect:
-    """Return the dialect with short shutdown steps, for trials that are not about them."""
+    """Return the dialect with shutdown steps of at most this time, for trials about other things.
+
+    A shutdown step is what the host does to end a process, for example to close its stdin, and then
+    the time that it waits."""
     original = find.find_dialect(peer.dialect)
     steps = tuple(
         step if isinstance(step, Write) else step._replace(wait=min(step.wait, seconds))
@@ -198,8 +208,10 @@ class HostileRun:
         result = await self.ext.call(self.peer.method, params, timeout=timeout)
         return self.peer.unwrap_value(result)
 
-    async def end(self, behaviour: str, *, timeout: float = CALL_SECONDS, **options: Any) -> Any:
-        """Send a command like `do`, but return an ExthostError instead of raising it."""
+    async def do_or_error(
+        self, behaviour: str, *, timeout: float = CALL_SECONDS, **options: Any
+    ) -> Any:
+        """Send a command as `do` does, but return an ExthostError instead of raising it."""
         try:
             return await self.do(behaviour, timeout=timeout, **options)
         except ExthostError as error:
@@ -211,22 +223,22 @@ class HostileRun:
         """Let the extension write these bytes, each the given number of times, and then answer."""
         pieces = [piece if isinstance(piece, tuple) else (piece, 1) for piece in out]
         pieces_as_hex = [[piece.hex(), times] for piece, times in pieces]
-        return await self.end("spew", timeout=timeout, out=pieces_as_hex, **options)
+        return await self.do_or_error("spew", timeout=timeout, out=pieces_as_hex, **options)
 
     async def fork(self, *, timeout: float = CALL_SECONDS, **options: Any) -> int:
         """Let the extension fork, and return the pid of the new process in this namespace."""
         pid_inside = await self.do("fork", timeout=timeout, **options)
         return outside(pid_inside, pid_of(self.ext))
 
-    async def is_well(self) -> None:
-        """Check that it answers correctly, perhaps after a restart."""
+    async def check_answers(self) -> None:
+        """Check that the extension answers correctly, perhaps after a restart."""
         for value in ("well", {"n": 7}, [1, None]):
             assert await self.do(value=value) == value
 
-    def settle(self, **expected: int) -> None:
+    def check_calls(self, **expected: int) -> None:
         """Check that each accepted call ended once, and that no call is pending or waits."""
         if self._ledger is not None:
-            self._ledger.settle(self.ext, **expected)
+            self._ledger.check_calls(self.ext, **expected)
         else:
             check_call_counts(self.ext, self.ext.stats.calls, **expected)
 
@@ -242,7 +254,10 @@ async def run_hostile(
     **settings: Any,
 ) -> AsyncIterator[HostileRun]:
     """Start a hostile extension. At the end of the block, close it and check that every call ended
-    once. Without `watched` the bus has no subscribers."""
+    once.
+
+    Without `watched`, nothing subscribes to the events of calls, which the host then does not
+    publish. `step` limits the time of each shutdown step."""
     ledger = Ledger() if watched else None
     ext = extension(peer, folder, *flags, ledger=ledger, dialect=hurried(peer, step), **settings)
     run = HostileRun(ext, peer, ledger)
@@ -252,17 +267,17 @@ async def run_hostile(
         yield run
     finally:
         await ext.close()
-    run.settle()
+    run.check_calls()
 
 
 def flags_at(stage: str, **command: Any) -> tuple[str, str]:
-    """Return flags that make the extension run this command at this stage."""
+    """Return flags that make the extension run this command at this stage, before any call."""
     return f"stage={stage}", f"command={json.dumps(command)}"
 
 
 def frame(peer: HostilePeer, message: Message) -> bytes:
     """Return the frame of a message of the extension in its dialect."""
-    framing = find.find_dialect(peer.dialect).framing(_CAP)
+    framing = find.find_dialect(peer.dialect).framing(_MAX_MESSAGE_BYTES)
     return framing.wrap(encode_payload(peer, message))
 
 
@@ -281,7 +296,7 @@ def answer_frame(peer: HostilePeer, value: Any, id: Any = ID) -> bytes:
 
 def wrap_bytes(peer: HostilePeer, data: bytes) -> bytes:
     """Return a frame with these bytes."""
-    return find.find_dialect(peer.dialect).framing(_CAP).wrap(data)
+    return find.find_dialect(peer.dialect).framing(_MAX_MESSAGE_BYTES).wrap(data)
 
 
 def answer_with_text(peer: HostilePeer, text: bytes) -> bytes:

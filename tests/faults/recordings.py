@@ -1,4 +1,12 @@
-"""Helpers that record a conversation of each dialect and replay it with a fault at one byte."""
+"""Helpers that record a conversation of each dialect and replay it with a fault at one byte.
+
+    recording = await record(peer, folder)
+    for position in range(count_bytes(recording)):
+        await replay(peer, folder, recording, "flip", position)
+
+Both run the program `fault_proxy`, which describes the faults. While it records, it runs between
+the host and the extension; in a replay it writes the recorded output in place of the extension.
+"""
 
 import asyncio
 import shutil
@@ -15,6 +23,10 @@ from tests.faults.harness import command, extension, hurried
 
 # The calls of the recording and of each playback.
 CALL_VALUES = ("one", {"two": [2, None]}, "drei ü")
+
+# A delayed byte is not an error, so its limit is what a busy machine may need. For other faults the
+# limit ends a call that gets no answer.
+LATE_SECONDS, LIMIT_SECONDS = 60.0, 0.5
 
 FAULT_PROXY = [sys.executable, "-S", "-E", "-P", str(fault_proxy.__file__)]
 
@@ -51,8 +63,8 @@ def _make_extension(peer: HostilePeer, folder: Path, argv: list[str], limit: flo
     )
 
 
-async def recorded(peer: HostilePeer, folder: Path) -> Path:
-    """Return the recording of a conversation without faults."""
+async def record(peer: HostilePeer, folder: Path) -> Path:
+    """Record a conversation without faults, and return the file."""
     file, copy = folder / f"{peer.dialect}.txt", folder / f"{peer.dialect}-kept.txt"
     home = folder / f"{peer.dialect}-recorded"
     home.mkdir()
@@ -68,18 +80,15 @@ async def recorded(peer: HostilePeer, folder: Path) -> Path:
     return copy
 
 
-def length(recording: Path) -> int:
+def count_bytes(recording: Path) -> int:
     """Return how many bytes the extension sent in the recording."""
-    return sum(len(text) // 2 for _, text in fault_proxy.read_chunks(str(recording)))
-
-
-# A delayed byte is not an error, so its limit is what a busy machine may need. For other faults the
-# limit ends a call that gets no answer.
-LATE_SECONDS, LIMIT_SECONDS = 60.0, 0.5
+    chunks = fault_proxy.read_chunks(str(recording))
+    return sum(len(hexadecimal) // 2 for _, hexadecimal in chunks)
 
 
 async def replay(peer: HostilePeer, folder: Path, file: Path, fault: str, position: int) -> None:
-    """Replay with a fault at this byte. Check that each call ends, and that no answer is wrong."""
+    """Replay with a fault at this byte. Check that each call ends, and that no answer is wrong
+    unless the fault changed bytes, which the host cannot always notice."""
     limit = LATE_SECONDS if fault == "delay" else LIMIT_SECONDS
     argv = [*FAULT_PROXY, "play", str(file), fault, str(position)]
     ext = _make_extension(peer, folder, argv, limit)

@@ -1,5 +1,11 @@
 """A child that writes or sends requests without end: the memory of the host is limited, its loop is
-not blocked, and other extensions are not affected."""
+not blocked, and other extensions are not affected.
+
+A flood is output that no call waits for. The host reads it at a limited rate; the reader of such a
+child "is flooded". The child is a program that misbehaves on command (`tests/faults/harness.py`):
+`child.spew((data, times))` lets it write these bytes, and then answer. Each test adds a trial for
+each dialect and case, and `trials.run` runs a sample of them.
+"""
 
 import asyncio
 import contextlib
@@ -30,6 +36,9 @@ from tests.faults.harness import (
 )
 from tests.faults.trials import TRIAL_SECONDS, Trials
 
+# The code of the error if an extension reads nothing until the write deadline, `limits.write`.
+READ_NOTHING = "X1004"
+
 MB = 1_000_000
 
 # More bytes than one read of the largest size.
@@ -49,7 +58,7 @@ MAX_LAG_SECONDS = 1.0
 async def test_a_flood_on_stderr_is_read_and_dropped(name: str, folder: Path) -> None:
     """200 MB in one dialect and 10 MB in the others, which read stderr by the same code."""
 
-    async def flood(peer: HostilePeer, size: int, line: bytes) -> None:
+    async def flood_stderr(peer: HostilePeer, size: int, line: bytes) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             spewing = child.spew((line, size // len(line)), fd=2, timeout=FLOOD_SECONDS)
@@ -57,14 +66,14 @@ async def test_a_flood_on_stderr_is_read_and_dropped(name: str, folder: Path) ->
             assert result == "spewed"
             assert resident_bytes() - before < 30 * MB
             assert lag < MAX_LAG_SECONDS, lag
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS[name]
     size = 200 * MB if name == "morphir" else 10 * MB
-    trials.add("stderr flood", peer.dialect, partial(flood, peer, size, b"e" * 99 + b"\n"))
-    trials.add("stderr of empty lines", peer.dialect, partial(flood, peer, MB, b"\n"))
-    trials.add("stderr without lines", peer.dialect, partial(flood, peer, 10 * MB, b"e"))
+    trials.add("stderr flood", peer.dialect, partial(flood_stderr, peer, size, b"e" * 99 + b"\n"))
+    trials.add("stderr of empty lines", peer.dialect, partial(flood_stderr, peer, MB, b"\n"))
+    trials.add("stderr without lines", peer.dialect, partial(flood_stderr, peer, 10 * MB, b"e"))
     await trials.run(at_once=1)
 
 
@@ -72,15 +81,13 @@ async def test_a_flood_on_stderr_is_read_and_dropped(name: str, folder: Path) ->
 async def test_a_flood_of_notifications_loses_no_answer(folder: Path) -> None:
     """The host reads some thousands of notifications a second, so the flood lasts for seconds."""
 
-    async def flood(peer: HostilePeer, times: int) -> None:
+    async def send_notifications(peer: HostilePeer, times: int) -> None:
         assert peer.notification is not None
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             notification = frame(peer, peer.notification)
-            spewing, *other_calls = [
-                asyncio.ensure_future(child.spew((notification, times))),
-                *(asyncio.ensure_future(child.do(value=n)) for n in range(20)),
-            ]
+            spewing = asyncio.ensure_future(child.spew((notification, times)))
+            other_calls = [asyncio.ensure_future(child.do(value=n)) for n in range(20)]
             result, lag = await measure_lag(spewing)
             assert result == "spewed"
             assert await asyncio.gather(*other_calls) == list(range(20))
@@ -90,7 +97,7 @@ async def test_a_flood_of_notifications_loses_no_answer(folder: Path) -> None:
     trials = Trials("pipes")
     for n, peer in enumerate(item for item in all_peers() if item.notification is not None):
         times = 10_000 if n == 0 else 2_000
-        trials.add("notices", peer.dialect, partial(flood, peer, times))
+        trials.add("notices", peer.dialect, partial(send_notifications, peer, times))
     await trials.run(at_once=1)
 
 
@@ -99,19 +106,19 @@ async def test_a_flood_of_notifications_loses_no_answer(folder: Path) -> None:
 async def test_a_flood_of_noise_does_not_block_the_loop(name: str, folder: Path) -> None:
     """The child writes as many short stray lines as fit into the largest read."""
 
-    async def noise(peer: HostilePeer, piece: bytes) -> None:
+    async def write_noise(peer: HostilePeer, piece: bytes) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             result, lag = await measure_lag(child.spew((piece, NOISE_BYTES // len(piece))))
             # An empty frame can be a valid answer.
             assert result in ("spewed", None) or isinstance(result, ExthostError)
             assert lag < MAX_LAG_SECONDS, lag
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS[name]
     pieces = {"x": b"x\n", "{}": b"{}\n", "blank": b"\n", "no text": b"\xff\n"}
     for name, piece in (pieces | {"empty frames": wrap_bytes(peer, b"")}).items():
-        trials.add(f"noise: {name}", peer.dialect, partial(noise, peer, piece))
+        trials.add(f"noise: {name}", peer.dialect, partial(write_noise, peer, piece))
     await trials.run(at_once=1)
 
 
@@ -155,7 +162,7 @@ def floods_of(peer: HostilePeer) -> dict[str, bytes]:
 async def test_messages_that_no_call_waits_for_are_a_flood(name: str, folder: Path) -> None:
     """cigen is excluded: a reply without a request ends its session."""
 
-    async def flood(peer: HostilePeer, piece: bytes) -> None:
+    async def send_flood(peer: HostilePeer, piece: bytes) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             reader = child.ext.internals.queue.sessions[0]._reader
             times = 4000 if len(piece) < 1000 else 200
@@ -166,12 +173,12 @@ async def test_messages_that_no_call_waits_for_are_a_flood(name: str, folder: Pa
                 was_flooded = was_flooded or reader.is_flooded
             assert await spewing == "spewed"  # the call that caused the flood ends
             assert was_flooded
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS[name]
     for name, piece in floods_of(peer).items():
-        trials.add(f"flood: {name}", peer.dialect, partial(flood, peer, piece))
+        trials.add(f"flood: {name}", peer.dialect, partial(send_flood, peer, piece))
     await trials.run(at_once=1)
 
 
@@ -225,10 +232,10 @@ async def test_twenty_floods_use_less_than_half_of_the_loop_time(
         ]
         readers = [child.ext.internals.queue.sessions[0]._reader for child in extensions]
         await asyncio.sleep(0)  # the requests are written
-        used = time.thread_time()
+        before = time.thread_time()
         await asyncio.sleep(2)
-        used = time.thread_time() - used
-        assert used < 1.0, used
+        used_seconds = time.thread_time() - before
+        assert used_seconds < 1.0, used_seconds  # half of the two seconds
         await wait_until(lambda: all(reader.is_flooded for reader in readers))
         for value in range(20):
             assert await neighbour.do(value=value) == value
@@ -257,6 +264,7 @@ async def test_large_messages_that_no_call_waits_for_are_decoded_one_at_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large reply of another extension does not wait for these messages."""
+    # After one such message, the host rests for longer than the test before it reads the next.
     monkeypatch.setattr("exthost.process.flood_queue._MAX_REST_SECONDS", 1000.0)
     monkeypatch.setattr("exthost.process.flood_queue._REST_FACTOR", 100_000)
     peer, count = PEERS["nexo"], 5
@@ -297,28 +305,28 @@ async def test_requests_without_end_use_limited_memory(folder: Path) -> None:
         async with run_hostile(peer, folder, watched=False) as child:
             before = resident_bytes()
             result, lag = await measure_lag(
-                child.end("ask", times=2_000_000, then="hang", timeout=2)
+                child.do_or_error("ask", times=2_000_000, then="hang", timeout=2)
             )
             assert isinstance(result, CallTimeout), result
             assert resident_bytes() - before < 8 * MB, resident_bytes() - before
             assert lag < MAX_LAG_SECONDS, lag
             await child.ext.restart()
-            await child.is_well()
+            await child.check_answers()
 
     async def ask_and_read(peer: HostilePeer) -> None:
         """The child reads at the end, and every request is answered."""
         async with run_hostile(peer, folder, watched=False) as child:
-            call = child.end("ask", times=2000)
+            call = child.do_or_error("ask", times=2000)
             assert await call == "asked"
-            await child.is_well()
+            await child.check_answers()
             assert child.ext.stats.restarts == 0
 
     async def ask_until_write_deadline(peer: HostilePeer) -> None:
         """The child does not read until the write deadline."""
         async with run_hostile(peer, folder, watched=False, limits={"write": "0.5s"}) as child:
-            error = await child.end("ask", times=2_000_000, then="hang")
-            assert isinstance(error, ExtensionGone) and error.code == "X1004", error
-            await child.is_well()
+            error = await child.do_or_error("ask", times=2_000_000, then="hang")
+            assert isinstance(error, ExtensionGone) and error.code == READ_NOTHING, error
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in (item for item in all_peers() if item.host_request is not None):
@@ -336,14 +344,14 @@ async def test_a_child_that_never_reads_is_ended_at_the_write_deadline(folder: P
         async with run_hostile(peer, folder, limits={"write": "0.3s"}) as child:
             assert await child.do("deaf") == "deaf from now on"
             began = time.monotonic()
-            calls = [child.end("echo", value=long_text) for _ in range(4)]
+            calls = [child.do_or_error("echo", value=long_text) for _ in range(4)]
             results = await asyncio.gather(*calls)
             for error in results:
                 # Calls that were not sent yet are served by the next process.
                 assert error == long_text or isinstance(error, ExtensionGone), error
-            assert isinstance(results[0], ExtensionGone) and results[0].code == "X1004"
+            assert isinstance(results[0], ExtensionGone) and results[0].code == READ_NOTHING
             assert time.monotonic() - began < AT_ONCE_SECONDS
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():

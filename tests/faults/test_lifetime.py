@@ -1,4 +1,8 @@
-"""Starts and exits of a hostile child in every dialect: no process remains, and no call hangs."""
+"""Starts and exits of a hostile child in every dialect: no process remains, and no call hangs.
+
+The child is a program that misbehaves on command (`tests/faults/harness.py`). Each test adds a
+trial for each dialect and each case, and `trials.run` runs a sample of them concurrently.
+"""
 
 import asyncio
 import contextlib
@@ -35,6 +39,9 @@ from tests.faults.trials import Trials
 ROOT = Path(__file__).parents[2]
 NO_RESTART = {"strategy": "never"}
 
+# The code of the error if a process has closed its stdin or stdout, and still runs.
+CLOSED_ITS_PIPE = "X1002"
+
 
 def shutdown_waits(peer: HostilePeer) -> list[float]:
     """Return the seconds of each shutdown step of the dialect."""
@@ -50,7 +57,7 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
 ) -> None:
     """The child ignores SIGTERM and the end of stdin, is stopped, or hangs in a call."""
 
-    async def stubborn(peer: HostilePeer, case: str) -> None:
+    async def close_stubborn_child(peer: HostilePeer, case: str) -> None:
         ext = extension(peer, folder, "stubborn")
         await ext.start()
         child = HostileRun(ext, peer, None)
@@ -58,34 +65,35 @@ async def test_a_child_that_does_not_end_is_killed_after_the_shutdown_steps(
         if case == "stopped":
             os.kill(pid, signal.SIGSTOP)
         elif case == "hanging":
-            hanging = asyncio.ensure_future(child.end("hang", timeout=300))
+            hanging = asyncio.ensure_future(child.do_or_error("hang", timeout=300))
             await clock.until(lambda: ext.stats.in_flight == 1)
         closing = asyncio.ensure_future(ext.close())
         await run_loop()
         for wait in shutdown_waits(peer):
             await clock.advance(wait)
-        await clock.until(closing.done)  # the clock is stopped
+        # No time passes here: the child must have ended when the waits of all steps are over.
+        await clock.until(closing.done)
         await closing
         assert is_gone(pid) and ext.state == "stopped"
         if case == "hanging":
             assert isinstance(await hanging, ExtensionGone)
-        child.settle()
+        child.check_calls()
 
     clock.stop()
     trials = Trials("lifetime")
     for peer in all_peers():
         for case in ("stubborn", "stopped", "hanging"):
-            trials.add(case, peer.dialect, partial(stubborn, peer, case))
+            trials.add(case, peer.dialect, partial(close_stubborn_child, peer, case))
     await trials.run(at_once=1)
 
 
 async def test_a_call_of_a_stopped_child_times_out(folder: Path) -> None:
     async def stop_in_a_call(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
-            error = await child.end("kill", signal=signal.SIGSTOP, timeout=0.5)
+            error = await child.do_or_error("kill", signal=signal.SIGSTOP, timeout=0.5)
             assert isinstance(error, CallTimeout)
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("lifetime")
     for peer in all_peers():
@@ -95,6 +103,7 @@ async def test_a_call_of_a_stopped_child_times_out(folder: Path) -> None:
 
 # -- crashes ---------------------------------------------------------------------------------
 
+# The command of each crash, and the exit status that the host must report.
 CRASHES: dict[str, tuple[dict[str, Any], str]] = {
     "exit 0": ({"do": "die", "code": 0}, "exited with 0"),
     "exit 3": ({"do": "die", "code": 3}, "exited with 3"),
@@ -111,20 +120,17 @@ async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder:
         async with run_hostile(peer, folder) as child:
             kept_count = 0 if is_serial(peer) else 3  # a serial dialect sends no other call
             kept_calls = [
-                asyncio.ensure_future(child.end("keep", timeout=300)) for _ in range(kept_count)
+                asyncio.ensure_future(child.do_or_error("keep", timeout=300))
+                for _ in range(kept_count)
             ]
-            error = await fatal(child, command)
+            options = {name: value for name, value in command.items() if name != "do"}
+            error = await child.do_or_error(command["do"], **options)
             assert isinstance(error, ExtensionGone), error
             assert error.evidence.exit == status, error.evidence
             for call in kept_calls:
                 loss = await call
                 assert isinstance(loss, ExtensionGone) and loss.evidence.exit == status
-            await child.is_well()
-
-    async def fatal(child: HostileRun, command: dict[str, Any]) -> Any:
-        return await child.end(
-            command["do"], **{name: value for name, value in command.items() if name != "do"}
-        )
+            await child.check_answers()
 
     trials = Trials("lifetime")
     for peer in all_peers():
@@ -134,38 +140,40 @@ async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder:
 
 
 def is_serial(peer: HostilePeer) -> bool:
+    """Return whether the dialect has only one call in flight at a time."""
     traits = find.find_dialect(peer.dialect).traits
     return traits.positional or traits.limits.max_in_flight == 1
 
 
 @pytest.mark.more
 async def test_closed_pipes_are_reported(folder: Path) -> None:
-    async def closes(peer: HostilePeer, fds: list[int]) -> None:
+    async def close_descriptors(peer: HostilePeer, fds: list[int]) -> None:
+        """Let the child close some of its stdin (0), stdout (1) and stderr (2)."""
         async with run_hostile(peer, folder) as child:
-            first = await child.end("close", fds=fds)
+            first = await child.do_or_error("close", fds=fds)
             if 1 in fds:
-                assert isinstance(first, ExtensionGone) and first.code == "X1002", first
+                assert isinstance(first, ExtensionGone) and first.code == CLOSED_ITS_PIPE, first
             else:
                 assert first == "closed"
             if fds == [2]:  # the child goes on, but it does not read
-                assert isinstance(await child.end("echo", timeout=0.3), CallTimeout)
+                assert isinstance(await child.do_or_error("echo", timeout=0.3), CallTimeout)
                 await child.ext.restart()
             elif fds == [0]:
-                second = await child.end("echo")
-                assert isinstance(second, ExtensionGone) and second.code == "X1002", second
-            await child.is_well()
+                second = await child.do_or_error("echo")
+                assert isinstance(second, ExtensionGone) and second.code == CLOSED_ITS_PIPE, second
+            await child.check_answers()
 
-    async def half_and_closed(peer: HostilePeer) -> None:
+    async def write_half_and_close(peer: HostilePeer) -> None:
         async with run_hostile(peer, folder) as child:
-            error = await child.end("half", value="x" * 99, then="close")
+            error = await child.do_or_error("half", value="x" * 99, then="close")
             assert isinstance(error, ExtensionGone) and "still runs" in error.message, error
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("lifetime")
     for peer in all_peers():
         for fds in ([0], [1], [2], [0, 1], [0, 1, 2]):
-            trials.add(f"closes {fds}", peer.dialect, partial(closes, peer, fds))
-        trials.add("half an answer, closed", peer.dialect, partial(half_and_closed, peer))
+            trials.add(f"closes {fds}", peer.dialect, partial(close_descriptors, peer, fds))
+        trials.add("half an answer, closed", peer.dialect, partial(write_half_and_close, peer))
     await trials.run(at_once=12)  # most of these trials wait for a time limit
 
 
@@ -175,22 +183,22 @@ async def test_closed_pipes_are_reported(folder: Path) -> None:
 async def test_grandchildren_that_keep_the_pipes_open_are_killed(
     folder: Path,
 ) -> None:
-    async def leaves(peer: HostilePeer, case: str) -> None:
+    async def leave_grandchild(peer: HostilePeer, case: str) -> None:
         async with run_hostile(peer, folder) as child:
             pid = await child.fork()
             if case == "crash":
                 began = time.monotonic()
-                error = await child.end("die", code=5)
+                error = await child.do_or_error("die", code=5)
                 assert isinstance(error, ExtensionGone) and error.evidence.exit == "exited with 5"
                 assert time.monotonic() - began < AT_ONCE_SECONDS
                 await wait_until(lambda: not is_running(pid), AT_ONCE_SECONDS)
-                await child.is_well()
+                await child.check_answers()
         await wait_until(lambda: not is_running(pid), AT_ONCE_SECONDS)
 
     trials = Trials("lifetime")
     for peer in all_peers():
         for case in ("crash", "close"):
-            trials.add(f"grandchild, {case}", peer.dialect, partial(leaves, peer, case))
+            trials.add(f"grandchild, {case}", peer.dialect, partial(leave_grandchild, peer, case))
     await trials.run()
 
 
@@ -200,7 +208,7 @@ async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder:
     its extension. Without a namespace it cannot be found, but it does not delay the end of the
     extension."""
 
-    async def daemon(peer: HostilePeer, case: str) -> None:
+    async def start_daemon(peer: HostilePeer, case: str) -> None:
         pid = 0
         try:
             async with run_hostile(peer, folder) as child:
@@ -208,10 +216,10 @@ async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder:
                 is_in_namespace = child.ext.enforced["pids"] != "process group"
                 if case == "crash":
                     began = time.monotonic()
-                    error = await child.end("die", code=5)
+                    error = await child.do_or_error("die", code=5)
                     assert isinstance(error, ExtensionGone), error
                     assert time.monotonic() - began < AT_ONCE_SECONDS
-                    await child.is_well()
+                    await child.check_answers()
                 began = time.monotonic()
             assert time.monotonic() - began < AT_ONCE_SECONDS
             if is_in_namespace:
@@ -224,7 +232,7 @@ async def test_a_daemon_that_keeps_the_pipes_open_does_not_delay_the_end(folder:
     trials = Trials("lifetime")
     for peer in all_peers():
         for case in ("crash", "close"):
-            trials.add(f"daemon, {case}", peer.dialect, partial(daemon, peer, case))
+            trials.add(f"daemon, {case}", peer.dialect, partial(start_daemon, peer, case))
     await trials.run()
 
 
@@ -237,7 +245,7 @@ async def test_leaving_the_block_by_an_exception_leaves_no_process(folder: Path)
             async with run_hostile(peer, folder, "stubborn") as child:
                 pids.append(pid_of(child.ext))
                 pids.append(await child.fork())
-                call = asyncio.ensure_future(child.end("hang", timeout=300))
+                call = asyncio.ensure_future(child.do_or_error("hang", timeout=300))
                 await wait_until(lambda: child.ext.stats.in_flight == 1, CALL_SECONDS)
                 ready.set()
                 if exception_class is asyncio.CancelledError:
@@ -283,7 +291,7 @@ async def main():
 
 asyncio.run(main())
 """
-# What the program does at last, and its exit status.
+# The last statement of the program, and its exit status. -2 is the end by SIGINT.
 ENDS = {
     "handle dropped": ("del runs; gc.collect()", 0),
     "an exception": ("raise RuntimeError('on purpose')", 1),
@@ -318,6 +326,7 @@ def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, cas
 
 # -- starts -----------------------------------------------------------------------------
 
+# What goes wrong: the stage, "start" or "handshake", and the command that the child runs then.
 BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "dies at its start": ("start", {"do": "die"}),
     "dies in the handshake": ("handshake", {"do": "die"}),
@@ -337,13 +346,13 @@ BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.more
 async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
-    async def fails(peer: HostilePeer, stage: str, command: dict[str, Any]) -> None:
+    async def fail_to_start(peer: HostilePeer, stage: str, command: dict[str, Any]) -> None:
         flags = flags_at(stage, **command)
         limits = {"handshake": "0.6s"}
         async with run_hostile(
             peer, folder, *flags, start=False, limits=limits, restart=NO_RESTART
         ) as child:
-            calls = [asyncio.ensure_future(child.end("echo")) for _ in range(3)]
+            calls = [asyncio.ensure_future(child.do_or_error("echo")) for _ in range(3)]
             error = await result_or_error(child.ext.start())
             assert isinstance(error, HandshakeFailed), error
             assert error.extension == "hostile" and error.help and error.evidence.argv
@@ -354,7 +363,7 @@ async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
     trials = Trials("lifetime")
     for peer in all_peers():
         for name, (stage, command) in BAD_STARTS.items():
-            trials.add(name, peer.dialect, partial(fails, peer, stage, command))
+            trials.add(name, peer.dialect, partial(fail_to_start, peer, stage, command))
     await trials.run()
 
 
@@ -362,8 +371,8 @@ async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
 async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Path) -> None:
     """A child that dies when ready or in every call is started exactly 1 + max_retries times."""
 
-    async def loop(peer: HostilePeer, flags: tuple[str, ...]) -> None:
-        pid_log = folder / f"pids-{peer.dialect}-{len(flags)}"
+    async def crash_again_and_again(peer: HostilePeer, flags: tuple[str, ...]) -> None:
+        pid_log = folder / f"pids-{peer.dialect}-{len(flags)}"  # has the pid of each process
         policy = {"strategy": "immediate", "max_retries": 3}
         ledger = Ledger()
         ext = extension(
@@ -373,22 +382,24 @@ async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Pat
         child = HostileRun(ext, peer, ledger)
         await result_or_error(ext.start())
         for _ in range(40):
-            assert isinstance(await child.end("die"), ExthostError)
+            assert isinstance(await child.do_or_error("die"), ExthostError)
             if ext.state == "failed":
                 break
         await wait_until(lambda: ext.state == "failed", CALL_SECONDS)
-        assert len(pid_log.read_text().split()) == 4
-        assert isinstance(await child.end("echo"), ExthostError)
+        assert len(pid_log.read_text().split()) == 4  # the first process and three restarts
+        assert isinstance(await child.do_or_error("echo"), ExthostError)
         assert len(pid_log.read_text().split()) == 4  # a call does not start the extension
         await ext.close()
-        child.settle()
+        child.check_calls()
 
     trials = Trials("lifetime")
     for peer in all_peers():
         trials.add(
-            "dies when ready", peer.dialect, partial(loop, peer, flags_at("ready", do="die"))
+            "dies when ready",
+            peer.dialect,
+            partial(crash_again_and_again, peer, flags_at("ready", do="die")),
         )
-        trials.add("dies in each call", peer.dialect, partial(loop, peer, ()))
+        trials.add("dies in each call", peer.dialect, partial(crash_again_and_again, peer, ()))
     await trials.run()
 
 

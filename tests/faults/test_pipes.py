@@ -1,5 +1,10 @@
 """Invalid lengths, ids and texts from a child: each call ends, no answer is wrong, and the next
-call works."""
+call works.
+
+The child is a program that misbehaves on command (`tests/faults/harness.py`): `child.spew(data)`
+lets it write these bytes. Each test adds a trial for each dialect and each case, and `trials.run`
+runs a sample of them concurrently.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -39,10 +44,12 @@ from tests.faults.trials import Trials
 
 
 def is_text_dialect(peer: HostilePeer) -> bool:
+    """Return whether the messages of the dialect are JSON. Those of cigen are protobuf."""
     return peer.dialect != "cigen"
 
 
 def has_no_ids(peer: HostilePeer) -> bool:
+    """Return whether the dialect matches replies with requests by their order."""
     return find.find_dialect(peer.dialect).traits.positional
 
 
@@ -54,6 +61,7 @@ def noise_ends_the_session(peer: HostilePeer) -> bool:
 
 # -- frames -----------------------------------------------------------------------------------
 
+# What stands in place of the length in a Content-Length header.
 DIGITS = {
     "eleven nines": b"99999999999",
     "five thousand digits": b"9" * 5000,
@@ -72,6 +80,7 @@ DIGITS = {
     "a nul": b"5\0",
     "just over the limit": b"67108865",
 }
+# By framing: Content-Length headers, a prefix of four bytes, and lines, which have no length.
 BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
     Headers: {
         **{name: b"Content-Length: " + digits + b"\r\n\r\n" for name, digits in DIGITS.items()},
@@ -92,17 +101,18 @@ BAD_LENGTHS: dict[Any, dict[str, bytes]] = {
 async def test_an_invalid_length_ends_the_call_and_the_next_gets_a_new_process(
     folder: Path,
 ) -> None:
-    async def bad_length(peer: HostilePeer, data: bytes) -> None:
+    async def send_bad_length(peer: HostilePeer, data: bytes) -> None:
         async with run_hostile(peer, folder) as child:
             error = await child.spew(data, then="hang")
             assert isinstance(error, ProtocolViolation), error
+            # The start of the next message cannot be found.
             assert error.code == "X0601" and error.help and error.extension == "hostile"
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
         for name, data in BAD_LENGTHS[find.find_dialect(peer.dialect).framing].items():
-            trials.add(name, peer.dialect, partial(bad_length, peer, data))
+            trials.add(name, peer.dialect, partial(send_bad_length, peer, data))
     await trials.run()
 
 
@@ -110,7 +120,7 @@ async def test_an_invalid_length_ends_the_call_and_the_next_gets_a_new_process(
 async def test_a_frame_that_never_ends_fails_its_call(folder: Path) -> None:
     """A line of fifty megabytes, or a body that is announced and never sent."""
 
-    async def endless(peer: HostilePeer) -> None:
+    async def send_endless_frame(peer: HostilePeer) -> None:
         dialect = find.find_dialect(peer.dialect)
         async with run_hostile(peer, folder, limits={"max_message": 2**20}) as child:
             if dialect.framing is Lines:
@@ -126,11 +136,11 @@ async def test_a_frame_that_never_ends_fails_its_call(folder: Path) -> None:
                 error = await child.spew(first_half, then="hang", timeout=0.3)
                 assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
-        trials.add("endless frame", peer.dialect, partial(endless, peer))
+        trials.add("endless frame", peer.dialect, partial(send_endless_frame, peer))
     await trials.run()
 
 
@@ -140,20 +150,20 @@ async def test_an_answer_can_arrive_byte_by_byte(folder: Path) -> None:
         async with run_hostile(peer, folder) as child:
             call = child.spew(answer_frame(peer, "ü" * 100), bytewise=True, then="nothing")
             assert await call == "ü" * 100
-            await child.is_well()
+            await child.check_answers()
 
-    async def half_an_answer(peer: HostilePeer) -> None:
+    async def send_half_an_answer(peer: HostilePeer) -> None:
         """The child sends only half of an answer, so the call times out."""
         async with run_hostile(peer, folder) as child:
-            error = await child.end("half", value="x" * 50, then="hang", timeout=0.3)
+            error = await child.do_or_error("half", value="x" * 50, then="hang", timeout=0.3)
             assert isinstance(error, CallTimeout), error
             await asyncio.wait_for(child.ext.restart(), CALL_SECONDS)
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
         trials.add("slow loris", peer.dialect, partial(answer_byte_by_byte, peer))
-        trials.add("half an answer, then nothing", peer.dialect, partial(half_an_answer, peer))
+        trials.add("half an answer, then nothing", peer.dialect, partial(send_half_an_answer, peer))
     await trials.run()
 
 
@@ -169,7 +179,7 @@ async def test_answers_to_no_request_are_dropped_and_counted(folder: Path) -> No
             for n, (name, stray_frame) in enumerate(rows.items(), 1):
                 assert (name, await child.spew(stray_frame)) == (name, "spewed")
                 assert (name, sum(child.ext.stats.dropped.values()) - before) == (name, n)
-                await child.is_well()
+                await child.check_answers()
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
@@ -215,12 +225,12 @@ async def test_a_repeated_answer_answers_only_one_call(folder: Path) -> None:
             answer_twice = answer_frame(peer, "first") * 2
             results = await asyncio.gather(
                 child.spew(answer_twice, then="nothing"),
-                *(child.end("echo", value=n) for n in range(5)),
+                *(child.do_or_error("echo", value=n) for n in range(5)),
             )
             assert results[0] == "first"
             for n, result in enumerate(results[1:]):
                 assert result == n or isinstance(result, ExthostError), result
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     for peer in all_peers():
@@ -240,7 +250,7 @@ async def test_an_answer_before_its_request_is_dropped(folder: Path) -> None:
             start_outcome = await result_or_error(child.ext.start())
             if has_no_ids(peer):  # the start itself may have failed
                 await wait_until(lambda: child.ext.state == "failed", CALL_SECONDS)
-                error = await child.end("echo")
+                error = await child.do_or_error("echo")
                 assert isinstance(error, ProtocolViolation | HandshakeFailed), error
                 assert "without a request" in error.message
             else:
@@ -265,7 +275,7 @@ NOT_JSON = {
     "a hundred thousand brackets": b"[" * 100_000 + b"]" * 100_000,
     "a hundred thousand objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
     "brackets that never close": b"[" * 100_000,
-    "bytes that are no UTF-8": b'"\xff\xfe"',
+    "bytes that are not UTF-8": b'"\xff\xfe"',
     "a surrogate in UTF-8": b'"\xed\xa0\x80"',
     "an overlong encoding": b'"\xc0\xaf"',
     "a control character": b'"\x01"',
@@ -278,6 +288,7 @@ NOT_JSON = {
     "a leading zero": b"007",
     "UTF-16": '"x"'.encode("utf-16"),
 }
+# Valid JSON, and its value. None: any value will do, because not every dialect can return this one.
 ODD_JSON: dict[str, tuple[bytes, Any]] = {
     "a lone surrogate": (b'"\\ud83d alone"', "\ud83d alone"),
     "a reversed pair": (b'"\\ude00\\ud83d"', "\ude00\ud83d"),
@@ -294,21 +305,23 @@ ODD_JSON: dict[str, tuple[bytes, Any]] = {
 
 @pytest.mark.more
 async def test_an_answer_that_is_not_json_fails_at_most_its_call(folder: Path) -> None:
-    async def no_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
+    async def send_invalid_json(peer: HostilePeer, texts: Mapping[str, bytes]) -> None:
         async with run_hostile(peer, folder) as child:
             for name, text in texts.items():
-                other_calls = [asyncio.ensure_future(child.end("echo", value=n)) for n in range(3)]
+                other_calls = [
+                    asyncio.ensure_future(child.do_or_error("echo", value=n)) for n in range(3)
+                ]
                 result = await child.spew(answer_with_text(peer, text))
                 other_results = await asyncio.gather(*other_calls)
                 if noise_ends_the_session(peer):
                     assert isinstance(result, ExthostError), (name, result)
-                    await child.is_well()
+                    await child.check_answers()
                 else:
                     # A whole line fails this call. A part of a line is skipped.
                     failed_its_call = isinstance(result, ExthostError) and result.code == "X0606"
                     assert failed_its_call or result == "spewed", (name, result)
                     assert other_results == [0, 1, 2], name
-            await child.is_well()
+            await child.check_answers()
             if not noise_ends_the_session(peer):
                 assert child.ext.stats.dropped["stray lines on stdout"] == len(texts)
                 assert child.ext.stats.restarts == 0
@@ -318,7 +331,12 @@ async def test_an_answer_that_is_not_json_fails_at_most_its_call(folder: Path) -
         texts = dict(NOT_JSON)
         if find.find_dialect(peer.dialect).framing is Lines:
             texts = {name: text.replace(b"\n", b" ") for name, text in texts.items()}
-        trials.add("text that is no JSON", peer.dialect, partial(no_json, peer, texts), len(texts))
+        trials.add(
+            "text that is not JSON",
+            peer.dialect,
+            partial(send_invalid_json, peer, texts),
+            len(texts),
+        )
     await trials.run()
 
 
@@ -334,7 +352,7 @@ async def test_unusual_json_is_decoded(folder: Path) -> None:
             with_two_results = correct_answer.replace(b'"right"', b'"wrong","result":"right"')
             if find.find_dialect(peer.dialect).framing is Lines:
                 assert await child.spew(with_two_results, then="nothing") == "right"
-            await child.is_well()
+            await child.check_answers()
             assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
@@ -349,7 +367,7 @@ async def test_unusual_json_is_decoded(folder: Path) -> None:
 INVALID_PROTOBUF = {
     "a hundred thousand nested groups": b"\x0b" * 100_000 + b"\x0c" * 100_000,
     "a length beyond the frame": b"\x0a\xff\xff\xff\xff\x0f",
-    "text that is no UTF-8": b"\x0a\x02\xff\xfe",
+    "text that is not UTF-8": b"\x0a\x02\xff\xfe",
     "a varint without end": b"\x08" + b"\xff" * 30,
     "a field of number 0": b"\x00\x00",
     "an end without its group": b"\x0c",
@@ -362,18 +380,18 @@ async def test_invalid_protobuf_ends_the_call_and_the_process(folder: Path) -> N
         async with run_hostile(peer, folder) as child:
             error = await child.spew(wrap_bytes(peer, data), then="hang")
             assert isinstance(error, ProtocolViolation | ExtensionGone), error
-            await child.is_well()
+            await child.check_answers()
 
     async def send_unusual_message(peer: HostilePeer) -> None:
         """Send NaN in a float, a repeated scalar and unknown fields, which protobuf allows."""
         async with run_hostile(peer, folder) as child:
             right = encode_payload(peer, Reply(None, peer.wrap_value("right")))
-            nan = b"\x1d\x00\x00\xc0\x7f"
-            unusual_frame = wrap_bytes(
-                peer, right + nan + b"\x1d\x00\x00\x00\x3f" + b"\x7a\x01\x78" + nan
-            )
+            nan = b"\x1d\x00\x00\xc0\x7f"  # field 3
+            half = b"\x1d\x00\x00\x00\x3f"  # field 3 again, 0.5
+            unknown_field = b"\x7a\x01\x78"  # field 15, the text "x"
+            unusual_frame = wrap_bytes(peer, right + nan + half + unknown_field + nan)
             assert await child.spew(unusual_frame, then="nothing") == "right"
-            await child.is_well()
+            await child.check_answers()
 
     trials = Trials("pipes")
     peer = PEERS["cigen"]

@@ -1,4 +1,8 @@
-"""The sample of trials depends only on the seed, and has trials of each dialect."""
+"""The sample of trials depends only on the seed, and has trials of each dialect.
+
+A trial is a small test of a hostile behaviour in one dialect (`tests/faults/trials.py`). There are
+thousands, so each test run chooses some of them.
+"""
 
 import asyncio
 import os
@@ -14,6 +18,7 @@ async def do_nothing() -> None:
     await asyncio.sleep(0)
 
 
+# Two dialects: "many" has 100 trials, and "few" has 3.
 TRIALS = [
     Trial(f"{dialect} {n}", dialect, do_nothing, 1)
     for dialect, count in (("many", 100), ("few", 3))
@@ -38,9 +43,8 @@ def test_each_dialect_has_its_share_and_at_least_one_trial() -> None:
 
 def test_the_seed_all_chooses_all_trials_and_many_seeds_reach_all() -> None:
     assert sampled(TRIALS, 0.1, "all") == sampled(TRIALS, 1.0, "one") == TRIALS
-    assert {name for n in range(300) for name in sampled_names(str(n))} == {
-        item.name for item in TRIALS
-    }
+    names = {name for n in range(300) for name in sampled_names(str(n))}
+    assert names == {trial.name for trial in TRIALS}
 
 
 def test_the_default_seed_does_not_change() -> None:
@@ -60,6 +64,7 @@ print("\\n".join(summary()))
 """
 
 
+# Ten trials, each of which counts as two. A share of 0.3 of them is 3 trials, which count as 6.
 @pytest.mark.more
 @pytest.mark.parametrize(("seed", "expected_count"), [("abc", "6 of 20"), ("all", "20 of 20")])
 def test_the_summary_has_the_counts_and_the_seed(seed: str, expected_count: str) -> None:

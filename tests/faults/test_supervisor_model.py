@@ -80,7 +80,11 @@ CHILDREN: list[ControlledChild] = []
 
 @dataclass
 class Model:
-    """The expected state of the extension and of its calls."""
+    """The expected state of the extension and of its calls.
+
+    Calls are numbers. Those in `waiting` wait for the extension, those in `sent` are in flight, and
+    `ends` has how the others ended: "result", "lost" or "cancelled".
+    """
 
     strategy: str
     max_retries: int | None
@@ -116,7 +120,8 @@ class Model:
         was_ready = self.state == "ready"
         self.lose(self.sent)
         sustained = was_ready and now - self.entered_at >= SUSTAINED_SECONDS
-        if sustained if self.forgiven_by == "uptime" else self.served:
+        is_forgiven = sustained if self.forgiven_by == "uptime" else self.served
+        if is_forgiven:
             self.retries_used = 0
         self.crashes_without_service = (
             0 if sustained or self.served else self.crashes_without_service + 1
@@ -137,10 +142,10 @@ class Model:
             delay = 0.0
             if self.strategy == "exponential":
                 delay = min(FIRST_DELAY * 2**self.retries_used, LONGEST_DELAY)
+            # Unlimited restarts become slower after three crashes without a served call.
             if self.max_retries is None and self.crashes_without_service > 3:
-                delay = max(
-                    delay, min(0.1 * 2 ** (self.crashes_without_service - 4), LONGEST_DELAY)
-                )
+                slower = 0.1 * 2 ** (self.crashes_without_service - 4)
+                delay = max(delay, min(slower, LONGEST_DELAY))
             self.state, self.retry_at = "backoff", now + delay
             self.pass_time(now)
 
@@ -161,7 +166,7 @@ class Model:
         self.start(now, retry=False)
 
 
-class SupervisorMachine(RuleBasedStateMachine):
+class SupervisorModel(RuleBasedStateMachine):
     """Calls, crashes, time, restarts and stops, in any order."""
 
     @initialize(
@@ -245,7 +250,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         id = next(
             message["id"]
             for message in CHILDREN[-1].received()
-            if message["params"] == n and message["id"] > 1
+            if message["params"] == n and message["id"] > 1  # 0 and 1 are those of the handshake
         )
         CHILDREN[-1].send_to_host(id=id, result=n)
         self.model.ends[n] = "result"
@@ -343,5 +348,5 @@ class SupervisorMachine(RuleBasedStateMachine):
             self.patch.undo()
 
 
-TestSupervisorMachine = SupervisorMachine.TestCase
-TestSupervisorMachine.settings = settings(max_examples=50, stateful_step_count=15, deadline=None)
+TestSupervisor = SupervisorModel.TestCase
+TestSupervisor.settings = settings(max_examples=50, stateful_step_count=15, deadline=None)

@@ -1,5 +1,10 @@
 """Trials: many small tests of hostile behaviour in one test, counted by family and dialect.
 
+    trials = Trials("lifetime")
+    for peer in all_peers():  # one for each dialect (protocol)
+        trials.add("exit 3", peer.dialect, partial(crash, peer, 3))
+    await trials.run()
+
 A trial is a coroutine that must end in bounded time without an error. The trials of one test run a
 few at a time. A trial that fails does not stop the others, and the test reports all failures. The
 counts are printed at the end of the test run (`conftest.py`).
@@ -28,7 +33,7 @@ import pytest
 # The time limit of a trial. All limits inside a trial are shorter.
 TRIAL_SECONDS = 150.0
 
-# The seed of the sample, or "all".
+# The environment variable with the seed of the sample, or "all".
 SAMPLE_VARIABLE = "EXTHOST_TEST_SAMPLE"
 
 # The default share of its trials that a test runs.
@@ -46,6 +51,7 @@ class TrialKey(NamedTuple):
     outcome: str  # passed, failed, skipped, unsampled
 
 
+# The counts of this process, and the seconds of each trial that has run, with its name.
 COUNTS: Counter[TrialKey] = Counter()
 SLOWEST: list[tuple[float, str]] = []
 
@@ -113,6 +119,7 @@ def sampled(trials: list[Trial], share: float, seed: str) -> list[Trial]:
     for dialect in dict.fromkeys(trial.dialect for trial in trials):
         of_dialect = [trial for trial in trials if trial.dialect == dialect]
         names = " ".join(trial.name for trial in of_dialect)
+        # With the names, two tests with equally many trials get different samples.
         generator = random.Random(f"{seed} {dialect} {names}")
         chosen += generator.sample(of_dialect, math.ceil(len(of_dialect) * share))
     return chosen

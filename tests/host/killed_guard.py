@@ -1,4 +1,7 @@
-"""For tests: a guard that is killed again and again while calls are made. No call may pass it.
+"""Helpers for tests: a guard that is killed again and again while calls are made.
+
+A guard is an extension whose hook decides about tool calls. This one blocks every call, and no call
+may reach the tool while its process is dead either.
 
 The test starts CALLERS callers, which call TOOL and count the outcomes in `killed.outcomes` until
 `killed.is_over` is set. Meanwhile `killed.kill(times)` kills the guard. At the end,
@@ -22,17 +25,18 @@ TOOL = "ext_tools_echo"
 # did not answer.
 BLOCKED, NOT_ANSWERED = "X0332", "X0333"
 
-# Each caller begins this many calls per second, and there are this many callers.
+# Each caller begins this many calls per second, and there are CALLERS of them.
 CALLS_PER_SECOND = 5
 CALLERS = 10
 
-# The limit of every wait.
+# The limit of each wait, generous for a busy machine.
 MAX_SECONDS = 150
 
 
 class CallSchedule:
-    """The times at which one caller begins its calls. The time that a call took is not waited for
-    again; a caller that is late begins the next call at once, and does not repeat missed calls."""
+    """The times at which one caller begins its calls: a fixed number per second, however long the
+    calls take. A caller that is late begins the next call at once, and does not make up for missed
+    calls."""
 
     def __init__(self) -> None:
         self._next = time.monotonic()
@@ -51,8 +55,8 @@ class KilledGuard:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._received = folder / "heard"
-        self._pids = folder / "pids"
+        self._received = folder / "heard"  # the tools write the messages to it
+        self._pids = folder / "pids"  # the guard adds its pid to it when it starts
         self.folder = folder / "plugins"
         self.outcomes: Counter[str] = Counter()
         self.is_over = threading.Event()

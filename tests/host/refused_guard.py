@@ -1,6 +1,7 @@
-"""For tests: a config with tools, and with a guard that the host refuses for a given reason.
+"""Helpers for tests: a config with tools, and with a guard that the host refuses for a reason.
 
-A guard is an extension whose hook decides about tool calls. While the guard is refused, no call may
+A guard is an extension whose hook decides about tool calls. A host refuses an extension that it
+must not start, for example because its manifest is invalid. While the guard is refused, no call may
 reach the tools:
 
     refused = RefusedGuard(tmp_path, "wrong_pin")
@@ -53,12 +54,13 @@ def wrong_pin(guard: Path) -> dict[str, Any]:
 
 
 def writable_by_another(guard: Path) -> dict[str, Any]:
-    """Let the plugin `aa` write the manifest of the guard (X0396)."""
+    """Let the plugin `aa` write the manifest of the guard, so that the guard is not trusted."""
     grant = {"filesystem": [f"{guard}:rw"], "network": False}
     return {"overrides": {"aa": {"permissions": grant, "sandbox": "best-effort"}}}
 
 
-# Each function makes the guard be refused, and returns the keys that the config needs for that.
+# By name: each function changes the guard so that the host refuses it, or returns keys of a config
+# that make the host refuse it.
 REASONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     function.__name__: function
     for function in (

@@ -1,4 +1,8 @@
-"""Callbacks of a program are plain or async functions; plain ones do not block the event loop."""
+"""Callbacks of a program are plain or async functions; plain ones do not block the event loop.
+
+A callback is for example `confirm`, which asks a person whether a tool call may be made. A plain
+function may wait for the answer, so it runs in a thread.
+"""
 
 import asyncio
 import threading
@@ -24,7 +28,7 @@ async def double_later(value: int) -> int:
     return 2 * value
 
 
-class CallableObject:
+class AsyncCallable:
     async def __call__(self, value: int) -> int:
         return 2 * value
 
@@ -38,7 +42,7 @@ def return_awaitable(value: int) -> Any:
     [
         double_later,
         partial(double_later),
-        CallableObject(),
+        AsyncCallable(),
         return_awaitable,
         lambda value: 2 * value,
         partial(lambda value: 2 * value),
@@ -66,6 +70,8 @@ async def test_the_event_loop_runs_while_a_plain_function_blocks() -> None:
 async def test_any_exception_of_a_plain_function_is_an_error_of_the_call(
     error: BaseException,
 ) -> None:
+    """A future cannot have a StopIteration, and a SystemExit would end the event loop."""
+
     def fail(_: Any) -> bool:
         raise error
 
@@ -77,6 +83,7 @@ async def test_any_exception_of_a_plain_function_is_an_error_of_the_call(
 
 
 def write_config_with_confirmation(folder: Path) -> Path:
+    """Write a config of a tool, and of an extension whose hook demands a person for each call."""
     write_plugin(folder / "plugins" / "tools")
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
     write_plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
@@ -122,5 +129,5 @@ def test_confirm_is_plain_or_async_for_a_blocking_host(tmp_path: Path, confirm: 
 async def test_without_confirm_the_error_says_that_no_person_can_be_asked(tmp_path: Path) -> None:
     async with exthost.Host.from_config(write_config_with_confirmation(tmp_path)) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0354" and "no person to ask" in error.message
+        assert error.code == "X0354" and "no person to ask" in error.message  # not confirmed
         assert "confirm" in error.help

@@ -1,4 +1,11 @@
-"""A tool that the config hides exists nowhere; a renamed one is called under its new name."""
+"""A tool that the config hides exists nowhere; a renamed one is called under its new name.
+
+    tools = { allow = ["get_*"], deny = ["d*"], rename = { echo = "chosen" } }
+
+The operator writes this in the entry of an extension. The tests check every way to list and call
+tools: Python, `attach` (the control socket), the command line and the gateway (an MCP server with
+the tools of all extensions).
+"""
 
 import json
 from pathlib import Path
@@ -17,6 +24,7 @@ from tests.extensions.six_dialects import TOOLS, document
 from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import extension, open_gateway, write_config
 
+# For each dialect, a setting that hides all tools but one, which it renames.
 RENAMED = {
     dialect: {"tools": {"allow": [tool.name], "rename": {tool.name: "chosen"}}}
     for dialect, tool in TOOLS.items()
@@ -38,27 +46,30 @@ async def test_each_dialect_calls_a_renamed_tool_by_its_own_name_and_hides_the_o
             assert tool.shown in (await host.call_tool(name, tool.arguments)).text
             assert tool.shown in (await attached.call_tool(name, tool.arguments)).text
             assert list(host[tool.extension].tools) == ["chosen"]
-            for hidden in (f"ext_{tool.extension}_{tool.name}", f"{tool.extension}:{tool.name}"):
-                assert isinstance(await error_of(host.call_tool(hidden, tool.arguments)), NotFound)
-            assert isinstance(
-                await error_of(host[tool.extension].call_tool(tool.name, tool.arguments)), NotFound
-            )
-            assert isinstance(
-                await error_of(attached.call_tool(f"ext_{tool.extension}_{tool.name}", {})),
-                NotFound,
-            )
+            old_name = f"ext_{tool.extension}_{tool.name}"
+            for call in (
+                host.call_tool(old_name, tool.arguments),
+                host.call_tool(f"{tool.extension}:{tool.name}", tool.arguments),
+                host[tool.extension].call_tool(tool.name, tool.arguments),
+                attached.call_tool(old_name, {}),
+            ):
+                assert isinstance(await error_of(call), NotFound)
 
 
 def agent(**settings: Any) -> dict[str, Any]:
+    """Return the config entry of an extension with the tools `echo`, `env`, `die` and others."""
     return extension("agent", "nexo", "-S", "-E", str(NEXO), **settings)
 
 
-def test_exthost_tools_lists_hidden_tools_only_with_all_and_says_why(tmp_path: Path) -> None:
+FITS_NO_TOOL = "X1840"  # the code of the warning about a pattern
+
+
+def test_exthost_tools_lists_hidden_tools_with_their_reasons_only_with_all(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"extensions": [agent(tools={"deny": ["d*"]})]})
     shown = run_inside("tools", "--start", "--json", "--config", config)
     assert "ext_agent_die" not in shown.stdout and "hidden" not in json.loads(shown.stdout)
-    every = run_inside("tools", "--start", "--all", "--json", "--config", config)
-    [hidden] = json.loads(every.stdout)["hidden"]
+    with_hidden = run_inside("tools", "--start", "--all", "--json", "--config", config)
+    [hidden] = json.loads(with_hidden.stdout)["hidden"]
     assert (hidden["tool"], hidden["extension"]) == ("die", "agent")
     assert hidden["reason"] == "tools.deny has 'd*'"
     table = run_inside("tools", "--start", "--all", "--config", config)
@@ -96,8 +107,8 @@ def test_doctor_warns_about_a_pattern_that_fits_no_tool(tmp_path: Path) -> None:
     tools = {"deny": ["nothing_*"], "allow": ["echo"]}
     config = write_config(tmp_path, {"extensions": [agent(tools=tools)]})
     run = run_inside("doctor", "--runtime", "--json", "--config", config)
-    found = [item for item in json.loads(run.stdout)["findings"] if item["code"] == "X1840"]
-    assert [item["message"] for item in found] == [
+    findings = json.loads(run.stdout)["findings"]
+    assert [item["message"] for item in findings if item["code"] == FITS_NO_TOOL] == [
         "tools.deny has 'nothing_*', which fits none of its tools"
     ]
 
@@ -110,7 +121,7 @@ def test_tools_of_a_manifest_are_compared_without_a_start(tmp_path: Path, verb: 
         "overrides": {"clerk": {"tools": {"allow": ["nothing_*"]}}},
     }
     run = run_inside(verb, "--json", "--config", write_config(tmp_path, document))
-    assert "nothing_*" in run.stdout and "X1840" in run.stdout
+    assert "nothing_*" in run.stdout and FITS_NO_TOOL in run.stdout
     assert run.returncode == 0
 
 

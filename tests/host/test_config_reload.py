@@ -1,4 +1,9 @@
-"""Reloading the config: calls in flight are answered, and every part of the config applies."""
+"""`host.reload(config)`: calls in flight are answered, and every part of the new config applies.
+
+Extensions that are new are started, those with other settings are replaced, and those that are no
+longer in the config are stopped. The program is the hostile extension of the tests: `echo` returns
+its argument, and `keep` is answered only after `release`.
+"""
 
 import asyncio
 import json
@@ -23,6 +28,7 @@ def entry(name: str, *flags: str) -> dict[str, Any]:
 
 async def test_calls_in_flight_are_answered_by_their_process() -> None:
     before = {"extensions": [entry("kept"), entry("changed"), entry("removed")]}
+    # The flag has no meaning; it makes the command of the extension another one.
     after = {"extensions": [entry("kept"), entry("changed", "x=1"), entry("added")]}
     async with exthost.Host.from_config(before) as host:
         old_extensions = {name: host[name] for name in host}
@@ -44,11 +50,8 @@ async def test_calls_in_flight_are_answered_by_their_process() -> None:
             session.internal.send(Request("release"))
             await calls[name]
         outcome = await reloading
-        assert (outcome.added, outcome.changed, outcome.removed) == (
-            ("added",),
-            ("changed",),
-            ("removed",),
-        )
+        assert outcome.added == ("added",) and outcome.changed == ("changed",)
+        assert outcome.removed == ("removed",)
         assert host["kept"] is old_extensions["kept"]
         await wait_until(
             lambda: old_extensions["changed"].state == old_extensions["removed"].state == "stopped"
@@ -68,8 +71,8 @@ async def test_a_reload_changes_the_audit_file(tmp_path: Path) -> None:
             await host.reload({"extensions": extensions, "audit": {"path": str(file)}})
             await host["a"].call("echo", 1)
         assert audited_methods(first) == ["echo"] and audited_methods(second) == ["echo"]
+        invalid_config = {"extensions": [], "audit": {"path": str(tmp_path / "no" / "such")}}
         with pytest.raises(ConfigError):
-            invalid_config = {"extensions": [], "audit": {"path": str(tmp_path / "no" / "such")}}
             await host.reload(invalid_config)
         assert "a" in host  # an invalid config changes nothing
         await host["a"].call("echo", 1)
@@ -96,7 +99,8 @@ async def test_a_reload_starts_and_stops_the_watch_of_manifests(tmp_path: Path) 
 
 
 async def test_a_guard_whose_manifest_became_invalid_continues(tmp_path: Path) -> None:
-    """Without it, calls that it stops would pass after the reload."""
+    """A guard is an extension whose hook can block calls. Without it, the calls that it blocks
+    would pass after the reload."""
     hooks = 'hooks = ["before_tool_call"]'
     behaviour_of_guard = {"hooks": {"before_tool_call": {"abort": True, "reason": "no"}}}
     manifest = write_plugin(

@@ -1,4 +1,5 @@
-"""The command of `connect`: the default id of the extension, and invalid commands."""
+"""The command of `exthost.connect(["python3", "weather.py"])`: the default id of the extension, and
+invalid commands."""
 
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,10 @@ from exthost.host.connection import command_id, connection_spec
 def test_the_id_is_the_name_of_the_program_not_of_its_data(
     command: str, id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # An argument can only be the program if there is such a file.
     for name in ("weather.py", "server.mjs", "notes.db", "settings.json", "plain", "run.old"):
         (tmp_path / name).touch()
-    (tmp_path / "run.old").chmod(0o700)
+    (tmp_path / "run.old").chmod(0o700)  # so that "./run.old" can be executed
     monkeypatch.chdir(tmp_path)
     assert command_id(command.split()) == id
 

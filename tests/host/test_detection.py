@@ -24,6 +24,9 @@ from tests.faces.cli.cli_process import run_inside
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROVIDER = EXAMPLES / "cigen" / "cigen-provider-demo"
 
+EXITED_IN_HANDSHAKE = "X0501"
+NO_REPLY_IN_TIME = "X0504"
+
 # The exit status of the command line.
 EXIT_HANDSHAKE_FAILED = 5
 
@@ -104,7 +107,7 @@ async def test_a_program_that_reads_and_does_not_answer_is_given_up(short_patien
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect(python_command(SILENT_PROGRAM)):
             pass
-    assert caught.value.code == "X0504"
+    assert caught.value.code == NO_REPLY_IN_TIME
     assert "it read the opening and did not complete the handshake" in caught.value.message
     assert "does it flush stdout" in caught.value.help
 
@@ -116,7 +119,7 @@ async def test_the_stderr_of_a_silent_extension_is_the_evidence(short_patience: 
         async with exthost.connect(python_command(complaint + SILENT_PROGRAM)):
             pass
     error = caught.value
-    assert error.code == "X0504"
+    assert error.code == NO_REPLY_IN_TIME
     assert error.evidence.stderr == ("DEMO_KEY is not set",) and error.evidence.argv
     assert error.help.startswith("see its stderr for the cause; ")
 
@@ -131,7 +134,7 @@ async def test_the_stderr_of_an_extension_that_never_reads_is_the_evidence(clock
         async with DetectedConnection(spec, events=bus, seconds=100):
             pass
     error = caught.value
-    assert error.code == "X0504" and "did not read its input" in error.message
+    assert error.code == NO_REPLY_IN_TIME and "did not read its input" in error.message
     assert error.evidence.stderr == ("waiting for a lock",)
 
 
@@ -142,7 +145,7 @@ async def test_a_program_that_exits_in_each_attempt_is_reported_once(
         async with exthost.connect([sys.executable, str(tmp_path / "missing.py")]):
             pass
     error = caught.value
-    assert error.code == "X0501" and "ended before any handshake" in error.message
+    assert error.code == EXITED_IN_HANDSHAKE and "ended before any handshake" in error.message
     assert any("can't open file" in line for line in error.evidence.stderr)
     assert error.evidence.argv
 
@@ -161,34 +164,19 @@ async def test_the_help_for_a_program_that_exits_mentions_stderr_only_if_it_has_
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect(python_command(program)):
             pass
-    assert caught.value.code == "X0501" and caught.value.help.startswith(help)
+    assert caught.value.code == EXITED_IN_HANDSHAKE and caught.value.help.startswith(help)
     assert "it needs its own option to speak a dialect" in caught.value.help
 
 
 def test_the_detection_of_a_program_that_never_reads_ends_at_its_limit() -> None:
-    command = (
-        "inspect",
-        "--timeout",
-        "500ms",
-        "--json",
-        "--",
-        *python_command(PROGRAM_THAT_NEVER_READS),
-    )
-    result = run_inside(*command)
+    program = python_command(PROGRAM_THAT_NEVER_READS)
+    result = run_inside("inspect", "--timeout", "500ms", "--json", "--", *program)
     assert result.returncode == EXIT_HANDSHAKE_FAILED, result.stderr
     assert "did not read its input" in result.stdout + result.stderr
 
 
 def test_timeout_limits_a_handshake_in_a_given_dialect() -> None:
-    command = (
-        "inspect",
-        "--timeout",
-        "500ms",
-        "--dialect",
-        "nexo",
-        "--",
-        *python_command(SILENT_PROGRAM),
-    )
-    result = run_inside(*command)
+    program = python_command(SILENT_PROGRAM)
+    result = run_inside("inspect", "--timeout", "500ms", "--dialect", "nexo", "--", *program)
     assert result.returncode == EXIT_HANDSHAKE_FAILED
     assert "within 0.5 s" in result.stderr or "in 0.5 s" in result.stderr

@@ -1,4 +1,8 @@
-"""A host belongs to the event loop that opened it; it cannot be used in another loop."""
+"""A host belongs to the event loop that opened it; it cannot be used in another loop.
+
+Such a use is refused with an error at once: otherwise it would wait for ever, or break the state of
+the host. The extension `a` is running, and `lazy` starts at its first call.
+"""
 
 import asyncio
 import gc
@@ -18,6 +22,9 @@ from tests.host.test_host import config, entry
 
 Use = Callable[[exthost.Host], Coroutine[Any, Any, Any]]
 
+
+NO_ASYNCIO_LOOP = "X1336"
+OTHER_LOOP = "X1319"
 
 USES: dict[str, Use] = {
     "call": lambda host: host["a"].call("echo", 1),
@@ -46,11 +53,11 @@ def test_opening_without_asyncio_is_reported(tmp_path: Path) -> None:
     for name, context_manager in context_managers.items():
         with pytest.raises(errors.UsageError, match="asyncio") as caught:
             context_manager.__aenter__().send(None)
-        assert caught.value.code == "X1336", name
+        assert caught.value.code == NO_ASYNCIO_LOOP, name
         assert "SyncHost" in caught.value.help
 
 
-def error_in_other_loop(host: exthost.Host, use: Use) -> str:
+def code_of_error_in_other_loop(host: exthost.Host, use: Use) -> str:
     """Return the code of the error that this use raises in another event loop."""
 
     async def run() -> None:
@@ -65,10 +72,10 @@ def error_in_other_loop(host: exthost.Host, use: Use) -> str:
 async def test_every_use_in_another_loop_is_refused() -> None:
     async with exthost.Host.from_config(config(entry("a"), entry("lazy", start="lazy"))) as host:
         codes = {
-            name: await asyncio.to_thread(error_in_other_loop, host, use)
+            name: await asyncio.to_thread(code_of_error_in_other_loop, host, use)
             for name, use in USES.items()
         }
-        assert set(codes.values()) == {"X1319"}, codes
+        assert set(codes.values()) == {OTHER_LOOP}, codes
         assert host["a"].stats.calls == 0 and list(host) == ["a", "lazy"]
         assert host["lazy"].state == "admitted"
         assert (await host.call_tool("ext_a_echo", {"n": 2})).data == {"n": 2}
@@ -100,7 +107,7 @@ def test_after_the_end_of_its_loop_a_host_can_only_be_closed() -> None:
 
     host = asyncio.run(open_host())
     for name in ("call", "call_tool", "restart", "load"):
-        assert error_in_other_loop(host, USES[name]) == "X1319", name
+        assert code_of_error_in_other_loop(host, USES[name]) == OTHER_LOOP, name
     asyncio.run(host.close())
 
 
@@ -112,7 +119,7 @@ async def test_an_open_connection_cannot_be_opened_again(dialect: str | None) ->
         async with connection as extension:
             with pytest.raises(errors.UsageError) as caught:
                 await connection.__aenter__()
-            assert caught.value.code == "X1311"
+            assert caught.value.code == "X1311"  # it was opened twice
             assert await extension.call("echo", n) == n
 
 

@@ -1,4 +1,8 @@
-"""The code of the extensions is read once while a host checks all of them in one step."""
+"""A cache for the code of extensions, which is read when a host checks them before their start.
+
+A host checks all its extensions in one iteration of the event loop. Many of them have code in
+common, which is read once. Later the files may have changed, so the cache must not last longer.
+"""
 
 import asyncio
 

@@ -1,4 +1,9 @@
-"""Log files of extensions: complete lines, two files at most, and errors do not affect the host."""
+"""Log files of extensions: complete lines, two files at most, and errors do not affect the host.
+
+The host writes what an extension prints on stderr to a file such as `weather.log`. When the file
+has reached FILE_BYTES, it is renamed to `weather.log.1`, and a new one is begun. The host collects
+lines, and writes them in the next iteration of the event loop (`_write_pending`).
+"""
 
 import asyncio
 import errno
@@ -74,7 +79,8 @@ async def test_a_flood_of_lines_fills_two_files_and_keeps_the_last_lines(tmp_pat
     assert file.stat().st_size <= FILE_BYTES and rotated_path(file).stat().st_size <= FILE_BYTES
     lines = (rotated_path(file).read_text() + file.read_text()).splitlines()
     assert lines[-1].endswith("the end")
-    numbers = [tuple(map(int, item.split(" ")[3].split("."))) for item in lines[:-1]]
+    # The fourth word of a line is its number, such as 59.99.
+    numbers = [tuple(map(int, line.split(" ")[3].split("."))) for line in lines[:-1]]
     all_numbers = [(n, m) for n in range(60) for m in range(100)]
     # The two files together have more than 900 lines of 1000 bytes.
     assert numbers == all_numbers[-len(numbers) :] and len(numbers) > 900
@@ -98,10 +104,8 @@ async def test_a_later_host_appends_to_the_log(tmp_path: Path) -> None:
         logs = ExtensionLogs(bus, lambda _: str(tmp_path / "a.log"))
         bus.publish(log_line(f"run {n}"))
         logs.close()
-    assert [item[-5:] for item in (tmp_path / "a.log").read_text().splitlines()] == [
-        "run 0",
-        "run 1",
-    ]
+    first, second = (tmp_path / "a.log").read_text().splitlines()
+    assert first.endswith("run 0") and second.endswith("run 1")
 
 
 async def test_a_log_that_cannot_be_written_is_reported_once(

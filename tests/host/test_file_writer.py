@@ -1,7 +1,14 @@
-"""Writing the files of a result: merging fragments, refused paths, and all files or none."""
+"""Writing the files of a result: merging fragments, refused paths, and all files or none.
+
+An extension of the dialect cigen generates files for CI systems. Its result is a list of fragments,
+each of which replaces the text of a file, is appended to it, or is merged into it (YAML and JSON).
+The extension may be hostile: no file is written outside of the output folder, and none that other
+programs execute or read their settings from, such as `.git/config`, unless the user allows it.
+"""
 
 import json
 import os
+import sys
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -62,7 +69,7 @@ def test_appended_texts_are_sorted_by_order_and_then_by_arrival() -> None:
         *(FileFragment("a", text, "append", order) for text, order in texts_and_orders),
         existing="old",
     )
-    assert files == {"a": "2413"}
+    assert files == {"a": "2413"}  # the orders -1, 0, 5, 5
 
 
 def test_an_appended_text_follows_the_replaced_text() -> None:
@@ -123,9 +130,9 @@ def test_a_merge_that_fails_is_reported(first: str, second: str, format: str, me
 def test_yaml_aliases_that_expand_to_billions_of_keys_are_refused() -> None:
     levels = ["a0: &a0 {x: 1, y: 2}"]
     levels += [f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}" for n in range(1, 40)]
-    bomb = "\n".join(levels)
+    text = "\n".join(levels)  # the last level has 2**40 keys
     with pytest.raises(CallFailed, match="keys"):
-        merge_all(FileFragment("a.yml", bomb), merge_fragment("a.yml", bomb))
+        merge_all(FileFragment("a.yml", text), merge_fragment("a.yml", text))
 
 
 # -- paths -----------------------------------------------------------------------------------
@@ -228,7 +235,7 @@ def test_a_file_that_is_not_text_is_neither_merged_nor_written(tmp_path: Path) -
 def test_without_pyyaml_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(UsageError) as caught:
         merge_all(FileFragment("a.yml", "a: 1"), merge_fragment("a.yml", "b: 1"))
     assert caught.value.code == "X1322" and "exthost[yaml]" in caught.value.help
@@ -265,7 +272,7 @@ def test_files_that_other_programs_run_or_read_are_written_only_if_allowed(
     fragments = [FileFragment("plain.txt", "a"), FileFragment(path, "b")]
     with pytest.raises(Refused) as caught:
         write_files(fragments, tmp_path)
-    assert caught.value.code == "X0342" and not [*tmp_path.iterdir()]
+    assert caught.value.code == "X0342" and not [*tmp_path.iterdir()]  # a protected file
     assert f"--write-protected {path}" in caught.value.help
     assert write_files(fragments, tmp_path, allowed_paths=(path,)) == ("plain.txt", path)
 
@@ -282,6 +289,7 @@ def test_files_that_other_programs_run_or_read_are_written_only_if_allowed(
     ],
 )
 def test_another_spelling_of_a_protected_name_is_protected(path: str) -> None:
+    """File systems of macOS and Windows take these names for `.git`, `.ssh` and `.bashrc`."""
     assert is_protected(path)
 
 
@@ -312,14 +320,15 @@ def test_a_link_to_protected_files_is_refused(tmp_path: Path) -> None:
         write_files([FileFragment("docs/config", "a")], tmp_path)
 
 
-def test_the_names_of_the_list_are_lower_case_and_unique() -> None:
+def test_the_names_of_protected_files_are_lower_case_and_unique() -> None:
     text = resources.files("exthost.host").joinpath("protected_files.toml").read_text()
     groups = tomllib.loads(text)["group"]
     for key in ("files", "patterns", "folders"):
         names = [name for group in groups for name in group.get(key, ())]
         assert names == [name.casefold() for name in names]
         assert len(names) == len(set(names)), {name for name in names if names.count(name) > 1}
-        assert all(("*" in name) or key != "patterns" for name in names)
+        if key == "patterns":
+            assert all("*" in name for name in names)
     for group in groups:
         assert group.keys() <= {"why", "files", "patterns", "folders"} and group["why"]
 

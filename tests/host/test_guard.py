@@ -1,4 +1,11 @@
-"""A guard cannot be bypassed: calls that its hook could not decide about are refused."""
+"""A guard cannot be bypassed: calls that its hook could not decide about are refused.
+
+A guard is an extension with a `before_tool_call` hook: the host asks it before each tool call, and
+it can block the call. If the hook fails, the call is refused, unless the setting `on_failure` is
+"open". `write_guard` writes a guard with a given answer: an answer that the protocol does not have,
+such as {"action": "dance"}, and the texts "die", "hang" and "flood" let the hook fail. The tools
+write the messages that they receive to the file `heard`.
+"""
 
 import asyncio
 import json
@@ -23,6 +30,9 @@ from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import write_plugin
 from tests.faces.gateway.gateway_process import extension, stdio_client, write_config
 from tests.host.killed_guard import CALLERS, TOOL, CallSchedule, KilledGuard
+
+BLOCKED_BY_HOOK = "X0332"
+HOOK_FAILED = "X0333"
 
 BEFORE = {"hook": "before_tool_call"}
 
@@ -151,7 +161,7 @@ async def test_a_call_is_refused_if_its_hook_fails_and_the_error_names_the_hook(
     overrides = {"guard": {"limits": {"call": "300ms" if answer in ("hang", "flood") else "20s"}}}
     async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-    assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"
+    assert isinstance(error, Refused) and error.code == HOOK_FAILED and error.extension == "guard"
     assert TOOL in error.message and "before_tool_call" in error.message
     assert "guard" in error.help and "on_failure" in error.help
     assert "tool.call" not in received.read_text()
@@ -170,7 +180,7 @@ async def test_a_call_is_refused_if_a_hook_of_nexo_fails(tmp_path: Path, answer:
     guard["limits"] = {"call": "300ms" if answer == "hang" else "20s"}
     async with exthost.Host.from_config(config_document(tmp_path, extensions=[guard])) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-    assert error.code == "X0333" and error.extension == "guard"
+    assert error.code == HOOK_FAILED and error.extension == "guard"
     assert "tool.call" not in received.read_text()
 
 
@@ -210,7 +220,7 @@ async def test_on_failure_is_set_for_the_host_an_extension_or_a_hook(
             returned = await host.call_tool("ext_tools_nap", {}, check=False)
             assert returned.is_error and "before_tool_call of guard failed" in returned.warnings[0]
         else:
-            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == HOOK_FAILED
 
 
 @shows("hooks-guard-03")
@@ -239,7 +249,7 @@ async def test_a_call_starts_a_lazy_guard(tmp_path: Path) -> None:
     async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         assert host["guard"].state == "admitted"
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0332" and "not today" in error.message
+        assert error.code == BLOCKED_BY_HOOK and "not today" in error.message
 
 
 @shows("hooks-guard-04")
@@ -255,7 +265,7 @@ async def test_a_call_starts_a_lazy_extension_whose_hooks_are_unknown(
     arguments = ("-S", "-E", str(NEXO), json.dumps(behaviour))
     lazy = extension("guard", "nexo", *arguments, start="lazy")
     async with exthost.Host.from_config(config_document(tmp_path, extensions=[lazy])) as host:
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == BLOCKED_BY_HOOK
 
 
 @shows("hooks-guard-01")
@@ -265,7 +275,7 @@ async def test_a_hook_is_repeated_once_if_the_guard_exits(tmp_path: Path) -> Non
     overrides = {"guard": {"limits": {"call": "20s"}}}
     async with exthost.Host.from_config(config_document(tmp_path, overrides=overrides)) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0332" and "not today" in error.message
+        assert error.code == BLOCKED_BY_HOOK and "not today" in error.message
         assert host["guard"].stats.crashes == 1
 
 
@@ -284,16 +294,16 @@ async def test_a_repeated_hook_has_only_the_remaining_time(tmp_path: Path, clock
         await clock.until(lambda: received.read_text().count("hook.handle") == 2)
         assert not call.done()
         await clock.advance(200)
-        assert call.done() and (await call).code == "X0333"
+        assert call.done() and (await call).code == HOOK_FAILED
 
 
 @shows("hooks-guard-05")
-async def test_a_guard_that_failed_finally_blocks_every_call(tmp_path: Path) -> None:
+async def test_a_guard_that_cannot_be_started_blocks_every_call(tmp_path: Path) -> None:
     write_guard(tmp_path, {"action": "continue"}, crash=True)
     async with exthost.Host.from_config(config_document(tmp_path)) as host:
         assert host["guard"].state == "failed"
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0333" and error.extension == "guard"
+        assert error.code == HOOK_FAILED and error.extension == "guard"
 
 
 @shows("hooks-guard-06")
@@ -316,7 +326,7 @@ async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> No
         assert isinstance(error, CallTimeout)
         not_callable: Any = 5
         error = await error_of(host.call_tool(TOOL, {"a": 1}, on_progress=not_callable))
-        assert error.code == "X1332"
+        assert error.code == "X1332"  # on_progress is not a function
         assert host["guard"].stats.calls == 0
 
 
@@ -338,10 +348,12 @@ async def test_failed_hooks_are_reported_by_events_and_in_the_audit(
         await (error_of(call) if on_failure == "closed" else call)
     outcome = "refused" if on_failure == "closed" else "passed over"
     (event,) = hook_failures
-    assert event[:3] == ("guard", "before_tool_call", outcome) and event.about == TOOL
+    assert (event.extension, event.hook, event.outcome) == ("guard", "before_tool_call", outcome)
+    assert event.about == TOOL
     records = [json.loads(line) for line in audit.read_text().splitlines()]
     (record,) = [item for item in records if item["outcome"] == outcome]
     assert (record["extension"], record["method"]) == ("guard", "before_tool_call")
+    # X0651: the answer to the hook is malformed
     assert (record["about"], record["code"]) == (TOOL, "X0651") and record["reason"]
     assert record["context"] == {"agent_id": "me"}
 
@@ -373,5 +385,5 @@ async def test_failed_hooks_are_reported_to_clients_of_the_gateway(
     assert failed.is_error and failed.meta is not None
     assert "before_tool_call of guard failed" in failed.meta["exthost/warnings"][0]
     assert refused_result.is_error and refused_result.meta is not None
-    assert refused_result.meta["exthost/error"]["code"] == "X0333"
+    assert refused_result.meta["exthost/error"]["code"] == HOOK_FAILED
     assert received.read_text().count("tool.call") == 2

@@ -1,4 +1,10 @@
-"""Every tool call runs the hooks; `hooks=False` skips them, which is recorded."""
+"""Every tool call runs the hooks; `hooks=False` skips them, which is recorded.
+
+A hook is a function of an extension that the host calls before or after a tool call, and that can
+block it. The extension `guard` has such hooks, and writes the messages that it receives to the file
+`heard`. The calls are made in every way that there is: Python, `attach` (the control socket of a
+host), the blocking API and the command line.
+"""
 
 import asyncio
 import json
@@ -19,6 +25,8 @@ from tests.extensions.synaps_tree import write_plugin
 from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import extension, write_config
 
+BLOCKED_BY_HOOK = "X0332"
+
 TOOL = "ext_tools_echo"
 BEFORE, AFTER = {"hook": "before_tool_call"}, {"hook": "after_tool_call"}
 
@@ -36,16 +44,19 @@ def write_audited_config(folder: Path) -> Path:
 
 
 def hooks_received(folder: Path) -> list[str]:
+    """Return the names of the hooks that the host has called, in order."""
     lines = (folder / "heard").read_text().splitlines()
     messages = [json.loads(line) for line in lines]
     return [message["params"]["kind"] for message in messages if message["method"] == "hook.handle"]
 
 
 def skipped_records(folder: Path) -> list[dict[str, Any]]:
+    """Return the records of calls without hooks in the audit log."""
     lines = (folder / "audit.jsonl").read_text().splitlines()
     return [record for record in map(json.loads, lines) if record["outcome"] == "skipped"]
 
 
+# The ways to make a call. The arguments are a host, a host that is attached to it, and `hooks`.
 CALLS: dict[str, Callable[[exthost.Host, Any, bool], Awaitable[Any]]] = {
     "host": lambda host, _, hooks: host.call_tool(TOOL, {"a": 1}, hooks=hooks),
     "other name": lambda host, _, hooks: host.call_tool("tools:echo", {"a": 1}, hooks=hooks),
@@ -99,6 +110,7 @@ def test_a_call_of_the_command_line_runs_the_hooks_unless_they_are_skipped(
 
 
 def test_methods_and_extensions_outside_the_config_run_no_hooks(tmp_path: Path) -> None:
+    """`--method` calls a method of the protocol, and a folder names a program that has no host."""
     write_audited_config(tmp_path)
     (tmp_path / "heard").touch()
     params = json.dumps({"name": "echo", "input": {"a": 1}})
@@ -123,7 +135,7 @@ async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_chan
         assert has_no_hooks(host)
         await host.load(extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour)))
         assert not has_no_hooks(host)
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == BLOCKED_BY_HOOK
         await host.unload("guard")
         await host.call_tool(TOOL, {"a": 1})
         assert has_no_hooks(host)
@@ -140,7 +152,7 @@ async def test_a_call_waits_for_the_handshake_of_a_possible_guard(tmp_path: Path
         starting = asyncio.ensure_future(host["guard"].start())
         await asyncio.sleep(0)
         assert host["guard"].state in ("admitted", "starting")
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == BLOCKED_BY_HOOK
         await starting
 
 
@@ -202,6 +214,7 @@ async def test_the_command_line_sets_the_context_through_a_running_host(tmp_path
 async def test_the_error_of_a_call_that_was_not_repeated_says_so(
     tmp_path: Path, clock: Clock
 ) -> None:
+    """The extension is unloaded during the call; it may have done its work already."""
     received = tmp_path / "heard"
     write_plugin(tmp_path / "tools", {"heard": str(received)})
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:

@@ -1,4 +1,9 @@
-"""A secret that the config refers to is in nothing that a host writes: a search of everything."""
+"""A secret that the config refers to is in nothing that a host writes: a search of everything.
+
+An extension gets secrets as environment variables, from a file or a command. Here it writes them to
+stderr, to stdout, and into its replies and schemas, in each form in which a program may write them.
+The host must replace them by "***" in its logs, traces, events, errors and reports.
+"""
 
 import base64
 import json
@@ -21,6 +26,8 @@ FILE_SECRET = "f1le+secret/with?odd=characters"
 COMMAND_SECRET = "c0mmand secret & more"
 LINES_SECRET = "-----BEGIN KEY-----\nabcdefgh01234567\nzyxwvuts98765432\n-----END KEY-----"
 
+# An extension that writes its three secrets in several forms wherever it can. Its tools: `leak`
+# replies with an error, `die` exits, and those called `wrong` have schemas that are invalid.
 PROGRAM = """
 import base64, json, os, sys, urllib.parse
 secrets = [os.environ[name] for name in ("FILE", "COMMAND", "LINES")]
@@ -59,12 +66,15 @@ for line in sys.stdin:
 
 
 def forms_of(secret: str) -> list[str]:
+    """Return the forms to search for: each line, percent codes and base64. The beginning and the
+    end of base64 differ if the secret is a part of an encoded text."""
     lines = [line for line in secret.splitlines() if "KEY" not in line]
     encoded = base64.b64encode(secret.encode()).decode()
     return [*lines, secret, encoded, quote(secret, ""), quote(secret), encoded[4:-4]]
 
 
-def search(text: str) -> list[str]:
+def find_secrets(text: str) -> list[str]:
+    """Return the forms of secrets that are in this text."""
     secrets = (FILE_SECRET, COMMAND_SECRET, LINES_SECRET)
     parts = [FILE_SECRET[:12], FILE_SECRET[-12:]]  # of a secret that was cut in two
     forms = [form for secret in secrets for form in forms_of(secret)]
@@ -77,6 +87,37 @@ def describe(extension: exthost.Extension) -> dict[str, Any]:
     return {key: value for key, value in description.items() if key != "tools"}
 
 
+def write_leaky_extension(folder: Path) -> dict[str, Any]:
+    """Write PROGRAM and the files with its secrets, and return its config entry."""
+    for name, text in (("token", FILE_SECRET), ("lines", f"{LINES_SECRET}\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o600)
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    return {
+        "name": "leaky",
+        "source": {"command": sys.executable, "args": [str(program)]},
+        "env": {
+            "FILE": {"file": str(folder / "token")},
+            "COMMAND": {"command": [sys.executable, "-c", f"print({COMMAND_SECRET!r})"]},
+            "LINES": {"file": str(folder / "lines")},
+        },
+        "restart": {"strategy": "never"},
+    }
+
+
+async def call_all_tools(host: exthost.Host, extension: exthost.Extension) -> list[str]:
+    """Call the tools, all of which fail, and return the texts of the errors."""
+    texts: list[str] = []
+    wrong_tools = [name for name in extension.tools if name.startswith("wrong")]
+    for tool in ("leak", *wrong_tools, "die", "leak"):
+        try:
+            await host.call_tool(f"leaky:{tool}", {"text": "x"}, timeout=60)
+        except ExthostError as error:
+            texts += [str(error), repr(error), json.dumps(error.as_dict()), error.help]
+    return texts
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("permissions", [None, {}])
 async def test_no_secret_is_found_in_what_a_host_writes(
@@ -86,24 +127,10 @@ async def test_no_secret_is_found_in_what_a_host_writes(
     inputs, outputs = tmp_path / "inputs", tmp_path / "outputs"
     for folder in (inputs, outputs):
         folder.mkdir()
-    for name, text in (("token", FILE_SECRET), ("lines", f"{LINES_SECRET}\n")):
-        (inputs / name).write_text(text)
-        (inputs / name).chmod(0o600)
-    program = inputs / "program.py"
-    program.write_text(PROGRAM)
-    entry: dict[str, Any] = {
-        "name": "leaky",
-        "source": {"command": sys.executable, "args": [str(program)]},
-        "env": {
-            "FILE": {"file": str(inputs / "token")},
-            "COMMAND": {"command": [sys.executable, "-c", f"print({COMMAND_SECRET!r})"]},
-            "LINES": {"file": str(inputs / "lines")},
-        },
-        "restart": {"strategy": "never"},
-    }
+    entry = write_leaky_extension(inputs)
     if permissions is not None:
         entry["permissions"] = permissions
-    texts: list[str] = []
+    texts: list[str] = []  # everything that the host publishes, raises or reports
     environ = {"PATH": "/usr/bin:/bin", "EXTHOST_HOME": str(outputs)}
     config = {"extensions": [entry]}
     trace = outputs / "trace.jsonl"
@@ -114,14 +141,9 @@ async def test_no_secret_is_found_in_what_a_host_writes(
         host.events.subscribe(exthost.events.EVERYTHING, lambda event: texts.append(repr(event)))
         extension = host["leaky"]
         await extension.start()
-        wrong_tools = [name for name in extension.tools if name.startswith("wrong")]
         assert any("arguments are not checked" in text for text in schema_warnings(extension))
         texts += schema_warnings(extension)
-        for tool in ("leak", *wrong_tools, "die", "leak"):
-            try:
-                await host.call_tool(f"leaky:{tool}", {"text": "x"}, timeout=60)
-            except ExthostError as error:
-                texts += [str(error), repr(error), json.dumps(error.as_dict()), error.help]
+        texts += await call_all_tools(host, extension)
         texts += [repr(extension.spec), repr(extension), repr(extension.cause), repr(host)]
         texts += [repr(extension.stats), repr(extension.environment), repr(extension.enforced)]
         texts += [repr(extension.argv)]
@@ -133,5 +155,5 @@ async def test_no_secret_is_found_in_what_a_host_writes(
     assert any("dying with" in text for text in texts)  # the program did write its secrets
     written = {path.name for path in outputs.rglob("*") if path.is_file()}
     assert {"trace.jsonl", "audit.jsonl", "leaky.log"} <= written
-    found = [(form, text) for text in texts for form in search(text)]
-    assert not found, found[:3]
+    leaks = [(form, text) for text in texts for form in find_secrets(text)]
+    assert not leaks, leaks[:3]

@@ -1,4 +1,8 @@
-"""The index of hooks is built once, and again after an extension changes."""
+"""The index of hooks is built once, and again after an extension changes.
+
+A hook is a function of an extension that the host calls at an event, such as `before_tool_call`.
+The index says which extensions have which hooks, so that a call need not ask each extension.
+"""
 
 import json
 import sys
@@ -19,8 +23,11 @@ from tests.extensions.synaps_tree import write_plugin
 TOOL = "ext_tools_echo"
 
 
-class Owner:
-    """The attributes of an extension that the index uses. Counts how often its offer is read."""
+class FakeExtension:
+    """The attributes of an extension that the index uses. Counts how often its offer is read.
+
+    `may_have_hooks`: the extension has not started yet, so its hooks are unknown.
+    """
 
     def __init__(self, *hooks: str, priority: int = 0, may_have_hooks: bool = False) -> None:
         self.spec = Spec(id="x", argv=(), priority=priority)
@@ -38,43 +45,46 @@ class Owner:
 
 
 def test_extensions_are_read_once_until_they_change() -> None:
-    owners = [Owner("before"), Owner()]
-    index = HookIndex(lambda: owners)
+    extensions = [FakeExtension("before"), FakeExtension()]
+    index = HookIndex(lambda: extensions)
     for _ in range(3):
-        assert index.extensions_with("before") == (owners[0],)
+        assert index.extensions_with("before") == (extensions[0],)
         assert index.extensions_with("after") == ()
         assert not index.is_empty and index.with_unknown_hooks == ()
-    assert [owner.times_read for owner in owners] == [1, 1]
-    owners[1].hooks = ("after",)
+    assert [extension.times_read for extension in extensions] == [1, 1]
+    extensions[1].hooks = ("after",)
     index.mark_stale()
-    assert index.extensions_with("after") == (owners[1],)
+    assert index.extensions_with("after") == (extensions[1],)
 
 
 def test_an_extension_that_offers_a_hook_twice_is_listed_once() -> None:
-    owner = Owner("before", "before")
-    assert HookIndex(lambda: [owner]).extensions_with("before") == (owner,)
+    extension = FakeExtension("before", "before")
+    assert HookIndex(lambda: [extension]).extensions_with("before") == (extension,)
 
 
 def test_an_extension_whose_hooks_are_unknown_is_in_the_index() -> None:
-    owner = Owner(may_have_hooks=True)
-    index = HookIndex(lambda: [owner])
-    assert index.with_unknown_hooks == (owner,) and not index.is_empty
-    assert HookIndex[Owner](list).is_empty
+    extension = FakeExtension(may_have_hooks=True)
+    index = HookIndex(lambda: [extension])
+    assert index.with_unknown_hooks == (extension,) and not index.is_empty
+    assert HookIndex[FakeExtension](list).is_empty
 
 
 def test_a_refused_extension_with_a_pinned_manifest_counts_as_having_every_blocking_hook() -> None:
-    owner, other = Owner(), Owner("before_tool_call")
-    index = HookIndex(lambda: [owner, other])
+    """If the manifest is not the pinned one, nobody knows which calls the real one would block. A
+    pinned program does not say which hooks the extension has."""
+    extension, other = FakeExtension(), FakeExtension("before_tool_call")
+    index = HookIndex(lambda: [extension, other])
     for pins in (Pins(manifest="0" * 64), Pins(package="0" * 64)):
-        owner.spec, owner.state = replace(owner.spec, sha256=pins), "refused"
+        extension.spec, extension.state = replace(extension.spec, sha256=pins), "refused"
         index.mark_stale()
-        assert index.extensions_with("before_tool_call") == (other, owner)
-        assert index.extensions_with("before_message") == (owner,) and not index.is_empty
+        assert index.extensions_with("before_tool_call") == (other, extension)
+        assert index.extensions_with("before_message") == (extension,) and not index.is_empty
         assert index.extensions_with("after_tool_call") == ()
-        owner.state = "ready"
+        extension.state = "ready"
         index.mark_stale()
         assert index.extensions_with("before_message") == ()
-    owner.spec, owner.state = replace(owner.spec, sha256=Pins(program="0" * 64)), "refused"
+    extension.spec = replace(extension.spec, sha256=Pins(program="0" * 64))
+    extension.state = "refused"
     index.mark_stale()
     assert index.extensions_with("before_message") == ()
 

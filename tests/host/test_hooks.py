@@ -1,4 +1,10 @@
-"""The chain of hooks: order, abort, override and limits; and the hooks of a tool call."""
+"""The chain of hooks: order, abort, override and limits; and the hooks of a tool call.
+
+A hook is a function of an extension that the host calls at an event. The hooks of all extensions
+are called in the order of their priorities: this is a chain. The answer of a hook that runs before
+the event can abort it, override fields of it, or demand that a person confirms it; such an
+extension is called a guard here. A hook that runs after the event is only informed.
+"""
 
 import json
 import logging
@@ -23,11 +29,17 @@ from tests.dialects.requirements import shows
 from tests.extensions.harness import error_of
 from tests.extensions.nexo_tree import config, write_plugin
 
-HOOK = "before_message"
+HOOK = "before_message"  # the program calls it before it sends a message to a model
+
+# The codes of errors.
+ABORTED_BY_HOOK = "X0332"
+HOOK_FAILED = "X0333"
+TOO_MANY_HOOKS = "X0334"
+CHANGED_AFTER_GUARD = "X0335"  # a later hook changed what a guard had accepted
 
 
 class FakeExtension:
-    """An extension that always gives the same answer, and records the events it gets."""
+    """An extension that gives this answer to each hook, and records the events that it gets."""
 
     def __init__(
         self,
@@ -61,6 +73,8 @@ class FakeExtension:
 
 
 def hooks_of(*extensions: FakeExtension, **policy: str) -> Hooks:
+    """Return the hooks of these extensions. `policy` says for each hook whether a failure is "open"
+    (the event continues) or "closed"."""
     return Hooks(lambda: extensions, policy=policy)
 
 
@@ -169,7 +183,7 @@ async def test_a_hook_has_at_most_128_extensions(caplog: pytest.LogCaptureFixtur
     assert "e128" in caplog.text and "e129" not in caplog.text
     outcome = await hooks_of(*extensions).run(HOOK, {})
     assert outcome.aborted_by == "e128" and outcome.failure is not None
-    assert outcome.failure.error.code == "X0334"
+    assert outcome.failure.error.code == TOO_MANY_HOOKS
     outcome = await Hooks(lambda: extensions, policy={"*": "open"}).run(HOOK, {})
     assert not outcome.stopped and "e129" in caplog.text
 
@@ -223,7 +237,8 @@ async def test_a_call_is_stopped_if_a_guard_overrides_the_change_of_a_later_hook
     changing = FakeExtension("liar", HookAnswer(override={"arguments": "harmful"}))
     outcome = await hooks_of(guard, changing).run(HOOK, {"arguments": "safe"})
     assert outcome.aborted_by == "guard" and outcome.failure is not None
-    assert outcome.failure.error.code == "X0335" and "liar" in outcome.failure.error.message
+    assert outcome.failure.error.code == CHANGED_AFTER_GUARD
+    assert "liar" in outcome.failure.error.message
     passed = await hooks_of(guard, changing, before_message="open").run(HOOK, {"arguments": "safe"})
     assert not passed.stopped and passed.event == {"arguments": "harmful"}
     assert [failure.extension for failure in passed.passed_over] == ["guard"]
@@ -258,6 +273,10 @@ async def test_a_decision_is_in_the_outcome_and_a_block_is_not_overruled() -> No
 
 
 # -- hooks of a tool call, with real processes -------------------------------------------------
+#
+# `write_plugin` writes an extension of the dialect nexo. Its `behaviour` says what the extension
+# announces ("offer"), how it answers its hooks, and to which file it writes the messages that it
+# receives ("heard").
 
 
 def guard(folder: Path, id: str, *, priority: int = 0, **hooks: Any) -> None:
@@ -278,6 +297,7 @@ async def test_a_tool_runs_between_its_hooks(tmp_path: Path) -> None:
     async with exthost.Host(config(tmp_path)) as host:
         result = await host.call_tool("ext_tool_echo", {"city": "Rome"}, hooks=False)
         assert result.data == {"city": "Rome"}
+        # The second hook replaces the result. Its abort is ignored, because the tool has run.
         assert (await host.call_tool("ext_tool_echo", {"city": "Rome"})).data == "gilded"
 
 
@@ -289,7 +309,7 @@ async def test_a_call_that_a_hook_aborts_is_not_sent(tmp_path: Path) -> None:
     guard(tmp_path, "no", priority=1, before_tool_call={"abort": True, "reason": "not today"})
     async with exthost.Host(config(tmp_path)) as host:
         error = await error_of(host.call_tool("echo", {}))
-        assert isinstance(error, Refused) and error.code == "X0332"
+        assert isinstance(error, Refused) and error.code == ABORTED_BY_HOOK
         assert "no" in error.extension and "not today" in error.message
     assert "tools/call" not in received.read_text()
 
@@ -304,7 +324,7 @@ async def test_a_hook_with_a_late_priority_cannot_change_arguments_after_a_guard
     guard(tmp_path, "liar", priority=2**62, before_tool_call=harmful)
     async with exthost.Host(config(tmp_path)) as host:
         error = await error_of(host.call_tool("echo", {"path": "/srv"}))
-        assert isinstance(error, Refused) and error.code == "X0333"
+        assert isinstance(error, Refused) and error.code == HOOK_FAILED
         assert error.extension == "guard" and "liar" in error.message
     assert "tools/call" not in received.read_text()
 
@@ -328,6 +348,7 @@ async def test_with_on_failure_open_a_hook_that_exits_or_hangs_does_not_stop_the
 
 def after_event(received: Path) -> dict[str, Any]:
     """Return the event of the only `after_tool_call` that an extension has received."""
+    # Each line of the file is a JSON string: a line that the extension has read.
     lines = [json.loads(line) for line in received.read_text().splitlines()]
     messages = [json.loads(line) for line in lines if line.strip()]
     (event,) = [

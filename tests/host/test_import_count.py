@@ -1,5 +1,7 @@
-"""A host imports only what it uses. Imports are most of the time that the first host of a program
-takes to open."""
+"""A host imports only the modules that it uses.
+
+Imports are most of the time that the first host of a program takes to open.
+"""
 
 import asyncio
 import os

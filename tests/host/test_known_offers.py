@@ -1,5 +1,12 @@
-"""The tools that an extension offered last are listed before it runs."""
+"""The tools that an extension offered last are listed before it runs.
 
+An offer is what an extension announces in its handshake: its tools. A host that remembers offers
+writes them to the state folder, so that the next host can list the tools without starting the
+extension, which its first call starts (`defer_starts`). An offer is used only if the entry of the
+config and the program are the same.
+"""
+
+import asyncio
 import json
 import logging
 import os
@@ -31,6 +38,7 @@ async def offer_once(config: Path) -> list[str]:
 
 
 def file_of(config: Path, extension: str = "child") -> Path:
+    """Return the file with the remembered offer of an extension."""
     return Path(offer_file(os.environ, config_key(config), extension))
 
 
@@ -57,7 +65,7 @@ async def test_an_extension_that_the_config_starts_eagerly_starts_with_the_host(
         assert host["child"].state == "ready"
 
 
-async def test_a_tool_that_is_gone_is_reported_as_such(tmp_path: Path) -> None:
+async def test_a_remembered_tool_that_no_longer_exists_is_reported(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"mcp_servers": server()})
     await offer_once(config)
     path = file_of(config)
@@ -68,12 +76,14 @@ async def test_a_tool_that_is_gone_is_reported_as_such(tmp_path: Path) -> None:
         assert "ext_child_old" in host.tools
         with pytest.raises(NotFound, match="does not any more") as raised:
             await host.call_tool("ext_child_old", {})
-        assert raised.value.code == "X1202"
+        assert raised.value.code == "X1202"  # the extension no longer has the tool
         assert "ext_child_old" not in host.tools and "ext_child_echo" in host.tools
 
 
 @pytest.mark.parametrize("change", ["args", "env", "permissions", "program"])
-async def test_an_offer_of_something_else_is_not_used(tmp_path: Path, change: str) -> None:
+async def test_an_offer_is_not_used_after_a_change_of_entry_or_program(
+    tmp_path: Path, change: str
+) -> None:
     program = tmp_path / "child.py"
     program.write_bytes(CHILD.read_bytes())
     entry: dict[str, Any] = {"command": sys.executable, "args": ["-S", "-E", str(program)]}
@@ -128,7 +138,7 @@ async def test_a_damaged_file_is_ignored_and_reported(
     assert not path.is_symlink() and json.loads(path.read_text())["offer"]["tools"]
 
 
-async def test_a_state_folder_that_cannot_be_written_stops_nothing(
+async def test_without_a_writable_state_folder_the_host_works_and_remembers_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -138,9 +148,9 @@ async def test_a_state_folder_that_cannot_be_written_stops_nothing(
     assert "not remembered" in caplog.text
 
 
-def test_tools_marks_what_is_remembered_and_forget_drops_it(tmp_path: Path) -> None:
-    import asyncio
-
+def test_exthost_tools_marks_remembered_tools_and_exthost_forget_deletes_them(
+    tmp_path: Path,
+) -> None:
     config = write_config(tmp_path, {"mcp_servers": server()})
     asyncio.run(offer_once(config))
     listed = json.loads(run_inside("tools", "--json", cwd=tmp_path).stdout)

@@ -1,5 +1,14 @@
-"""In each dialect, a tool whose description changes under a locked, running host cannot be called,
-by the API, the control socket, the command line, the gateway or the page."""
+"""An extension whose tools no longer match `exthost.lock`, in each dialect.
+
+`exthost lock` records the tools of each extension with their descriptions, which models read. If an
+extension later announces another description, the host puts this tool in quarantine: it is not
+listed, and no call reaches it, until the user runs `exthost approve`. In roder the tools are in the
+manifest, a file that the lock covers, so that a change refuses the whole extension.
+
+In these tests the description changes while a host runs. A call is then tried in each way that
+there is: Python, the control socket (`attach`), the command line, the gateway (an MCP server with
+the tools of all extensions) and the web page.
+"""
 
 import asyncio
 import json
@@ -27,6 +36,13 @@ from tests.faces.cli.cli_process import run_inside
 from tests.faces.gateway.gateway_process import stdio_client, tools_of
 from tests.faces.web.page_process import Page, page
 
+# The codes of the errors for calls of a tool, or of an extension, that differs from the lock.
+QUARANTINED = "X1822"
+DIFFERS_FROM_LOCK = "X1820"
+DIFFERS_FROM_MANIFEST = "X0543"  # the handshake of a roder extension
+
+# Offers `get`, whose description is in the file OFFER, and `tell`, which never changes. In cigen
+# there are no tools: the file has the capability that the extension announces instead.
 SERVER = """\
 import os, pathlib
 from exthost.sdk import Extension
@@ -47,7 +63,7 @@ ext.run()
 
 
 def make_project(folder: Path, dialect: str, more: str = "") -> Path:
-    """Write a project whose extension takes the description of a tool from a file."""
+    """Write a project whose extension is SERVER, and return its config, which ends with `more`."""
     (folder / "server").mkdir()
     (folder / "server" / "main.py").write_text(SERVER)
     (folder / "offer.txt").write_text("provider:github" if dialect == "cigen" else "Gets a thing.")
@@ -63,10 +79,16 @@ def make_project(folder: Path, dialect: str, more: str = "") -> Path:
 
 
 async def write_lock(config: Path) -> None:
+    """Do what `exthost lock` does: start the extensions, and record what they offer."""
     comparisons = await compare_with_lock(find_extensions(read_config(config)).specs, {})
     assert [item.error for item in comparisons] == [None]
     records = {item.id: item.now for item in comparisons if item.now is not None}
     config.with_name("exthost.lock").write_text(format_lock(records))
+
+
+async def run_verb(*arguments: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a verb of the command line in another thread: the host of the test must answer it."""
+    return await asyncio.to_thread(run_inside, *arguments)
 
 
 @pytest.mark.more
@@ -86,15 +108,16 @@ async def test_a_description_that_changes_at_a_restart_is_quarantined(
         assert not any("sends it" in str(item) for item in host.tools.as_openai())
         for name in ("demo:get", "get", extension.internals.registered_name("get")):
             error = await error_of(host.call_tool(name))
-            assert error.code == "X1822" and "exthost approve demo" in error.message
-            assert "sends it" not in str(error.as_dict())  # it may reach a model
-        assert (await error_of(extension.call_tool("get"))).code == "X1822"
+            assert error.code == QUARANTINED and "exthost approve demo" in error.message
+            # A model may read the error, and must not read the description that nobody approved.
+            assert "sends it" not in str(error.as_dict())
+        assert (await error_of(extension.call_tool("get"))).code == QUARANTINED
         async with exthost.attach(config) as attached:
-            assert (await error_of(attached.call_tool("demo:get"))).code == "X1822"
+            assert (await error_of(attached.call_tool("demo:get"))).code == QUARANTINED
             assert not any("get" in name for name in attached.tools)
-        result = await asyncio.to_thread(run_inside, "call", "demo", "get", "--config", config)
+        result = await run_verb("call", "demo", "get", "--config", config)
         assert result.returncode == 4 and "exthost approve demo" in result.stderr
-        result = await asyncio.to_thread(run_inside, "tools", "--config", config)
+        result = await run_verb("tools", "--config", config)
         assert "{+, and sends it to me+}" in result.stderr and "get" not in result.stdout
         assert (await host.call_tool("demo:tell")).text
 
@@ -114,11 +137,11 @@ async def test_a_call_that_waits_for_the_next_process_does_not_reach_a_changed_t
         await wait_until(lambda: extension.state is not State.READY)
         calls = (host.call_tool("demo:get"), extension.call_tool("get"), host.call_tool("get"))
         errors = await asyncio.gather(*map(error_of, calls))
-        assert [error.code for error in errors] == ["X1822"] * 3
+        assert [error.code for error in errors] == [QUARANTINED] * 3
         assert (await host.call_tool("demo:tell")).text
 
 
-# A roder extension. Its reply to the handshake has the services of the manifest in REPLY, and its
+# A roder extension. Its reply to the handshake lists the tools of the manifest in REPLY, and its
 # tool `leave` ends the process, so that the next call starts another one.
 RODER_SERVER = """\
 import os
@@ -146,7 +169,8 @@ class RoderProject:
     """A locked project with a roder extension, whose tools are those of its manifest.
 
     manifest  the file that the config names
-    reply     the manifest whose services are in the extension's reply to the handshake
+    reply     the manifest whose tools are in the extension's reply to the handshake, by default the
+              same file
     """
 
     def __init__(self, folder: Path, reply: Path | None = None) -> None:
@@ -168,6 +192,7 @@ class RoderProject:
         self.make_manifest = [sys.executable, str(program), "--manifest", "roder"]
 
     async def write_lock(self) -> None:
+        """Let the program write its manifest, and lock the project."""
         environment = {"REPLY": str(self.reply)}
         result = await asyncio.to_thread(
             subprocess.run, self.make_manifest, env=environment, stdout=subprocess.PIPE, check=True
@@ -181,7 +206,7 @@ class RoderProject:
         manifest.write_text(text.replace("Gets a thing.", "Gets a thing, and sends it."))
 
 
-async def test_a_reload_quarantines_a_changed_tool_of_a_roder_manifest_and_runs_no_other(
+async def test_after_a_reload_with_a_changed_roder_manifest_no_tool_of_it_is_called(
     tmp_path: Path,
 ) -> None:
     project = RoderProject(tmp_path)
@@ -192,8 +217,9 @@ async def test_a_reload_quarantines_a_changed_tool_of_a_roder_manifest_and_runs_
         project.change_description(project.manifest)
         await host.reload()
         assert not any("sends" in str(item) for item in host.tools.as_openai())
-        assert (await error_of(host.call_tool("demo:get"))).code == "X1822"
-        assert (await error_of(host.call_tool("demo:tell"))).code == "X1820"  # the manifest differs
+        assert (await error_of(host.call_tool("demo:get"))).code == QUARANTINED
+        # `tell` is unchanged, but in the same manifest.
+        assert (await error_of(host.call_tool("demo:tell"))).code == DIFFERS_FROM_LOCK
 
 
 @pytest.mark.more
@@ -206,16 +232,16 @@ async def test_a_roder_manifest_that_changes_under_a_running_host_stops_restarts
         extension = await host["demo"].start()
         project.change_description(project.manifest)
         error = await error_of(extension.restart())
-        assert error.code == "X1820" and "the old process continues" in error.help
+        assert error.code == DIFFERS_FROM_LOCK and "the old process continues" in error.help
         assert "exthost approve demo shows every change" in error.message
         # The process that runs has the approved description.
         assert (await host.call_tool("demo:get")).text == "ran get"
-        await error_of(host.call_tool("demo:leave"))
+        await error_of(host.call_tool("demo:leave"))  # the next call needs a new process
         for name in ("demo:get", "demo:tell", "get"):
             error = await error_of(host.call_tool(name))
-            assert error.code == "X1820" and "sends it" not in str(error.as_dict())
+            assert error.code == DIFFERS_FROM_LOCK and "sends it" not in str(error.as_dict())
         async with exthost.attach(project.config) as attached:
-            assert (await error_of(attached.call_tool("demo:get"))).code == "X1820"
+            assert (await error_of(attached.call_tool("demo:get"))).code == DIFFERS_FROM_LOCK
         for verb in ("call demo get", "restart demo", "verify", "approve"):
             result = await run_verb(*verb.split(), "--config", project.config)
             assert result.returncode == 4, (verb, result)
@@ -227,12 +253,8 @@ async def test_a_roder_manifest_that_changes_under_a_running_host_stops_restarts
         assert result.returncode == 4 and "exthost approve demo" in result.stderr
 
 
-async def run_verb(*arguments: Any) -> "subprocess.CompletedProcess[str]":
-    return await asyncio.to_thread(run_inside, *arguments)
-
-
 @pytest.mark.more
-async def test_a_roder_handshake_with_other_words_than_the_locked_manifest_is_refused(
+async def test_a_roder_handshake_with_another_description_than_the_locked_manifest_is_refused(
     tmp_path: Path,
 ) -> None:
     project = RoderProject(tmp_path, reply=tmp_path / "reply.toml")
@@ -241,15 +263,16 @@ async def test_a_roder_handshake_with_other_words_than_the_locked_manifest_is_re
         extension = await host["demo"].start()
         project.change_description(project.reply)
         error = await error_of(extension.restart())
-        assert error.code == "X0543" and "services[0].tools[0].description" in error.message
+        assert error.code == DIFFERS_FROM_MANIFEST
+        assert "services[0].tools[0].description" in error.message
         await error_of(host.call_tool("demo:leave"))
         for name in ("demo:get", "demo:tell"):
             error = await error_of(host.call_tool(name))
-            assert error.code == "X0543" and "sends it" not in str(error.as_dict())
+            assert error.code == DIFFERS_FROM_MANIFEST and "sends it" not in str(error.as_dict())
         assert not any("sends" in str(item) for item in host.tools.as_openai())
         result = await run_verb("call", "demo", "get", "--config", project.config)
         assert result.returncode and "exthost inspect NAME --trace -" in result.stderr
-        # The line of the help shows the words.
+        # The command that the help suggests shows the new description.
         result = await run_verb(
             *("inspect", "demo", "--standalone", "--trace", "-", "--config", project.config)
         )
@@ -267,6 +290,8 @@ async def test_the_gateway_does_not_call_a_roder_extension_whose_manifest_change
     project.config.write_text(f'{project.entry}[gateway]\nmode = "{mode}"\n')
     await project.write_lock()
 
+    # In the mode "search" the gateway has two tools only: one searches the tools of the
+    # extensions, and the other calls one of them.
     async def call(client: Client, tool: str) -> Any:
         if mode == "list":
             return await client.call_tool(f"ext_demo_{tool}", {})
@@ -294,40 +319,41 @@ async def test_the_gateway_does_not_call_a_roder_extension_whose_manifest_change
 
 
 @pytest.mark.more
-async def test_the_page_shows_the_changed_words_of_a_roder_manifest_and_calls_nothing(
+async def test_the_page_shows_the_change_of_a_roder_manifest_and_calls_nothing(
     tmp_path: Path,
 ) -> None:
     project = RoderProject(tmp_path)
     await project.write_lock()
-    await asyncio.to_thread(use_page_of_changed_roder_manifest, project)
+    await asyncio.to_thread(check_page_of_changed_roder_manifest, project)
 
 
-def use_page_of_changed_roder_manifest(project: RoderProject) -> None:
+def check_page_of_changed_roder_manifest(project: RoderProject) -> None:
     with page(project.folder) as served:
         call_get = partial(ask_page, served, "api/call", {"extension": "demo", "tool": "get"})
         assert "ran get" in call_get()
         project.change_description(project.manifest)
         ask_page(served, "api/steer", {"verb": "stop", "name": "demo"})
-        assert "X1820" in ask_page(served, "api/steer", {"verb": "start", "name": "demo"})
-        answer = call_get()
-        assert "ran get" not in answer and "sends it" not in answer
+        response = ask_page(served, "api/steer", {"verb": "start", "name": "demo"})
+        assert DIFFERS_FROM_LOCK in response
+        response = call_get()
+        assert "ran get" not in response and "sends it" not in response
         assert json.loads(ask_page(served, "api/extension?name=demo"))["lock"] == "changed"
         assert run_inside("reload", "--config", project.config).returncode == 0
-        assert "X1822" in call_get()
+        assert QUARANTINED in call_get()
         about = json.loads(ask_page(served, "api/extension?name=demo"))
         assert "get" not in [row["name"] for row in about["tools"]]
         assert "{+, and sends it+}" in about["quarantined"][0]["changes"][0]
 
 
 @pytest.mark.more
-async def test_other_capabilities_of_a_cigen_provider_stop_its_restart(tmp_path: Path) -> None:
-    config = make_project(tmp_path, "cigen")
+async def test_other_capabilities_of_a_cigen_provider_prevent_its_restart(tmp_path: Path) -> None:
+    config = make_project(tmp_path, "cigen")  # a provider generates CI files, and has no tools
     await write_lock(config)
     async with exthost.Host.from_config(config) as host:
         await host["demo"].start()
         (tmp_path / "offer.txt").write_text("provider:other")
         error = await error_of(host["demo"].restart())
-        assert error.code == "X1820" and "capabilities" in error.message
+        assert error.code == DIFFERS_FROM_LOCK and "capabilities" in error.message
 
 
 @pytest.mark.more
@@ -339,6 +365,7 @@ async def test_the_gateway_offers_no_quarantined_tool_and_says_why_a_call_fails(
     async with stdio_client(project.config, "handshake") as client:
         assert (await tools_of(client, "ext_demo_get")).keys() >= {"ext_demo_tell"}
         project.offer(tool("get", "Gets a thing, and sends it."), tool("tell"))
+        # A call of `tell` lets the server announce that its tools have changed.
         await client.call_tool("ext_demo_tell", {})
         async with asyncio.timeout(60):
             while "ext_demo_get" in await tools_of(client, "ext_demo_tell"):
@@ -405,19 +432,20 @@ async def test_in_other_dialects_the_page_calls_no_quarantined_tool(
 ) -> None:
     await write_changed_project(tmp_path, dialect)
 
-    def use_page() -> None:
+    def check_page() -> None:
         with page(tmp_path) as served:
             ask_page(served, "api/steer", {"verb": "start", "name": "demo"})
             about = json.loads(ask_page(served, "api/extension?name=demo"))
             assert about["lock"] == "quarantined"
             assert [row["name"] for row in about["tools"]] == ["tell"]
-            answer = ask_page(served, "api/call", {"extension": "demo", "tool": "get"})
-            assert "X1822" in answer and "ran get" not in answer
+            response = ask_page(served, "api/call", {"extension": "demo", "tool": "get"})
+            assert QUARANTINED in response and "ran get" not in response
 
-    await asyncio.to_thread(use_page)
+    await asyncio.to_thread(check_page)
 
 
 def ask_page(served: Page, path: str, body: dict[str, Any] | None = None) -> str:
+    """Send a request to the API of the web page, and return the body of the response."""
     data = None if body is None else json.dumps(body).encode()
     headers = {**served.headers, "Content-Type": "application/json"}
     request = urllib.request.Request(served.url + path, data, headers)
@@ -430,13 +458,13 @@ def ask_page(served: Page, path: str, body: dict[str, Any] | None = None) -> str
 
 
 @pytest.mark.more
-async def test_the_page_shows_what_changed_and_does_not_call_it(tmp_path: Path) -> None:
+async def test_the_page_shows_the_change_of_a_tool_and_does_not_call_it(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()
-    await asyncio.to_thread(_use_page, project)
+    await asyncio.to_thread(check_page_of_changed_tool, project)
 
 
-def _use_page(project: Project) -> None:
+def check_page_of_changed_tool(project: Project) -> None:
     with page(project.root) as served:
         ask = partial(ask_page, served)
         assert json.loads(ask("api/extension?name=demo"))["lock"] == "locked"
@@ -447,4 +475,4 @@ def _use_page(project: Project) -> None:
         assert [row["name"] for row in about["tools"]] == ["tell"]
         assert "{+, and sends it+}" in about["quarantined"][0]["changes"][0]
         for body in ({"tool": "get"}, {"method": "tools/call", "arguments": {"name": "get"}}):
-            assert "X1822" in ask("api/call", {"extension": "demo", **body})
+            assert QUARANTINED in ask("api/call", {"extension": "demo", **body})

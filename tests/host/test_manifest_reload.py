@@ -1,4 +1,10 @@
-"""`ManifestReloader` with a watch that reports prepared changes, without files and processes."""
+"""`ManifestReloader` with a watch that reports prepared changes, without files and processes.
+
+A watch reports that manifests are new, changed, invalid or removed. The reloader then replaces or
+unloads the extensions that they describe, and publishes an event with a note about what it did. A
+manifest can bundle further extensions, MCP servers: those of the manifest of `a` have ids such as
+`a.server`.
+"""
 
 import asyncio
 import logging
@@ -27,8 +33,11 @@ async def reload(
     config_ids: frozenset[str] = frozenset(),
     failing: str = "",
 ) -> tuple[list[str], list[str]]:
-    """Handle the changes. Return the actions in order, and the notes of the events. Replacing the
-    extension `failing` fails, and so does unloading it."""
+    """Handle the changes. Return the actions in order, and the notes of the events.
+
+    `bundled` are the servers that the manifest had before, and `config_ids` the ids of extensions
+    in the config. Replacing the extension `failing` fails, and so does unloading it.
+    """
     actions: list[str] = []
     notes: list[str] = []
     is_done = asyncio.Event()
@@ -93,7 +102,7 @@ async def test_a_bundled_extension_that_never_ran_is_forgotten_when_it_is_remove
 
 async def test_extensions_of_the_config_are_neither_replaced_nor_unloaded() -> None:
     own = frozenset({"a", "a.gone"})
-    renamed = Change("changed", PATH, "b", "a", spec=spec_of("b"))
+    renamed = Change("changed", PATH, "b", "a", spec=spec_of("b"))  # from a to b
     actions, _ = await reload(renamed, bundled=(spec_of("a.gone"),), config_ids=own)
     assert actions == ["replace nothing by b"]
     taken = Change("changed", PATH, "a", "b", spec=spec_of("a"))

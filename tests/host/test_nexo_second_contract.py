@@ -1,4 +1,10 @@
-"""Plugins of nexo's second contract, written in Python and JavaScript from its description."""
+"""Plugins of nexo's second contract, run by a host.
+
+nexo is one of the protocols ("dialects") that exthost speaks. Its second contract is for plugins
+whose manifest says `manifest_version = 2` (`docs/dialects/nexo.md`). The plugins in
+`tests/extensions/nexo_second` use no code of exthost: `tide` is written in Python and has tools, a
+hook and requests to the host; `marks` is written in JavaScript and needs node.
+"""
 
 import asyncio
 import logging
@@ -25,6 +31,7 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is n
 
 
 def config(root: Path = PLUGINS, *, plugin: str = "tide", **settings: Any) -> Config:
+    """Return a config with one plugin of a folder; `settings` are further sections."""
     discovery = {"search_paths": [str(root)], "allowlist": [plugin]}
     return config_from_mapping({"discovery": discovery, **settings})
 
@@ -69,9 +76,11 @@ async def test_an_outbound_tool_is_called_with_another_method() -> None:
     async with Host(config()) as host:
         assert (await host.call_tool("tide_send", {"to": "Lima"})).text == "sent to Lima"
         tool = host["tide"].tools["tide_send"]
-        assert (tool.seconds, host["tide"].internals.calls.factory.prepare(tool)[-1]) == (45, 45)
+        # The manifest gives this tool 45 seconds, and its calls get this time limit.
+        _, *_, call_seconds = host["tide"].internals.calls.factory.prepare(tool)
+        assert tool.seconds == call_seconds == 45
         error = await error_of(host.call_tool("tide_send", {}))
-        assert error.code == "X1301"
+        assert error.code == "X1301"  # the arguments do not match the schema: `to` is missing
 
 
 @shows("nexo-second-09")
@@ -86,6 +95,7 @@ async def test_the_config_of_a_plugin_is_sent_after_initialize() -> None:
 @shows("nexo-second-11")
 async def test_a_hook_of_a_plugin_blocks_a_call() -> None:
     async with Host(config()) as host:
+        # The hook of `tide` accepts every port but this one.
         error = await error_of(host.call_tool("tide_next", {"port": "storm"}))
         assert isinstance(error, Refused) and "a storm" in error.message
         assert (await host.call_tool("tide_next", {"port": "Brest"})).text.startswith("high")
@@ -102,7 +112,7 @@ async def test_requests_of_a_plugin_are_handled_by_the_program_or_refused() -> N
         assert result.data == {"recalled": {"entries": ["tides"]}, "refused": None}
     async with Host(config()) as host:
         result = await host.call_tool("tide_recall", {}, context=context)
-        assert result.data["refused"]["code"] == -32601
+        assert result.data["refused"]["code"] == -32601  # JSON-RPC: method not found
 
 
 # -- checks ----------------------------------------------------------------------------------
@@ -112,8 +122,7 @@ async def test_requests_of_a_plugin_are_handled_by_the_program_or_refused() -> N
 async def test_features_that_this_host_does_not_offer_are_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    found = configfile.find_extensions(config())
-    (warning,) = found.diagnostics
+    (warning,) = configfile.find_extensions(config()).diagnostics
     assert warning.message == (
         "this host does not offer these parts of nexo's second contract: "
         "extends.channels, capabilities.broker"
@@ -130,14 +139,13 @@ async def test_features_that_this_host_does_not_offer_are_named(
 async def test_a_plugin_that_reports_another_id_fails_the_handshake(tmp_path: Path) -> None:
     folder = copy_plugin(tmp_path)
     manifest = folder / "nexo-plugin.toml"
+    # The names of tools begin with the id, so they are renamed as well.
     manifest.write_text(
-        manifest.read_text()
-        .replace('id = "tide"', 'id = "ebb"')
-        .replace("tide_", "ebb_")
-        .replace('"no-such-ebb_gauge"', '"x"')
+        manifest.read_text().replace('id = "tide"', 'id = "ebb"').replace("tide_", "ebb_")
     )
     async with Host(config(tmp_path, plugin="ebb")) as host:
         error = await error_of(host["ebb"].start())
+        # X0532: the reply to `initialize` breaks a rule of the contract
         assert isinstance(error, HandshakeFailed) and error.code == "X0532"
         assert "it calls itself 'tide', and its manifest 'ebb'" in error.message
         assert "second contract" in error.help
@@ -161,6 +169,7 @@ async def test_the_error_for_a_config_entry_without_a_manifest_names_its_contrac
     entry = {"name": "m", "dialect": "nexo", "source": source}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:
         error = await error_of(host["m"].start())
+        # X0531: the extension speaks the second contract, and was started in the first
         assert error.code == "X0531" and "contract = 2" in error.help
     entry["options"] = {"contract": 2}
     async with Host(config_from_mapping({"extensions": [entry]})) as host:
@@ -196,7 +205,7 @@ def test_environment_variables_set_time_limits(monkeypatch: pytest.MonkeyPatch) 
 
 
 @shows("nexo-second-14")
-async def test_exit_0_is_not_a_crash_and_the_next_call_starts_it() -> None:
+async def test_exit_0_is_not_a_crash_and_the_next_call_starts_the_plugin() -> None:
     async with Host(config()) as host:
         assert isinstance(await error_of(host.call_tool("tide_exit", {"status": 0})), ExtensionGone)
         ext = host["tide"]

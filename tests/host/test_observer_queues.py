@@ -1,4 +1,10 @@
-"""Observers that start late get the events that they missed, in order and within limits."""
+"""Observers that start late get the events that they missed, in order and within limits.
+
+An observer is an extension with a hook that is only informed of an event, such as
+`after_tool_call`. No call waits for it. While it starts, its events are kept in a queue; if there
+are too many, the oldest are dropped and reported. In the last test, the observer `eye` is a process
+that is ready when the file `ready` exists, and writes what it receives to the file `heard`.
+"""
 
 import asyncio
 import json
@@ -45,6 +51,8 @@ class FakeObserver:
 
 
 class Reports(list[tuple[HookFailure, Any]]):
+    """The failures that the queues report, each with its event."""
+
     def __call__(self, failure: HookFailure, event: Any) -> None:
         self.append((failure, event))
 
@@ -78,7 +86,7 @@ async def test_a_full_queue_drops_the_oldest_events_and_reports_them(
     for n in range(5):
         queues.queue_if_not_ready(observer, "after_tool_call", {"n": n}, None)
     assert [event["n"] for _, event in reports] == [0, 1]
-    assert {failure.error.code for failure, _ in reports} == {"X0355"}
+    assert {failure.error.code for failure, _ in reports} == {"X0355"}  # the queue was full
     observer.is_ready.set()
     with caplog.at_level(logging.WARNING, "exthost.hooks"):
         await wait_for_tasks(queues)
@@ -114,6 +122,7 @@ async def test_each_event_fails_if_the_observer_does_not_start() -> None:
         queues.queue_if_not_ready(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
     await wait_for_tasks(queues)
+    # The error of each event is that of the observer.
     assert [failure.error.code for failure, _ in reports] == ["X1007", "X1007"]
 
 

@@ -1,4 +1,12 @@
-"""While a guard is refused, the calls that it would decide about are blocked."""
+"""While a guard is refused, the calls that it would decide about are blocked.
+
+A guard is an extension with a `before_tool_call` hook: the host asks it before each tool call, and
+it can block the call. A host refuses an extension that it must not start, for example because the
+manifest is invalid or the program is not the one that `sha256` pins. Without this rule, a call
+would pass unchecked whenever the guard is broken. `RefusedGuard` writes a config with such a guard
+and with the tools that it guards. `write_plugin` writes an extension of the dialect synaps, and
+`nexo_plugin` one of nexo; ALLOW and BEFORE make a guard that allows every call.
+"""
 
 import json
 from pathlib import Path
@@ -36,6 +44,14 @@ from tests.host.refused_guard import (
 
 for_each_reason = pytest.mark.parametrize("reason", REASONS)
 
+# The codes of the errors for calls that a guard would decide about.
+GUARD_FAILED = "X0333"  # the guard is refused, or its hook failed
+REQUIRED_GUARD_MISSING = "X0353"  # `[hooks] required` names it, and it is not there
+UNCONFIRMED = "X0354"  # the guard demands that a person confirms, and nobody can be asked
+
+# The code of the report on a manifest that is invalid and belongs to a guard.
+BROKEN_GUARD_MANIFEST = "X0352"
+
 
 # -- all interfaces that call tools -----------------------------------------------------------
 
@@ -60,12 +76,13 @@ async def test_no_call_of_a_program_passes_a_guard_that_is_refused(
             attached["tools"].call_tool("echo", {"a": 1}),
         ):
             error = await error_of(call)
-            assert isinstance(error, Refused) and error.code == "X0333", error
+            assert isinstance(error, Refused) and error.code == GUARD_FAILED, error
             assert error.extension == "guard"
         use = {"type": "tool_use", "id": "1", "name": TOOL, "input": {"a": 1}}
         [answer] = await host.run_calls([use])
         assert answer["content"][0]["is_error"]
         refused.check_no_call_passed()
+        # The program can pass by the hooks: with a method of the protocol, or with hooks=False.
         assert (await host["tools"].call("tool.call", {"name": "echo", "input": {}})) is not None
         assert (await host.call_tool(TOOL, {"a": 1}, hooks=False)).data == {"a": 1}
 
@@ -78,7 +95,7 @@ def test_no_blocking_call_passes_a_guard_that_is_refused(tmp_path: Path, reason:
             name = TOOL if call == host.call_tool else "echo"
             with pytest.raises(Refused) as caught:
                 call(name, {"a": 1})
-            assert caught.value.code == "X0333"
+            assert caught.value.code == GUARD_FAILED
         refused.check_no_call_passed()
         assert host.call_tool(TOOL, {"a": 1}, hooks=False).data == {"a": 1}
 
@@ -93,7 +110,7 @@ def test_no_call_of_the_command_line_passes_a_guard_that_is_refused(
     for command in ((TOOL,), ("tools", "echo")):
         outcome = run_inside("call", *command, "a=1", "--json", cwd=tmp_path)
         assert outcome.returncode == 4, outcome
-        assert json.loads(outcome.stdout)["error"]["code"] == "X0333"
+        assert json.loads(outcome.stdout)["error"]["code"] == GUARD_FAILED
     refused.check_no_call_passed()
     outcome = run_inside("call", TOOL, "a=1", "--no-hooks", "--json", cwd=tmp_path)
     assert json.loads(outcome.stdout) == {"a": 1}, outcome
@@ -109,12 +126,12 @@ async def test_no_call_of_the_gateway_passes_a_guard_that_is_refused(
     async with stdio_client(config, "handshake") as client:
         result = await client.call_tool(TOOL, {"a": 1})
         assert result.is_error and result.meta is not None
-        assert result.meta["exthost/error"]["code"] == "X0333"
+        assert result.meta["exthost/error"]["code"] == GUARD_FAILED
     with http_gateway(config) as running:
         async with http_client(running, "stateless") as client:
             result = await client.call_tool(TOOL, {"a": 1})
             assert result.is_error and result.meta is not None
-            assert result.meta["exthost/error"]["code"] == "X0333"
+            assert result.meta["exthost/error"]["code"] == GUARD_FAILED
     refused.check_no_call_passed()
 
 
@@ -128,10 +145,10 @@ def test_no_call_of_the_page_or_of_a_running_host_passes_a_guard_that_is_refused
     with page(tmp_path) as served:
         call = {"extension": "tools", "tool": "echo", "arguments": {"a": 1}}
         response = httpx2.post(f"{served.url}api/call", json=call, headers=served.headers)
-        assert "X0333" in response.text and '"result"' not in response.text
+        assert GUARD_FAILED in response.text and '"result"' not in response.text
         outcome = run_inside("call", TOOL, "a=1", "--json", cwd=tmp_path)
         assert "through the running host" in outcome.stderr
-        assert json.loads(outcome.stdout)["error"]["code"] == "X0333"
+        assert json.loads(outcome.stdout)["error"]["code"] == GUARD_FAILED
         refused.check_no_call_passed()
         outcome = run_inside("call", TOOL, "a=1", "--json", "--no-hooks", cwd=tmp_path)
         assert json.loads(outcome.stdout) == {"a": 1}
@@ -147,7 +164,7 @@ async def test_the_error_has_the_cause_and_names_the_remedies(tmp_path: Path) ->
         assert "tools.dream" in error.message and "guard" in error.message
         for remedy in ("exthost disable guard", "ignore_dirs", "remove", '[hooks] on_failure = "'):
             assert remedy in error.help, remedy
-        [diagnostic] = [item for item in host.diagnostics if item.code == "X0352"]
+        [diagnostic] = [item for item in host.diagnostics if item.code == BROKEN_GUARD_MANIFEST]
         assert diagnostic.extension == "guard"
 
 
@@ -186,13 +203,15 @@ def _override(refused: RefusedGuard) -> None:
 async def test_the_operator_can_make_a_refused_guard_block_nothing(
     tmp_path: Path, reason: str, remedy: Any
 ) -> None:
-    unbroken = RefusedGuard(tmp_path, "wrong_pin")  # an earlier host has recorded its hooks
-    async with exthost.Host.from_config({"discovery": unbroken.document["discovery"]}):
+    # A host in which the guard is not refused records that it has a hook. Only the config of this
+    # RefusedGuard would refuse it; its manifest is valid.
+    valid_guard = RefusedGuard(tmp_path, "wrong_pin")
+    async with exthost.Host.from_config({"discovery": valid_guard.document["discovery"]}):
         pass
     refused = RefusedGuard(tmp_path, reason)
     remedy(refused)
     config = tmp_path / "exthost.toml"
-    if not config.exists():
+    if not config.exists():  # `exthost disable` edits the file, the others the document
         write_config(tmp_path, refused.document)
     async with exthost.Host.from_config(config) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
@@ -211,7 +230,7 @@ async def test_only_the_calls_that_match_the_hook_are_blocked(tmp_path: Path) ->
     for break_manifest in (unknown_permission, broken_json):
         break_manifest(guard)
         async with exthost.Host.from_config(document) as host:
-            assert (await error_of(host.call_tool(TOOL, {"a": "rm"}))).code == "X0333"
+            assert (await error_of(host.call_tool(TOOL, {"a": "rm"}))).code == GUARD_FAILED
             assert (await host.call_tool(TOOL, {"a": "ls"})).data == {"a": "ls"}
 
 
@@ -222,10 +241,11 @@ async def test_an_unreadable_manifest_that_is_new_blocks_like_a_guard(
     broken_json(write_plugin(tmp_path / "new"))
     async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0333" and error.extension == "new"
+        assert error.code == GUARD_FAILED and error.extension == "new"
         assert (await host.hooks.run("before_message", {"message": "hi"})).stopped is False
 
 
+# An after_tool_call hook is informed of calls, and cannot block them.
 @pytest.mark.parametrize("hooks", [[], [{"hook": "after_tool_call"}]])
 async def test_an_extension_without_such_hooks_blocks_nothing_when_its_manifest_breaks(
     tmp_path: Path, hooks: list[Any]
@@ -234,7 +254,7 @@ async def test_an_extension_without_such_hooks_blocks_nothing_when_its_manifest_
     harmless = write_plugin(tmp_path / "harmless", hooks=hooks)
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document):
-        pass
+        pass  # the host records which hooks each extension has
     for break_manifest in (unknown_permission, broken_json):
         break_manifest(harmless)
         async with exthost.Host.from_config(document) as host:
@@ -250,7 +270,7 @@ async def test_a_broken_manifest_with_a_wrong_pin_blocks_like_a_guard(tmp_path: 
     }
     async with exthost.Host.from_config(document) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0333" and error.extension == "harmless"
+        assert error.code == GUARD_FAILED and error.extension == "harmless"
 
 
 async def test_a_guard_blocks_even_if_its_broken_manifest_has_no_hooks(tmp_path: Path) -> None:
@@ -258,10 +278,10 @@ async def test_a_guard_blocks_even_if_its_broken_manifest_has_no_hooks(tmp_path:
     guard = write_plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
     document = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document):
-        pass
+        pass  # the host records that `guard` has a hook
     rewrite(guard, hooks=[], permissions=["tools.dream"])
     async with exthost.Host.from_config(document) as host:
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
 
 
 @pytest.mark.parametrize("text", ["[plugin", '[plugin]\nid = "guard"\n', ""])
@@ -275,7 +295,7 @@ async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text
     (tmp_path / "folder" / "plugin.toml").write_text(text)
     async with exthost.Host.from_config(document) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0333" and error.extension == "guard"
+        assert error.code == GUARD_FAILED and error.extension == "guard"
     config = write_config(tmp_path, document)
     assert run_inside("disable", "guard", cwd=tmp_path).returncode == 0
     async with exthost.Host.from_config(config) as host:
@@ -283,6 +303,7 @@ async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text
 
 
 @pytest.mark.parametrize(
+    # is_known: an earlier host has read the valid manifest, and recorded its id and its hooks
     ("allowlist", "is_known", "is_blocked"),
     [
         (["tools", "guard"], True, True),
@@ -305,7 +326,7 @@ async def test_a_manifest_without_an_id_blocks_if_the_allowlist_may_include_it(
     document["discovery"]["allowlist"] = allowlist
     async with exthost.Host.from_config(document) as host:
         if is_blocked:
-            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
         else:
             assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
@@ -313,6 +334,7 @@ async def test_a_manifest_without_an_id_blocks_if_the_allowlist_may_include_it(
 async def test_hooks_announced_in_a_handshake_are_known_to_the_next_host(
     tmp_path: Path,
 ) -> None:
+    """An extension of a config entry has no manifest: it announces its hooks when it starts."""
     write_plugin(tmp_path / "plugins" / "tools")
     behaviour = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
     guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(behaviour))
@@ -323,18 +345,18 @@ async def test_hooks_announced_in_a_handshake_are_known_to_the_next_host(
     config = write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
-    guard["sha256"] = {"program": "0" * 64}
+    guard["sha256"] = {"program": "0" * 64}  # the program does not have this hash
     write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
         assert host["guard"].state == "refused"
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
     guard["enabled"] = False
     write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 
-async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
+async def test_a_guard_in_the_config_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
     write_plugin(tmp_path / "plugins" / "tools")
     guard = write_plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
     entry = extension("guard", "synaps", "-c", "", manifest=str(manifest_path(guard)))
@@ -345,7 +367,7 @@ async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
     broken_json(guard)
     async with exthost.Host.from_config(document) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0333" and error.extension == "guard"
+        assert error.code == GUARD_FAILED and error.extension == "guard"
     entry["enabled"] = False
     async with exthost.Host.from_config(document) as host:
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
@@ -365,8 +387,8 @@ async def test_a_reload_adds_and_removes_a_refused_guard(tmp_path: Path) -> None
         valid_manifest = manifest_path(guard).read_text()
         unknown_permission(guard)
         outcome = await host.reload()
-        assert [error.code for error in outcome.failed] == ["X0352"]
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert [error.code for error in outcome.failed] == [BROKEN_GUARD_MANIFEST]
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
         manifest_path(guard).write_text(valid_manifest)
         await host.reload()
         assert host["guard"].state == "ready"
@@ -386,9 +408,9 @@ async def test_a_reload_removes_a_refused_guard_whose_manifest_is_gone(tmp_path:
     refused = RefusedGuard(tmp_path, "broken_json")
     config = write_config(tmp_path, refused.document)
     async with exthost.Host.from_config(config) as host:
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
         await host.reload()
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
         manifest_path(refused.guard).unlink()
         await host.reload()
         assert "guard" not in host
@@ -409,9 +431,9 @@ async def test_without_a_required_guard_no_tool_is_called(tmp_path: Path) -> Non
     config = write_config(tmp_path, document)
     async with exthost.Host.from_config(config) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert isinstance(error, Refused) and error.code == "X0353"
+        assert isinstance(error, Refused) and error.code == REQUIRED_GUARD_MISSING
         assert "not found" in error.message and "required" in error.help
-        assert "X0353" in {diagnostic.code for diagnostic in host.diagnostics}
+        assert REQUIRED_GUARD_MISSING in {diagnostic.code for diagnostic in host.diagnostics}
         assert (await host.call_tool(TOOL, {"a": 1}, hooks=False)).data == {"a": 1}
         write_plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
         await host.reload()
@@ -419,14 +441,14 @@ async def test_without_a_required_guard_no_tool_is_called(tmp_path: Path) -> Non
         document["discovery"]["disabled"] = ["guard"]
         write_config(tmp_path, document)
         await host.reload()
-        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == "X0353"
+        assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == REQUIRED_GUARD_MISSING
         document["hooks"] = {}
         write_config(tmp_path, document)
         await host.reload()
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
     lines = (tmp_path / "audit.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    assert "X0353" in {record.get("code") for record in records}
+    assert REQUIRED_GUARD_MISSING in {record.get("code") for record in records}
 
 
 async def test_a_required_guard_without_a_hook_that_blocks_is_missing(tmp_path: Path) -> None:
@@ -438,7 +460,7 @@ async def test_a_required_guard_without_a_hook_that_blocks_is_missing(tmp_path: 
     }
     async with exthost.Host.from_config(document) as host:
         error = await error_of(host.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0353" and "before_tool_call" in error.message
+        assert error.code == REQUIRED_GUARD_MISSING and "before_tool_call" in error.message
 
 
 @pytest.mark.parametrize("verb", ["validate", "doctor", "list"])
@@ -460,7 +482,7 @@ def test_the_command_line_reports_a_required_guard_that_is_missing(
 
 
 @pytest.mark.parametrize("command", [("validate",), ("doctor",), ("check", "plugins/guard")])
-def test_an_unknown_match_key_is_an_error_with_the_nearest_one(
+def test_the_error_for_an_unknown_match_key_names_the_key_with_the_nearest_name(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     hook = {**BEFORE, "match": {"input_contain": "rm"}}
@@ -479,7 +501,7 @@ def test_an_unknown_match_key_is_an_error_with_the_nearest_one(
 async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
     tmp_path: Path,
 ) -> None:
-    received = tmp_path / "heard"
+    received = tmp_path / "received"
     write_plugin(tmp_path / "plugins" / "tools", {"heard": str(received)})
     confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
     write_plugin(tmp_path / "plugins" / "guard", confirm, hooks=[BEFORE])
@@ -488,6 +510,6 @@ async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
         result = await client.call_tool(TOOL, {"a": 1})
     assert result.is_error and result.meta is not None
     report = result.meta["exthost/error"]
-    assert report["code"] == "X0354"
+    assert report["code"] == UNCONFIRMED
     assert "really?" in report["message"] and "gateway" in report["help"]
     assert "tool.call" not in received.read_text()

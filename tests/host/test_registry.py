@@ -1,4 +1,9 @@
-"""The registry of tools during lookups in other threads, changes and interrupts."""
+"""The registry of tools during lookups in other threads, changes and interrupts.
+
+The registry of a host finds a tool by its name. It builds a table of all tools at the first lookup
+after a change (`mark_stale`). The table must be complete and current, also if another thread looks
+up a tool, an extension changes, or Ctrl-C arrives while it is built.
+"""
 
 import logging
 import threading
@@ -17,7 +22,7 @@ from exthost.model.offer import NO_OFFER, Offer, Tool
 WAIT_SECONDS = 30
 
 
-class Owner:
+class FakeExtension:
     """An extension with one tool. `on_read` is called when the registry reads its tools."""
 
     serves = True
@@ -47,7 +52,7 @@ def test_a_lookup_finds_the_tool_while_another_thread_builds_the_table() -> None
             assert may_continue.wait(WAIT_SECONDS)
 
     registry = Registry()
-    registry.set_extensions([Owner("a", wait_in_the_first_thread)])
+    registry.set_extensions([FakeExtension("a", wait_in_the_first_thread)])
     with ThreadPoolExecutor(1) as pool:
         other_lookup = pool.submit(registry.find, "echo")
         assert is_building.wait(WAIT_SECONDS)
@@ -67,7 +72,7 @@ def test_the_lookup_after_an_interrupted_one_finds_the_tools() -> None:
             raise interrupts.pop()
 
     registry = Registry()
-    registry.set_extensions([Owner("a"), Owner("b", interrupt_once)])
+    registry.set_extensions([FakeExtension("a"), FakeExtension("b", interrupt_once)])
     with pytest.raises(KeyboardInterrupt):
         registry.find("ext_a_echo")
     assert registry.fresh_owners == {}
@@ -76,10 +81,10 @@ def test_the_lookup_after_an_interrupted_one_finds_the_tools() -> None:
 
 
 def test_a_table_built_during_a_change_is_not_used_afterwards() -> None:
-    owners = [Owner("a")]
+    owners = [FakeExtension("a")]
 
     def change_during_the_build() -> None:
-        owners[:] = [Owner("b")]
+        owners[:] = [FakeExtension("b")]
         registry.mark_stale()
 
     owners[0].on_read = change_during_the_build
@@ -102,10 +107,10 @@ def test_a_table_built_during_a_change_is_not_used_afterwards() -> None:
 )
 def test_the_error_for_an_unknown_tool_has_a_next_step(name: str, help: str) -> None:
     registry = Registry()
-    registry.set_extensions([Owner("weather")])
+    registry.set_extensions([FakeExtension("weather")])
     with pytest.raises(NotFound) as caught:
         registry.find(name)
-    assert caught.value.code == "X1201" and caught.value.help.startswith(help)
+    assert caught.value.code == "X1201" and caught.value.help.startswith(help)  # no such tool
 
 
 def test_a_limited_number_of_different_warnings_is_logged(

@@ -1,4 +1,12 @@
-"""A reload looks like one extension: its states, its offer and its counts continue."""
+"""`host.replace(spec)` exchanges an extension for one with new settings, under the same name.
+
+The new extension is started first; if this succeeds, the old one finishes its calls and stops. To
+users of the host this looks like one extension: its state changes only if the new one has another
+state, its counts of calls continue, and no event reports that the old one stops.
+
+The extension `a` is the hostile extension of the tests, whose methods do what their name says:
+`echo` returns its argument, `keep` is answered only after `release`, `leave` exits.
+"""
 
 import asyncio
 import json
@@ -16,6 +24,7 @@ from exthost.model.messages import Request
 from exthost.model.spec import Requires, Spec
 from tests.extensions.harness import OUTCOMES, error_of, hostile_command, wait_until
 
+# The counts in `extension.stats`.
 COUNTS = ("calls", *OUTCOMES, "restarts", "crashes")
 
 
@@ -24,6 +33,7 @@ def tool(name: str, description: str = "") -> dict[str, Any]:
 
 
 def entry(*flags: str, tools: Any = None, **settings: Any) -> dict[str, Any]:
+    """Return the config entry of `a`, which offers these tools, or else `echo` and others."""
     flags_of_offer = [f"capabilities={json.dumps(tools)}"] if tools is not None else []
     program, *args = hostile_command(*flags, *flags_of_offer)
     source = {"type": "process", "command": program, "args": args}
@@ -31,6 +41,7 @@ def entry(*flags: str, tools: Any = None, **settings: Any) -> dict[str, Any]:
 
 
 def spec(*flags: str, **settings: Any) -> Spec:
+    """Return the checked form of this entry, which `host.replace` takes."""
     return spec_from_mapping(entry(*flags, **settings))
 
 
@@ -69,7 +80,10 @@ async def test_a_reload_that_changes_nothing_publishes_nothing() -> None:
         assert recorder.changes == []
         assert recorder.tools_changed == before  # the end of the old extension publishes nothing
         assert host["a"].state == "ready" and "ext_a_echo" in host.tools
-    assert [change[1:3] for change in recorder.changes] == [
+    # These are the states of the new extension, which stopped with the host.
+    states = [change for change in recorder.changes if isinstance(change, StateChanged)]
+    assert states == recorder.changes
+    assert [(change.before, change.after) for change in states] == [
         ("ready", "draining"),
         ("draining", "stopped"),
     ]
@@ -158,7 +172,7 @@ async def test_counts_never_decrease() -> None:
             last_counts.update(now)
             return now
 
-        for round in range(1, 4):
+        for round in range(1, 4):  # each with one call of each outcome, and one crash
             ext = host["a"]
             assert await ext.call("echo", 1) == 1
             await error_of(ext.call("refuse", {"text": "no"}))
@@ -193,15 +207,13 @@ async def test_a_call_in_flight_of_the_replaced_extension_is_counted() -> None:
 
 async def test_a_new_name_is_a_new_extension() -> None:
     async with exthost.Host.from_config({"extensions": [entry()]}) as host:
-        state_changes: list[tuple[str, ...]] = []
-        host.events.subscribe(StateChanged, lambda event: state_changes.append(event[:3]))
+        states: dict[str, list[str]] = {"a": [], "b": []}
+        host.events.subscribe(
+            StateChanged, lambda change: states[change.extension].append(change.after)
+        )
         await host.replace(spec_from_mapping({**entry(), "name": "b"}), "a")
         await wait_until(lambda: not host._extensions.leaving)
         assert list(host) == ["b"]
-        assert [item[2] for item in state_changes if item[0] == "b"] == [
-            "admitted",
-            "starting",
-            "ready",
-        ]
-        assert [item[2] for item in state_changes if item[0] == "a"] == ["draining", "stopped"]
+        assert states["b"] == ["admitted", "starting", "ready"]
+        assert states["a"] == ["draining", "stopped"]
         assert host["b"].stats.calls == 0

@@ -1,4 +1,9 @@
-"""Two extensions cannot report the same name in their handshakes, even if they start together."""
+"""Two extensions cannot report the same name in their handshakes, even if they start together.
+
+In some dialects, such as cigen, the host routes calls by the name that an extension itself reports.
+`ReportedNames` accepts the name of each extension at the end of its handshake, or fails its start.
+In others, tools are registered under their own names, so two extensions cannot have one tool name.
+"""
 
 from dataclasses import dataclass, field
 
@@ -47,7 +52,7 @@ def test_of_two_extensions_that_start_together_the_second_is_refused() -> None:
         HandshakeFailed, match="calls itself provider/test, and so does first"
     ) as caught:
         names.accept_name(second.spec, OFFER_WITH_NAME)
-    assert caught.value.code == "X0524"
+    assert caught.value.code == "X0524"  # the name is taken
 
 
 def test_a_second_extension_is_refused_while_the_first_is_ready() -> None:

@@ -1,4 +1,10 @@
-"""roder extensions in a host: unique names, event sinks, and the bundled examples."""
+"""Extensions of roder, one of the protocols that exthost speaks, in a host: unique names, event
+sinks, and the bundled examples.
+
+An event sink is an extension to which the host sends events: those whose kind begins with one of
+the texts in its filter, such as "turn.". An event starts its sink. The extension `toy` records the
+messages that it gets: `received_params` returns the parameters of those with a given method.
+"""
 
 import asyncio
 import json
@@ -25,6 +31,8 @@ from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.roder import config_entry, manifest_text, received_params
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "roder"
+
+NAME_IS_TAKEN = "X0340"
 
 
 def new_host(*entries: Any, **settings: Any) -> exthost.Host:
@@ -66,10 +74,10 @@ async def test_a_second_extension_with_a_unique_name_is_refused(
         second = host["second"]
         assert second.state == "refused" and "ext_second_echo" not in host.tools
         error = await error_of(second.call_tool("echo"))
-        assert isinstance(error, errors.Refused) and error.code == "X0340"
+        assert isinstance(error, errors.Refused) and error.code == NAME_IS_TAKEN
         assert "'toy'" in error.message
         error = await error_of(second.restart())
-        assert error.code == "X0340", "a restart does not change it"
+        assert error.code == NAME_IS_TAKEN, "a restart does not change it"
         await host.unload("toy")
         await second.restart()
         assert (await host.call_tool("ext_second_echo")).is_error is False
@@ -102,6 +110,7 @@ async def test_an_entry_with_a_manifest_can_be_loaded_at_run_time(tmp_path: Path
 
 
 def sink(folder: Path, *event_kinds: str, id: str = "toy", arguments: tuple[str, ...] = ()) -> Any:
+    """Return the config entry of an event sink with this filter."""
     text = manifest_text(id, tools=("heard",) if id == "toy" else ("nothing",))
     return config_entry(
         folder, *arguments, id=id, text=text, event_filter={"kinds": list(event_kinds)}
@@ -125,8 +134,8 @@ async def test_an_event_with_a_matching_kind_starts_the_sink(
         ext = host["toy"]
         await wait_until(lambda: ext.state == "ready")
         await wait_until(lambda: spawned == ["toy"])
-        messages = await received_params(ext, "events/handle")
-        while len(messages) < 2:
+        messages: list[Any] = []
+        while len(messages) < 2:  # each iteration waits for a reply of the sink
             messages = await received_params(ext, "events/handle")
         first, second = (message["envelope"] for message in messages)
         fields = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
@@ -186,12 +195,8 @@ async def test_the_source_of_an_event_is_a_known_value_of_the_protocol(tmp_path:
         reports: list[Any] = []
         while len(reports) < 5:
             reports = [item["envelope"] for item in await received_params(ext, "events/handle")]
-        assert [item["source"] for item in reports] == [
-            "Runtime",
-            "Runtime",
-            "Tool",
-            *["Runtime"] * 2,
-        ]
+        sources = [item["source"] for item in reports]
+        assert sources == ["Runtime", "Runtime", "Tool", "Runtime", "Runtime"]
         assert [item["source_id"] for item in reports][:2] == ["exthost", "my program"]
 
 
@@ -275,7 +280,7 @@ class BlockedSink:
 
 
 async def test_a_sink_added_by_a_reload_does_not_start_other_sinks(tmp_path: Path) -> None:
-    """`replace` with a new id, as for a new manifest."""
+    """`host.replace` with a new id adds an extension, as a reload does for a new manifest."""
     event_kinds = ("extension.", "process.")
     host = new_host(sink(tmp_path, *event_kinds))
     [spec] = find_extensions(new_host(sink(tmp_path, *event_kinds, id="b")).config).specs

@@ -1,4 +1,12 @@
-"""Plugins for synaps in its form of November 2026, written in Python and JavaScript."""
+"""Plugins of synaps, one of the protocols that exthost speaks, in its form of November 2026.
+
+The plugins in `tests/extensions/synaps_today` use no code of exthost: `redact`, in Python, replaces
+secrets in the results of tools; `meter`, in JavaScript, counts tokens and needs node. Other plugins
+are written by `write_plugin`: the mapping that it gets says how the plugin answers each hook.
+
+A hook is a function of a plugin that the host calls at an event. The answer to `after_tool_call`
+can replace the output of the tool, if the plugin has the permission `tools.transform_output`.
+"""
 
 import json
 import shutil
@@ -21,7 +29,7 @@ from tests.extensions.synaps_tree import write_plugin
 
 PLUGINS = Path(__file__).parents[1] / "extensions" / "synaps_today"
 TRANSFORM = ("tools.register", "tools.intercept", "tools.transform_output")
-AFTER = [{"hook": "after_tool_call"}]
+AFTER_HOOK = [{"hook": "after_tool_call"}]
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 
@@ -41,7 +49,7 @@ def write_replacing_plugins(tmp_path: Path) -> Iterator[Path]:
             tmp_path / name,
             {"hooks": {"after_tool_call": answer}},
             permissions=TRANSFORM,
-            hooks=AFTER,
+            hooks=AFTER_HOOK,
         )
     yield tmp_path
 
@@ -59,7 +67,7 @@ async def test_a_python_plugin_replaces_the_output_and_the_audit_has_the_sizes(
     async with Host(settings) as host:
         host.events.subscribe(OutputReplaced, replaced.append)
         result = await host.call_tool("ext_redact_leak", {"text": "it is hunter2"})
-        assert (result.text, result.raw) == ("it is *******", "it is *******")
+        assert (result.text, result.raw) == ("it is *******", "it is *******")  # was "hunter2"
         assert not result.is_error
         assert (await host.call_tool("ext_redact_leak", {"text": "open"})).text == "open"
         error = await error_of(host.call_tool("ext_redact_fail", {}))
@@ -91,7 +99,10 @@ async def test_a_replacement_without_the_permission_is_ignored(
 ) -> None:
     answer = {"action": "replace", "output": "by nobody"}
     behaviour = {"hooks": {"after_tool_call": answer}}
-    write_plugin(replacing_plugins / "a_first", behaviour, permissions=TRANSFORM[:2], hooks=AFTER)
+    without_transform = TRANSFORM[:2]
+    write_plugin(
+        replacing_plugins / "a_first", behaviour, permissions=without_transform, hooks=AFTER_HOOK
+    )
     async with Host(config(replacing_plugins)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.text == "by b_second"
@@ -105,7 +116,7 @@ async def test_a_replacement_without_the_permission_is_ignored(
 async def test_the_output_is_kept_if_the_replacement_fails(tmp_path: Path, answer: Any) -> None:
     write_plugin(tmp_path / "tools")
     behaviour = {"hooks": {"after_tool_call": answer}}
-    write_plugin(tmp_path / "bad", behaviour, permissions=TRANSFORM, hooks=AFTER)
+    write_plugin(tmp_path / "bad", behaviour, permissions=TRANSFORM, hooks=AFTER_HOOK)
     async with Host(config(tmp_path)) as host:
         result = await host.call_tool("ext_tools_echo", {"a": 1})
         assert result.data == {"a": 1} and result.warnings
@@ -114,6 +125,7 @@ async def test_the_output_is_kept_if_the_replacement_fails(tmp_path: Path, answe
 @shows("synaps-today-02")
 async def test_a_long_replacement_is_cut_at_a_character() -> None:
     async with Host(config(PLUGINS, allowlist=("redact",))) as host:
+        # `redact` replaces "grow" by more than 1 MiB of é, which has two bytes in UTF-8.
         text = (await host.call_tool("ext_redact_leak", {"text": "grow"})).text
         assert len(text.encode()) == 1024 * 1024 and set(text) == {"é"}
 
@@ -164,16 +176,17 @@ def test_the_number_of_session_texts_is_limited() -> None:
 
 
 @shows("synaps-today-11")
-@pytest.mark.parametrize("value", [None, "0"])
-async def test_events_have_the_session_id(
-    monkeypatch: pytest.MonkeyPatch, value: str | None
+@pytest.mark.parametrize(("variable", "expected_id"), [(None, "s1"), ("0", None)])
+async def test_events_have_the_session_id_unless_a_variable_is_0(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, expected_id: str | None
 ) -> None:
-    if value is not None:
-        monkeypatch.setenv("SYNAPS_HOOK_SESSION_ID", value)
+    if variable is not None:
+        monkeypatch.setenv("SYNAPS_HOOK_SESSION_ID", variable)
     async with Host(config(PLUGINS, allowlist=("redact",))) as host:
         event = {"message": "hi", "session_id": "s1"}
         outcome = await host.hooks.run("before_message", event)
-        assert outcome.injected == f"seen in {'s1' if value is None else None}"
+        # `redact` answers with the id that the event has. Events of sessions always have it.
+        assert outcome.injected == f"seen in {expected_id}"
         started = await host.hooks.run("on_session_start", {"session_id": "s1"})
         assert started.injected == "Session s1: hide secrets."
 
@@ -200,8 +213,7 @@ async def test_a_node_plugin_of_protocol_2_gets_the_usage() -> None:
 
 @shows("synaps-today-08")
 def test_features_that_this_host_does_not_offer_are_named() -> None:
-    found = configfile.find_extensions(config(PLUGINS, allowlist=("redact",)))
-    (warning,) = found.diagnostics
+    (warning,) = configfile.find_extensions(config(PLUGINS, allowlist=("redact",))).diagnostics
     assert warning.message.startswith("this host does not offer context providers and session driv")
     assert not warning.is_mistake
 

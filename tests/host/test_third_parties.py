@@ -1,4 +1,8 @@
-"""A dialect of another package can be used like a built-in dialect."""
+"""A dialect of another package can be used like a built-in dialect.
+
+A dialect is the protocol between a host and an extension. `stepper` is a dialect that a test can
+install as a package beside exthost (`tests/toys/stepper.py`).
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,11 @@
-"""Manifests that change while a host is open: changes are published, and reloaded if configured."""
+"""Manifests that change while a host is open: changes are published, and reloaded if configured.
+
+A manifest, such as `plugin.toml`, describes an extension; the host finds it in a search path. With
+`[discovery.watch] enabled = true` the host notices that a manifest is new, changed, invalid or
+removed, and publishes `ManifestChanged`; with `reload = true` it also starts the new extension, or
+replaces the running one. `write_plugin` writes a manifest and a program; its `behaviour` says which
+tools the program announces ("offer"), or what else it does when it starts.
+"""
 
 import asyncio
 import json
@@ -26,6 +33,7 @@ from tests.extensions.nexo_tree import config, rewrite, write_plugin
 from tests.extensions.proc import is_gone
 
 MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
+# Two versions of an extension, which offer different tools.
 FIRST = {"offer": {"tools": ["echo", "first"]}}
 SECOND = {"offer": {"tools": ["echo", "second"]}}
 
@@ -38,6 +46,7 @@ def new_watch(root: Path, **settings: Any) -> Watch:
 
 
 def describe_changes(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
+    """Return the kind, the folder of the manifest and the extension of each change."""
     return [
         (change.kind, Path(change.path).parent.name, change.extension or change.previous_id)
         for change in changes
@@ -123,8 +132,6 @@ def test_a_renamed_extension_is_reported_with_its_old_id(tmp_path: Path) -> None
 def test_without_watchfiles_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(ConfigError) as caught:
         new_watch(tmp_path)
@@ -135,7 +142,8 @@ def test_without_watchfiles_the_error_names_the_package_to_install(
 
 
 class ManifestEvents:
-    """The ManifestChanged events of a host, in order."""
+    """The ManifestChanged events of a host, in order. `next` waits for the next one, and returns
+    its change, its extension and its note."""
 
     def __init__(self, host: exthost.Host) -> None:
         self._queue: asyncio.Queue[ManifestChanged] = asyncio.Queue()
@@ -153,7 +161,7 @@ class ManifestEvents:
 
 def config_with_watch(root: Path, *, reload: bool) -> Config:
     watch = {"enabled": True, "debounce_ms": 50, "reload": reload}
-    # Longer than any test, so that a test fails if it waits for an extension that hangs.
+    # Longer than any test: a test that waits until a start that hangs has failed does not pass.
     overrides = {"a": {"limits": {"handshake": "1h"}}}
     discovery = {"search_paths": [str(root)], "watch": watch}
     return config_from_mapping({"discovery": discovery, "overrides": overrides})
@@ -213,7 +221,7 @@ async def test_the_old_extension_continues_if_the_new_manifest_is_invalid_or_fai
         rewrite(path, "[plugin]\nid = \n")
         change, id, note = await events.next()
         assert (change, id) == ("invalid", "a") and "line 2" in note
-        write_plugin(tmp_path / "a", "a", behaviour={"exit": 3})
+        write_plugin(tmp_path / "a", "a", behaviour={"exit": 3})  # the program exits at its start
         change, id, note = await events.next()
         assert (change, id) == ("changed", "a") and "not reloaded" in note
         write_plugin(tmp_path / "a", "a", more='[requires]\nbins = ["no-such-program"]')
@@ -260,6 +268,7 @@ async def test_an_invalid_new_manifest_blocks_calls_until_it_is_fixed_or_removed
         rewrite(path, "[plugin]\nid = \n")
         assert (await events.next())[0] == "invalid"
         error = await error_of(host.call_tool("ext_a_echo", {"a": 1}))
+        # Nobody can read whether the new extension has a hook that should block this call.
         assert error.code == "X0333" and error.extension == "new"
         if is_fixed:
             write_plugin(path.parent, "b")
@@ -297,8 +306,9 @@ async def test_a_host_can_close_while_a_new_extension_starts(tmp_path: Path) -> 
         write_plugin(tmp_path / "a", "a", behaviour={"hang": True})
         async with asyncio.timeout(25):
             await starting.wait()
-        # The new extension never answers, and its limit is longer than the test. Closing the host
-        # must return all the same; the leak check of the test run finds remaining processes.
+        # The new extension never answers the handshake, whose limit is longer than the test.
+        # Closing the host must return all the same; the fixture `nothing_left` in tests/conftest.py
+        # fails the test if a process remains.
 
 
 async def test_a_missing_search_path_is_not_a_problem(tmp_path: Path) -> None:

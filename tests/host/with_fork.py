@@ -90,6 +90,7 @@ async def use_attached_host() -> None:
 
 
 def end_child(way: str) -> None:
+    """Fork, and end the child in this way. "unwind" leaves the block of the host by `return`."""
     with exthost.SyncHost.from_config(CONFIG) as host:
         pid = os.fork()
         if pid == 0:
@@ -104,6 +105,7 @@ def end_child(way: str) -> None:
 
 
 def outlive(config: Path) -> NoReturn:
+    """Fork, print the pids of the child and of the extensions, and wait to be killed."""
     write_config(config)
     host = exthost.SyncHost.from_config(config, control=True).__enter__()
     extension_pids = [extension.stats.pid for extension in host.extensions]

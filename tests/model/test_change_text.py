@@ -1,4 +1,8 @@
-"""Each difference from a lock is described in one line."""
+"""Each difference of an extension from its record in `exthost.lock` is described in one line.
+
+`exthost approve` shows these lines to the user. The path of a change is its place in the record:
+("tools", "get", "schema") is the schema of the tool `get`.
+"""
 
 from typing import Literal
 

@@ -1,7 +1,8 @@
 """ConnectionLimit chooses which connection is closed when too many are open.
 
-It closes only strangers (connections without a token), those that have sent nothing first, and of
-the peer that has opened most connections.
+It is for servers such as the gateway, where anyone may connect, but only clients that send a token
+are served. It closes only strangers, which are connections that have sent no token yet: of the peer
+(the address) with the most connections, and first those that have sent nothing.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 
+# Small numbers, so that a few steps reach each limit.
 MAX_CONNECTIONS, MAX_STRANGERS, MAX_PER_PEER = 12, 6, 4
 
 # Calls of methods. The integer of "admit" is the peer; for the others it is the position of a
@@ -41,13 +43,15 @@ def test_the_limits_apply_and_no_authenticated_client_is_dropped(
             counts = Counter(peers.values())
             if closed is not None:
                 assert closed in peers and closed not in authenticated
-                rivals = [n for n, peer in peers.items() if peer == peers[closed] and n != number]
+                # Connections are numbered in the order in which they were opened.
+                others = [n for n, peer in peers.items() if peer == peers[closed] and n != number]
                 # Of the silent or of the active connections of a peer, the oldest is closed.
                 was_active = closed in active
-                alike = [rival for rival in rivals if (rival in active) == was_active]
-                assert closed == number or all(rival >= closed for rival in alike)
+                alike = [other for other in others if (other in active) == was_active]
+                assert closed == number or closed <= min(alike)
                 # A silent connection is closed before one that has sent something.
-                assert closed not in active or not set(rivals) - active
+                if was_active:
+                    assert all(other in active for other in others)
                 # The new connection is closed only if there is no other stranger.
                 assert closed != number or counts[value] == max(counts.values()) == 1
                 del peers[closed]
@@ -107,4 +111,5 @@ def test_an_active_connection_outlasts_silent_connections() -> None:
     ],
 )
 def test_a_peer_is_an_address_or_an_ipv6_network(address: object, peer: str) -> None:
+    """One user often has all addresses of an IPv6 network of 64 bits."""
     assert peer_of(address) == peer

@@ -1,4 +1,8 @@
-"""The error catalog explains exactly the error codes that the source uses."""
+"""The error catalog explains exactly the error codes that the source uses.
+
+Each error has a code such as X0401. `errors.toml`, and a table of each dialect, say for each code
+which class of error it belongs to (kind), what it means and how to fix it: `exthost explain X0401`.
+"""
 
 import re
 import subprocess
@@ -21,7 +25,7 @@ CATALOG = error_catalog.load(*TABLES)
 NEW_ENTRY = {"kind": "CallFailed", "title": "mine", "meaning": "It failed.", "fix": "Try again."}
 
 
-def test_every_code_in_the_source_is_in_the_catalog_and_the_other_way_round() -> None:
+def test_the_catalog_has_exactly_the_codes_in_the_source() -> None:
     codes_in_source = {
         code for path in SOURCE.rglob("*.py") for code in CODE.findall(path.read_text())
     }
@@ -29,7 +33,7 @@ def test_every_code_in_the_source_is_in_the_catalog_and_the_other_way_round() ->
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
-def test_a_code_of_one_dialect_is_raised_in_its_package_alone(name: str) -> None:
+def test_a_code_of_a_dialect_is_raised_only_in_its_package(name: str) -> None:
     package = find.find_package(name).errors
     codes_of_dialect = error_catalog.read_table(package) if isinstance(package, str) else package
     folder = SOURCE / "dialects" / name
@@ -45,7 +49,7 @@ def test_codes_that_begin_alike_belong_to_the_same_error_class() -> None:
     for code, entry in CATALOG.items():
         assert issubclass(getattr(errors, entry.kind), errors.ExthostError), code
         first_two_digits = code[1:3]
-        if int(first_two_digits) < 18:  # from X1800 on, ten codes belong to one feature
+        if int(first_two_digits) < 18:  # from X1800 on, the codes of a feature are together
             assert class_names.setdefault(first_two_digits, entry.kind) == entry.kind, code
 
 
@@ -74,7 +78,7 @@ def test_a_dialect_can_add_codes_without_changing_the_others() -> None:
 def test_an_invalid_table_is_refused(tables: list[dict[str, dict[str, str]]], reason: str) -> None:
     with pytest.raises(errors.UsageError, match=re.escape(reason)) as caught:
         error_catalog.load(*tables)
-    assert caught.value.code == "X1390"
+    assert caught.value.code == "X1390"  # an invalid table of error codes
 
 
 def test_no_part_of_the_host_reads_the_catalog_when_it_is_imported() -> None:

@@ -1,4 +1,12 @@
-"""How two records of a lock differ, and how a difference is reported."""
+"""How an extension differs from its record in `exthost.lock`, and how a difference is reported.
+
+The record has what the extension ran and offered when the user approved it: its command, digests of
+its files, its permissions, and its tools with their descriptions. `compare_start` compares what is
+known before the process starts, `compare_offer` what the process announces, and `judge_tools` its
+tools: a tool that differs is quarantined, which means that it is neither listed nor called.
+
+A `Severity` says how much a change matters; with it, reports are sorted.
+"""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -24,6 +32,7 @@ def make_record(name: str, value: Any) -> LockRecord:
     return replace(LockRecord(), **{name: value})
 
 
+# `command` is a tuple, unlike the other values.
 @pytest.mark.parametrize("name", [name for name in _VALUES if name != "command"])
 @pytest.mark.parametrize(
     ("before", "after", "kind"), [("a", "b", "changed"), ("", "b", "new"), ("a", "", "gone")]
@@ -41,11 +50,13 @@ def test_each_value_is_compared_before_a_start(
 def test_a_digest_of_the_registry_may_be_unknown_if_the_files_are_the_same(
     before: str, after: str
 ) -> None:
+    """`integrity` is the digest that a registry such as PyPI reports; it may be unreachable."""
     package = LockRecord(registry="pypi:toy@1", program="sha256:f")
     locked, now = replace(package, integrity=before), replace(package, integrity=after)
     assert compare_start(locked, now, "linux") == []
-    both_known = replace(package, integrity="sha256:c")
-    assert compare_start(replace(package, integrity="sha256:a"), both_known, "linux")
+    old_digest = replace(package, integrity="sha256:a")
+    new_digest = replace(package, integrity="sha256:c")
+    assert compare_start(old_digest, new_digest, "linux") != []
     other_files = replace(now, program="sha256:g")
     keys = [change.key for change in compare_start(locked, other_files, "linux")]
     assert set(keys) == {"program", "integrity"}
@@ -69,7 +80,7 @@ def test_compiled_files_of_one_platform_are_compared(before: str, after: str, ki
         ("limits", Severity.LESS),
     ],
 )
-def test_new_items_matter_more_than_items_that_are_gone(name: str, severity: Severity) -> None:
+def test_new_items_matter_more_than_removed_items(name: str, severity: Severity) -> None:
     locked, now = make_record(name, ("a",)), make_record(name, ("b",))
     assert compare_start(locked, now, "linux") == sorted(
         [
@@ -160,4 +171,5 @@ def test_parts_that_a_manifest_leaves_out_do_not_quarantine_a_tool(
     ],
 )
 def test_a_change_is_reported_without_texts_of_the_extension(change: LockChange, text: str) -> None:
+    """A model may read the report, so it must not contain the description of a tool."""
     assert str(change) == text

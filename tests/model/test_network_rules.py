@@ -1,4 +1,11 @@
-"""The list `permissions.network`: which hosts, ports and addresses an extension can reach."""
+"""The list `permissions.network`: which hosts, ports and addresses an extension can reach.
+
+    permissions = { network = ["api.example.com:443", "*.example.org", "10.0.0.0/8:5432"] }
+
+A proxy of exthost makes the connections of the extension, and compares each target with this list.
+Two ways around it matter most: a host that is written in an unusual form, and a permitted name that
+leads to an address of this machine or of the local network.
+"""
 
 import ipaddress
 
@@ -67,7 +74,7 @@ def test_any_text_is_a_host_or_is_refused(text: str) -> None:
         host = parse_host(text)
     except BadHost:
         return
-    assert parse_host(str(host)) == host  # the form of a host is its own form
+    assert parse_host(str(host)) == host  # parsing the normal form does not change it
 
 
 @pytest.mark.parametrize(
@@ -110,7 +117,7 @@ def test_an_entry_is_a_name_an_address_or_a_network_with_a_port(entry: str, form
         ),
     ],
 )
-def test_an_entry_that_is_not_one_is_refused(entry: str) -> None:
+def test_an_invalid_entry_is_refused(entry: str) -> None:
     with pytest.raises(BadHost):
         parse_entry(entry)
 
@@ -151,6 +158,8 @@ def test_localhost_is_this_machine_by_name_and_by_address() -> None:
     assert not rules.allows_address("localhost", ipaddress.ip_address("10.0.0.1"), 8080)
 
 
+# Loopback, private and link-local networks, reserved ranges, the metadata services of clouds
+# (169.254.169.254 and others), and IPv6 addresses that contain such an IPv4 address.
 NOT_PUBLIC = (
     *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0"),
     *("100.64.0.1", "100.100.100.200", "192.0.0.192", "168.63.129.16", "198.18.0.1", "224.0.0.1"),
@@ -163,11 +172,11 @@ NOT_PUBLIC = (
 
 @pytest.mark.parametrize("text", NOT_PUBLIC)
 def test_an_address_of_this_machine_or_network_is_not_public(text: str) -> None:
-    assert not is_public(ipaddress.ip_address(text))
     address = ipaddress.ip_address(text)
-    assert not NetworkRules(["name.example"]).allows_address("name.example", address, 443) or (
-        text == "::ffff:8.8.8.8"  # it is compared as the IPv4 address
-    )
+    assert not is_public(address)
+    is_allowed = NetworkRules(["name.example"]).allows_address("name.example", address, 443)
+    # The rules compare this one as the IPv4 address 8.8.8.8, which is public.
+    assert is_allowed == (text == "::ffff:8.8.8.8")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +201,7 @@ def test_a_target_is_written_as_its_entry() -> None:
         assert allows([text], host, int(port))
 
 
-def test_a_proxy_of_the_company_has_a_name_and_a_password() -> None:
+def test_the_url_of_a_company_s_proxy_is_parsed_and_its_password_is_not_shown() -> None:
     assert parse_proxy_url("http://proxy.corp:3128") == UpstreamProxy("proxy.corp", 3128)
     assert parse_proxy_url("proxy.corp:8080/") == UpstreamProxy("proxy.corp", 8080)
     with_password = parse_proxy_url("http://me:p%40ss@proxy.corp")

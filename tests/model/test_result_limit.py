@@ -1,4 +1,8 @@
-"""Long results are cut in the middle; the rest of a result is kept or left out whole."""
+"""Long results are cut in the middle; the rest of a result is kept or left out whole.
+
+`limits.result = "40KB"` limits how much of a tool's result a model gets: its texts are cut, and
+data and images are whole or missing. `result.raw` always has the complete result.
+"""
 
 import pickle
 import time
@@ -17,11 +21,13 @@ def result(dialect: str, raw: Any, limit: int | None) -> ToolResult:
 
 def test_the_beginning_and_the_end_are_kept_and_the_middle_says_what_is_missing() -> None:
     text = "a" * 5000 + "b" * 5000
-    [cut] = limit_texts([text], 1000, "look there") or [""]
-    head, note, tail = cut.partition("\n[… ")[0], cut, cut.rpartition(" …]\n")[2]
+    advice = "look there"  # about where the rest is
+    [cut] = limit_texts([text], 1000, advice) or [""]
+    head, _, note_and_tail = cut.partition("\n[… ")
+    note, _, tail = note_and_tail.rpartition(" …]\n")
     assert set(head) == {"a"} and set(tail) == {"b"} and len(head) > len(tail) > 200
     missing = 10_000 - len(head) - len(tail)
-    assert f"{missing:,} characters are left out here; look there" in note
+    assert f"{missing:,} characters are left out here; {advice}" in note
     assert len(cut.encode()) <= 1000
 
 
@@ -35,6 +41,7 @@ def test_a_text_within_the_limit_is_not_changed(text: str) -> None:
 def test_characters_stay_whole_and_the_limit_is_kept(text: str, limit: int) -> None:
     [cut] = limit_texts([text * 20_000], limit, "there") or [""]
     assert set(cut.partition("\n")[0]) <= {text} and "�" not in cut
+    # A limit below 80 bytes leaves no room for the note, which is not cut.
     assert len(cut.encode("utf-8", "surrogatepass")) <= max(limit, 80)
 
 
@@ -78,4 +85,4 @@ def test_one_line_of_a_hundred_megabytes_is_cut_quickly() -> None:
     began = time.process_time()
     limited = result("nexo", text, 40_000)
     assert len(limited.text) <= 40_000
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 20  # in seconds; generous, for a busy machine

@@ -1,4 +1,13 @@
-"""Rules of the config: which rule decides about a call."""
+"""Which of the `[[rules]]` of a config decides about a tool call.
+
+    [[rules]]
+    tools = "fs:*"
+    when = { argument = { path = "/etc/*" } }
+    do = "deny"     # or "allow", or "ask", which asks a person
+
+The first rule that fits decides. No test here makes a call: the tool is `write` of the extension
+`fs`, whose registered name is `ext_fs_write`.
+"""
 
 from typing import Any
 
@@ -11,6 +20,7 @@ from exthost.model.rules import CallRule, ToolTraits, find_rule
 
 
 def traits(name: str = "write", dialect: str = "mcp", **hints: Any) -> ToolTraits:
+    """Return what rules know of a tool. The hints are annotations of MCP, such as readOnlyHint."""
     tool = Tool(name, extra={"annotations": hints} if hints else {})
     return ToolTraits.of(tool, f"ext_fs_{name}", "fs", dialect)
 
@@ -21,11 +31,10 @@ def decide(
     client: str | None = None,
     tool: ToolTraits | None = None,
 ) -> int | None:
-    """The number of the rule that decides about a call of fs:write."""
+    """Return the number of the rule, counted from 1, that decides about a call of fs:write."""
     parsed = config_from_mapping({"rules": rules}).rules
-    rule = find_rule(
-        parsed.for_tool(tool or traits()), {} if arguments is None else arguments, client
-    )
+    rules_of_tool = parsed.for_tool(tool or traits())
+    rule = find_rule(rules_of_tool, {} if arguments is None else arguments, client)
     return None if rule is None else rule.number
 
 
@@ -51,6 +60,7 @@ def test_the_first_rule_that_fits_decides() -> None:
 
 
 def test_missing_annotations_count_as_mcp_s_defaults() -> None:
+    """By default a tool is destructive, and not read-only. A hint that is not a bool is missing."""
     destructive: list[Any] = [{"tools": "*", "when": {"destructive": True}, "do": "ask"}]
     reading: list[Any] = [{"tools": "*", "when": {"read_only": True}, "do": "allow"}]
     assert decide(destructive) == 1 and decide(reading) is None
@@ -67,8 +77,9 @@ def test_dialect_and_client_must_fit() -> None:
     rules = [{"tools": "*", "when": {"client": "claude-*"}, "do": "deny"}]
     assert decide(rules) is None and decide(rules, client="other") is None
     assert decide(rules, client="claude-code") == 1
-    everyone = [{"tools": "*", "when": {"client": "*"}, "do": "deny"}]
-    assert decide(everyone, client="") == 1 and decide(everyone) is None
+    # Any client fits, even without a name; a call of the program itself has no client.
+    any_client = [{"tools": "*", "when": {"client": "*"}, "do": "deny"}]
+    assert decide(any_client, client="") == 1 and decide(any_client) is None
 
 
 @pytest.mark.parametrize(
@@ -84,14 +95,15 @@ def test_dialect_and_client_must_fit() -> None:
         (None, False),
     ],
 )
-def test_a_text_inside_an_argument_fits_deny_and_ask_and_never_allow(
+def test_a_text_inside_a_list_or_table_fits_deny_and_ask_and_never_allow(
     value: Any, fits: bool
 ) -> None:
+    """One permitted text in a list must not allow the other texts in it."""
+    is_nested = isinstance(value, list | dict)
     for action in ("deny", "ask", "allow"):
         rules = [{"tools": "*", "when": {"argument": {"path": "/etc/*"}}, "do": action}]
-        nested = isinstance(value, list | dict)
-        expected = 1 if fits and not (action == "allow" and nested) else None
-        assert decide(rules, {"path": value}) == expected
+        decides = fits and not (action == "allow" and is_nested)
+        assert decide(rules, {"path": value}) == (1 if decides else None)
 
 
 def test_an_argument_is_compared_as_the_text_of_its_json_value() -> None:
@@ -104,6 +116,7 @@ def test_an_argument_is_compared_as_the_text_of_its_json_value() -> None:
 
 
 def test_an_argument_with_too_many_values_fits_deny() -> None:
+    """Not all of its values are compared, so one of them might be "x"."""
     rules = [{"tools": "*", "when": {"argument": {"a": "x"}}, "do": "deny"}]
     assert decide(rules, {"a": [0] * 200_000}) == 1
 
@@ -126,12 +139,12 @@ def test_a_wrong_rule_is_an_error_of_the_config(rule: Any, part: str) -> None:
         config_from_mapping({"rules": [rule]})
 
 
-def test_one_rule_without_brackets_says_how_to_write_it() -> None:
+def test_the_error_for_rules_as_one_table_says_to_write_two_brackets() -> None:
     with pytest.raises(ConfigError) as caught:
         config_from_mapping({"rules": {"tools": "*", "do": "deny"}})
     assert "two brackets" in caught.value.help
 
 
-def test_rules_after_an_unconditional_one_are_not_looked_at() -> None:
+def test_rules_after_an_unconditional_rule_are_ignored() -> None:
     parsed = config_from_mapping({"rules": [{"tools": "*", "do": "allow"}] * 3}).rules
     assert parsed.for_tool(traits()) == (CallRule(number=1, tools="*", action="allow"),)

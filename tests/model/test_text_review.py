@@ -1,4 +1,8 @@
-"""The review of a text shows a person its changed words and its hidden parts."""
+"""The review of a text shows a person its changed words and its hidden parts.
+
+A model reads the descriptions of tools, so `exthost approve` shows them to a person first. A
+hostile author may hide instructions to the model in parts that the person does not see.
+"""
 
 import pytest
 
@@ -48,13 +52,15 @@ def test_a_huge_text_is_shown_as_replaced() -> None:
     ],
 )
 def test_a_text_that_hides_something_is_flagged(text: str, finding: str) -> None:
-    [flag] = find_hidden_parts(text, ["send_mail", "get"])
-    assert finding in flag
+    tools_of_host = ["send_mail", "get"]
+    [hidden_part] = find_hidden_parts(text, tools_of_host)
+    assert finding in hidden_part
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        # U+200D is part of some emoji and of some scripts; "get" is an ordinary word.
         "Return the weather of a city.",
         "Liefert Größe, naïveté, 日本語, עברית, العربية",
         "emoji \U0001f468\u200d\U0001f469\u200d\U0001f467 and ❤️",

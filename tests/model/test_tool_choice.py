@@ -1,4 +1,10 @@
-"""The setting `tools`: which tools exist, under which names, and which patterns fit nothing."""
+"""The setting `tools` of an extension, with which the operator chooses and renames its tools.
+
+    tools = { allow = ["get_*"], deny = ["*_all"], rename = { get_one = "first" } }
+
+A tool is available if a pattern of `allow` fits its name, and none of `deny`. A tool that is not
+available is hidden, and keeps the reason. A pattern that fits no tool is reported to the operator.
+"""
 
 import time
 
@@ -19,7 +25,7 @@ def chosen(**settings: object) -> list[str]:
     return list(choose_tools(OFFERED, ToolSettings(**settings)).tools)  # type: ignore[arg-type]
 
 
-def test_allow_and_deny_choose_by_pattern_and_deny_wins() -> None:
+def test_allow_and_deny_choose_by_pattern_and_deny_has_precedence() -> None:
     assert chosen() == [tool.name for tool in OFFERED]
     assert chosen(allow=("get_*",)) == ["get_one", "get_two"]
     assert chosen(allow=("?et_*",), deny=("*_one",)) == ["get_two"]
@@ -32,7 +38,7 @@ def test_allow_and_deny_choose_by_pattern_and_deny_wins() -> None:
     ]
 
 
-def test_a_renamed_tool_has_its_new_name_and_knows_its_own() -> None:
+def test_a_renamed_tool_keeps_its_original_name_as_an_attribute() -> None:
     settings = ToolSettings(rename=(("get_one", "first"),), describe=(("get_one", "The first."),))
     tool = choose_tools(OFFERED, settings).tools["first"]
     assert (tool.name, tool.original_name, tool.description) == ("first", "get_one", "The first.")
@@ -41,23 +47,22 @@ def test_a_renamed_tool_has_its_new_name_and_knows_its_own() -> None:
 def test_two_tools_can_exchange_their_names() -> None:
     settings = ToolSettings(rename=(("get_one", "get_two"), ("get_two", "get_one")))
     tools = choose_tools(OFFERED, settings).tools
-    assert (
-        tools["get_one"].original_name == "get_two" and tools["get_two"].original_name == "get_one"
-    )
+    assert tools["get_one"].original_name == "get_two"
+    assert tools["get_two"].original_name == "get_one"
 
 
-def test_the_operator_s_name_belongs_to_the_renamed_tool() -> None:
+def test_a_tool_is_hidden_if_another_one_is_renamed_to_its_name() -> None:
     choice = choose_tools(OFFERED, ToolSettings(rename=(("file_delete", "get_one"),)))
     assert choice.tools["get_one"].original_name == "file_delete"
     [(tool, reason)] = choice.hidden
     assert tool.name == "get_one" and "file_delete" in reason
 
 
-def test_deny_is_about_the_extension_s_own_names_so_renaming_does_not_evade_it() -> None:
+def test_patterns_fit_original_names_so_a_renamed_tool_is_still_denied() -> None:
     assert "gone" not in chosen(deny=("file_*",), rename=(("file_delete", "gone"),))
 
 
-def test_patterns_and_names_that_fit_nothing_are_found() -> None:
+def test_patterns_and_names_that_fit_no_tool_are_found() -> None:
     settings = ToolSettings(
         allow=("get_*", "put_*"), deny=("x",), rename=(("old", "new"),), describe=(("y", "text"),)
     )
@@ -99,9 +104,10 @@ def test_defaults_and_the_entry_are_merged_key_by_key() -> None:
 
 @pytest.mark.parametrize("pattern", ["a*" * 400, "*a" * 400 + "b", "?*" * 400, "(a+)+$*", "[!a]*"])
 def test_no_pattern_takes_long(pattern: str) -> None:
+    """A regular expression could need time that is exponential in the length of the text."""
     began = time.process_time()
     compile_pattern(pattern)("a" * 100_000 + "c")
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 20  # in seconds; generous, for a busy machine
 
 
 def test_only_stars_and_question_marks_are_special() -> None:

@@ -1,5 +1,10 @@
 """Helpers for tests of `Conversation` without an event loop and without a process.
 
+A conversation is the state of one end of a connection: it turns calls into frames (the bytes of one
+message), and matches the replies with the calls. It does no I/O, but returns effects: values that
+say what its session, which has the pipes, must do. The most common effect is a list of completed
+calls with their results.
+
 A test opens a conversation, sends calls, and passes it the bytes of an extension:
 
     conversation = open_conversation()
@@ -26,8 +31,8 @@ from exthost.wire.framing import Bytes
 from exthost.wire.lines import Lines
 from tests.toys import askback, byorder
 
-MAX_MESSAGE = 4096
-OFFER = Offer(name="toy")
+MAX_MESSAGE = 4096  # bytes; small, so that tests can exceed it
+OFFER = Offer(name="toy")  # what the extension announced in its handshake
 
 
 def _progress(params: Any) -> Progress:
@@ -77,14 +82,14 @@ def open_conversation(dialect: Dialect = BY_ID, first_id: int | None = None) -> 
 
 
 def send_call(conversation: Conversation, method: str = "echo", params: Any = None) -> StubCall:
-    """Send a simple call."""
+    """Send a call that is a single request, and return it."""
     call = StubCall(method, params)
     conversation.send(call)
     return call
 
 
 def open_stream(conversation: Conversation, method: str, params: Any = None) -> StreamQueue:
-    """Open a stream."""
+    """Send a request whose reply is a stream of events, and return the queue of the events."""
     kind = conversation.dialect.streams[method]
     queue = StreamQueue(kind, None if kind.key is None else params[kind.key])
     queue.params = params
@@ -131,6 +136,7 @@ def written_messages(effects: list[Effect]) -> list[Any]:
 
 
 def frame_bytes(frame: Frame) -> bytes:
+    """Return a frame in one piece: a large frame is a tuple of parts."""
     return frame if isinstance(frame, bytes) else b"".join(frame)
 
 

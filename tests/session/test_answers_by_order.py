@@ -1,6 +1,7 @@
 """In a dialect whose replies have no ids, an abandoned call ends its session.
 
-Otherwise the next call would get the late reply. Later calls are sent to a new session.
+Otherwise the next call would get the late reply. A call is abandoned if it times out or its caller
+is cancelled. A session is the connection to one process; later calls are sent to a new one.
 """
 
 import asyncio
@@ -50,6 +51,7 @@ class QueueWithFakeChild:
         self.fake_child = self.next_session()
 
     def next_session(self) -> FakeChild:
+        """Attach a new session to the queue, and return its child."""
         self.fake_child = FakeChild()
         self.queue.attach(session_with(self.fake_child, self.queue, BY_ORDER))
         return self.fake_child
@@ -87,7 +89,7 @@ async def result_of_call(call: FutureCall) -> Any:
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("reason", ["cancelled", "timed out"])
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", "after"])  # when the next call is made
 async def test_a_late_reply_is_dropped_and_the_next_call_gets_a_new_session(
     reason: str, moment: str
 ) -> None:
@@ -119,6 +121,7 @@ async def test_other_calls_of_the_session_fail_with_the_reason() -> None:
     for call in (calls[0], calls[2]):
         with pytest.raises(ExtensionGone) as caught:
             await result_of_call(call)
+        # X1003: the process was ended, because a late reply would answer the wrong call
         assert caught.value.code == "X1003" and "given up" in caught.value.message
     assert queue_with_child.queue.outcomes.unsuccessful == {"cancelled": 1, "gone": 2}
     queue_with_child.end()

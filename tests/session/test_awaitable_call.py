@@ -1,4 +1,10 @@
-"""A call can be awaited like a future: order, context, cancellation and interrupts."""
+"""A call can be awaited like a future: order, context, cancellation and interrupts.
+
+`ext.call(...)` returns an `AwaitableCall`, which is faster than a future and a task: the queue of
+calls itself resumes the waiting tasks (`queue.wakes`) after it has handled all replies of one read.
+These tests complete calls with `queue.complete`, as the reader of an extension's output does. A
+`FakeChild` stands for the process of an extension: `send_to_host` writes a message to its stdout.
+"""
 
 import asyncio
 import contextvars
@@ -39,6 +45,7 @@ async def _start_waiting(call: AwaitableCall) -> "asyncio.Task[object]":
     return task
 
 
+# While `wakes` is held, callers are collected, and resumed together by `wake()`.
 @pytest.mark.parametrize("is_held", [True, False])
 async def test_callers_resume_in_the_order_of_the_replies(is_held: bool) -> None:
     queue, order = _new_queue(), []
@@ -60,7 +67,7 @@ async def test_callers_resume_in_the_order_of_the_replies(is_held: bool) -> None
         asyncio.get_running_loop().call_soon(queue.wakes.wake)
     await asyncio.wait_for(asyncio.gather(*tasks), 30)
     assert order == [("2", "2", 20), ("0", "0", 0), ("1", "1", 10)]
-    assert _CALLER.get() == "nobody"
+    assert _CALLER.get() == "nobody"  # each caller ran in the context of its own task
 
 
 async def test_awaiting_an_ended_call_returns_at_once() -> None:
@@ -98,6 +105,7 @@ async def test_a_caller_can_be_cancelled_after_the_reply_arrived() -> None:
 
 
 async def test_replies_read_during_a_step_of_a_task_wake_callers_after_it() -> None:
+    """A task cannot be resumed inside of another task's step, so the loop does it afterwards."""
     queue = _new_queue()
     call = _new_call(queue)
     task = await _start_waiting(call)

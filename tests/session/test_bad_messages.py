@@ -1,4 +1,9 @@
-"""Invalid output of an extension is reported, dropped and counted, and affects no other call."""
+"""Invalid output of an extension is reported, dropped and counted, and affects no other call.
+
+The program is the hostile extension of the tests (`tests/extensions/hostile.py`), whose methods do
+what their names say: `garbage` writes stray lines before its reply, `twice` replies two times, and
+`raw` writes the given text, in which $ID is the id of the request.
+"""
 
 import asyncio
 import logging
@@ -11,9 +16,16 @@ from exthost.events import Bus, Dropped, LogLine, Noticed
 from tests.extensions.clock import Clock, run_loop
 from tests.extensions.harness import Ledger, check_call_counts, error_of, hostile_extension
 
+# The names of counts in `stats.dropped`.
 STRAY = "stray lines on stdout"
 LATE = "late or repeated replies"
 UNKNOWN = "replies without a request"
+
+# Error codes.
+INVALID_JSON = "X0606"
+NOT_ENCODABLE = "X1302"
+TOO_LARGE_TO_SEND = "X1303"
+TOO_LARGE_TO_READ = "X0603"
 
 
 @pytest.mark.both_loops
@@ -102,7 +114,7 @@ async def test_a_reply_with_an_invalid_number_fails_its_call_at_once(
 ) -> None:
     async with hostile_extension() as ext:
         error = await error_of(ext.call("raw", {"text": text}))
-        assert isinstance(error, ProtocolViolation) and error.code == "X0606"
+        assert isinstance(error, ProtocolViolation) and error.code == INVALID_JSON
         assert text[-5:-1] in error.evidence.bytes
         assert await ext.call("echo", 1) == 1
         assert ext.stats.dropped == {STRAY: 1}
@@ -142,9 +154,9 @@ async def test_the_last_of_repeated_members_is_used() -> None:
 async def test_a_reply_nested_a_hundred_thousand_deep_fails_its_call_at_once() -> None:
     async with hostile_extension() as ext:
         error = await error_of(ext.call("deep", {"depth": 100_000}))
-        assert isinstance(error, ProtocolViolation) and error.code == "X0606"
+        assert isinstance(error, ProtocolViolation) and error.code == INVALID_JSON
         assert await ext.call("echo", 1) == 1  # after the second reply to the failed call
-        assert ext.stats.dropped == {STRAY: 1, "late or repeated replies": 1}
+        assert ext.stats.dropped == {STRAY: 1, LATE: 1}
 
 
 async def test_a_reply_may_arrive_byte_by_byte() -> None:
@@ -191,7 +203,7 @@ async def test_drops_are_reported_on_the_bus_with_their_number() -> None:
         for _ in range(3):
             await ext.call("twice")
         await ext.call("echo")
-        ledger.settle(ext, result=4)
+        ledger.check_calls(ext, result=4)
     assert drops == [Dropped("hostile", LATE, times) for times in (1, 2, 3)]
 
 
@@ -199,8 +211,8 @@ async def test_a_value_that_cannot_be_encoded_is_a_usage_error() -> None:
     async with hostile_extension(limits={"max_message": 1000}) as ext:
         encode_error = await error_of(ext.call("echo", object()))
         size_error = await error_of(ext.call("echo", "x" * 2000))
-        assert (encode_error.kind, encode_error.code) == ("UsageError", "X1302")
-        assert (size_error.kind, size_error.code) == ("UsageError", "X1303")
+        assert (encode_error.kind, encode_error.code) == ("UsageError", NOT_ENCODABLE)
+        assert (size_error.kind, size_error.code) == ("UsageError", TOO_LARGE_TO_SEND)
         assert await ext.call("echo", 1) == 1
         check_call_counts(ext, 1, result=1)  # neither of them was accepted as a call
 
@@ -214,7 +226,7 @@ async def test_many_waiting_calls_that_cannot_be_encoded_fail_without_ending_the
         ]
         last = asyncio.ensure_future(ext.call("echo", "last"))
         assert await first == "first"
-        assert {(await error).code for error in invalid_calls} == {"X1302"}
+        assert {(await error).code for error in invalid_calls} == {NOT_ENCODABLE}
         assert await last == "last"
         assert ext.stats.restarts == 0
         check_call_counts(ext, 2002, result=2, error=2000)
@@ -226,7 +238,7 @@ async def test_an_over_long_reply_fails_only_its_call() -> None:
         short_call = asyncio.ensure_future(ext.call("echo", "short"))
         error = await too_long_call
         assert isinstance(error, ProtocolViolation)
-        assert error.code == "X0603" and "1,000" in error.message
+        assert error.code == TOO_LARGE_TO_READ and "1,000" in error.message
         assert error.evidence.bytes.startswith('{"id":2,"result":"xxx')
         assert "max_message" in error.help
         assert await short_call == "short"

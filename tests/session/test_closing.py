@@ -1,4 +1,11 @@
-"""Closing an extension, by any task and at any moment: its process always ends."""
+"""Closing an extension, by any task and at any moment: its process always ends.
+
+The host ends a process in steps: it closes its stdin and waits, sends SIGTERM and waits, and then
+sends SIGKILL. SHORT_SHUTDOWN is a dialect with short waits, and with ENDLESS_SHUTDOWN a process
+that ignores the first two steps never ends. The program is the hostile extension of the tests:
+`echo` returns its argument, `keep` is never answered, and with the flag "stubborn" it ignores the
+end of stdin and SIGTERM.
+"""
 
 import asyncio
 import os
@@ -10,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from exthost.errors import ExtensionGone
 from exthost.events import Bus, Exited, Spawned
@@ -49,6 +57,9 @@ async def test_fifty_extensions_are_closed_by_fifty_other_tasks() -> None:
     assert {ext.state for ext in extensions} == {"stopped"}
     assert all(map(is_gone, pids))
 
+
+CLOSED = "X1006"
+CLOSED_DURING_CALL = "X1005"
 
 # Starts fifty extensions, calls and closes each in its own task. `{run}` runs `main`.
 PROGRAM = """
@@ -102,7 +113,7 @@ async def test_closing_is_idempotent() -> None:
     await ext.close()
     assert ext.state == "stopped" and is_gone(pid)
     error = await error_of(ext.call("echo"))
-    assert (error.kind, error.code) == ("ExtensionGone", "X1006")
+    assert (error.kind, error.code) == ("ExtensionGone", CLOSED)
     check_call_counts(ext, 0)
 
 
@@ -126,7 +137,7 @@ async def test_closing_during_the_handshake_ends_it_at_once(stage: str) -> None:
     await ext.close()
     assert is_gone(pid) and ext.state == "stopped"
     assert isinstance(await starting, ExtensionGone)
-    assert (await call).code == "X1006"
+    assert (await call).code == CLOSED
     check_call_counts(ext, 1, gone=1)
 
 
@@ -140,13 +151,13 @@ async def test_calls_in_flight_fail_with_the_closing_as_the_reason() -> None:
     await ext.close()
     for call in calls:
         error = await call
-        assert isinstance(error, ExtensionGone) and error.code == "X1005"
+        assert isinstance(error, ExtensionGone) and error.code == CLOSED_DURING_CALL
         assert "closed during keep" in error.message
-    ledger.settle(ext, gone=5)
+    ledger.check_calls(ext, gone=5)
 
 
 async def test_replies_to_calls_in_flight_arrive_while_the_extension_closes() -> None:
-    """The extension reads all requests before the end of stdin, and answers them."""
+    """The extension reads all requests before the end of its stdin, and answers them."""
     ext = unstarted_extension()
     await ext.start()
     calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(50)]
@@ -214,8 +225,6 @@ async def test_leaving_the_block_by_cancellation_ends_the_process() -> None:
 @pytest.mark.parametrize("when", ["ready", "in a call", "in the handshake", "closing", "stopped"])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_the_end_of_the_loop_without_a_close_leaves_no_process(when: str, loop: str) -> None:
-    import uvloop
-
     extensions: list[Extension] = []
     pids: list[int] = []
 
@@ -300,6 +309,7 @@ async def test_an_extension_that_ignores_end_of_file_is_terminated_after_the_wai
         "ignore_eof", f"term_file={report}", dialect=with_shutdown_waits(0.1, 3600), bus=bus
     )
     status, seconds = await close_and_measure(ext, bus)
+    # The extension writes this to the file when it gets SIGTERM.
     assert status == "exited with 0" and report.read_text() == "told"
     assert seconds >= 0.1
 

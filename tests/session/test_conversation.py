@@ -1,4 +1,14 @@
-"""The conversation without I/O: calls and bytes are its input, effects its output."""
+"""The conversation without I/O: calls and bytes are its input, effects its output.
+
+A `Conversation` is the protocol state of one end of a connection. It numbers requests, and matches
+the replies in the bytes that it receives with the calls. It reads and writes nothing itself: it
+returns effects, which are values that its session performs, for example `WriteFrame(frame)`. A list
+of `(call, value)` pairs is the effect "these calls have these results".
+
+Most tests use the dialect BY_ID of `conversation_peer`, which is JSON-RPC in lines: `reply(1, 7)`
+returns the line of a reply with the id 1 and the result 7. In BY_ORDER, replies have no id, and the
+first reply answers the oldest request.
+"""
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -70,12 +80,20 @@ from tests.session.conversation_peer import (
 )
 from tests.toys import askback
 
+# A `Count` effect increases a counter in the statistics of the extension.
 LATE = Count("late or repeated replies")
 UNKNOWN = Count("replies without a request")
 ERROR_WITHOUT_ID = Count(
     "errors that name no request", "it answered with an error that names no request", "no"
 )
 NO_STREAM = Count("events of no open stream")
+
+# Error codes. X0701 is that of a call that the extension answered with an error.
+NOT_A_MESSAGE = "X0602"
+BROKEN_FRAMING = "X0601"  # the start of the next message cannot be found
+TOO_LONG = "X0603"
+UNREADABLE = "X0604"  # the code that reads the result raised an unexpected exception
+WRONG_STREAM = "X0605"
 
 
 # -- phases ----------------------------------------------------------------------------------
@@ -229,7 +247,7 @@ def raise_key_error(_: object) -> Any:
 
 @pytest.mark.parametrize("dialect", BY_ID_DIALECTS)
 @pytest.mark.parametrize(
-    ("map_result", "code"), [(raise_call_failed, "X0701"), (raise_key_error, "X0604")]
+    ("map_result", "code"), [(raise_call_failed, "X0701"), (raise_key_error, UNREADABLE)]
 )
 def test_a_result_that_cannot_be_mapped_fails_only_its_call(
     map_result: Callable[[object], Any], code: str, dialect: Dialect
@@ -274,7 +292,7 @@ def test_by_order_a_reply_without_a_request_ends_the_conversation() -> None:
     call = send_call(conversation, "say", 1)
     effects = conversation.receive_bytes(frames_by_order(b"1", b"2"))
     assert effects[0] == [(call, 1)]
-    assert code_of_violation(effects[1]) == "X0602"
+    assert code_of_violation(effects[1]) == NOT_A_MESSAGE
 
 
 def test_by_order_a_reply_does_not_answer_a_call_that_was_sent_after_it_was_read() -> None:
@@ -290,7 +308,7 @@ def test_by_order_a_reply_does_not_answer_a_call_that_was_sent_after_it_was_read
 
     conversation = open_conversation(replace(by_order, codec=lambda role: SendingCodec()))
     (effect,) = conversation.receive_bytes(line("anything"))
-    assert code_of_violation(effect) == "X0602"
+    assert code_of_violation(effect) == NOT_A_MESSAGE
     assert len(conversation.pending) == 1
 
 
@@ -302,6 +320,9 @@ def code_of_violation(effect: Effect) -> str:
 
 
 # -- operations, which are generators of steps -----------------------------------------------
+#
+# A dialect writes a call that needs several messages as a generator. It yields steps, such as a
+# `Request`, and gets the reply of each. The conversation runs it when the replies arrive.
 
 
 def test_a_handshake_runs_step_by_step_and_returns_the_offer() -> None:
@@ -336,7 +357,7 @@ def test_without_a_limit_for_each_request_only_the_frame_is_written() -> None:
     assert conversation.receive_bytes(failure(2, "no")) == [[(call, Failure(2, "no", -1))]]
 
 
-def test_an_operation_can_get_the_offer() -> None:
+def test_an_operation_can_get_the_offer_of_the_extension() -> None:
     def ask() -> Generator[Any, Any, Any]:
         offer = yield GetOffer()
         reply = yield Request("echo", offer.name)
@@ -358,7 +379,7 @@ def test_an_operation_may_end_without_a_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(CallFailed("X0701", "no"), "X0701"), (KeyError("tools"), "X0604")]
+    ("error", "code"), [(CallFailed("X0701", "no"), "X0701"), (KeyError("tools"), UNREADABLE)]
 )
 @pytest.mark.parametrize("moment", ["begin", "reply"])
 def test_an_exception_in_an_operation_fails_only_its_call(
@@ -449,7 +470,7 @@ def test_a_condition_that_raises_fails_only_its_call() -> None:
     bad, _ = begin_operation(conversation, wait(lambda params: params["nothing"]))
     good, _ = begin_operation(conversation, wait(lambda params: True))
     effects = conversation.receive_bytes(change(7))
-    assert error_of([effects[1]], bad).code == "X0604"
+    assert error_of([effects[1]], bad).code == UNREADABLE
     assert effects[2:] == [[(good, Notification("changed", {"n": 7}))]]
     assert is_empty(conversation)
 
@@ -583,7 +604,7 @@ def test_the_operation_gets_the_optional_reply() -> None:
     assert completion == (call, (Reply(1, "optional"), "now"))
 
 
-# A process that an operation retires
+# A process that an operation retires: it serves no more calls, and another one is started
 
 
 @pytest.mark.parametrize("error", [None, CallFailed("X0701", "no"), KeyError("x")])
@@ -606,8 +627,9 @@ def test_a_retired_process_ends_before_its_call(error: Exception | None) -> None
         assert isinstance(last, Failed) and last.call is call
 
 
-# Subscriptions
+# Subscriptions: requests that stay open while the extension sends notifications
 
+# It is sent again after 1 s, and then the host fetches the tools of the extension again.
 SUBSCRIPTION = Subscribe(Request("subscribe", "changes"), (1.0,), refetch_offer=True)
 
 
@@ -638,7 +660,7 @@ def test_the_reply_to_a_subscription_ends_it(data: bytes, error: Failure | None)
     assert effects[0] == Subscribed(2, SUBSCRIPTION), "it is sent again with another id"
 
 
-# -- a reply that asks for more --------------------------------------------------------------
+# -- a reply that leads to another request ---------------------------------------------------
 
 
 def one_request_or_more() -> OneRequestOrMoreHandler:
@@ -712,6 +734,10 @@ def test_an_error_reply_without_another_request_fails_the_call(dialect: Dialect)
 
 
 # -- streams ---------------------------------------------------------------------------------
+#
+# The events of a stream are notifications. There are two kinds: the stream `run` has no name, and
+# ends with the reply to its request; `watch` has a name in each event, is acknowledged by the
+# reply, and ends with its last event, "done".
 
 
 def watch_event(name: str, value: Any) -> bytes:
@@ -801,7 +827,7 @@ def test_the_acknowledgement_of_another_stream_fails_the_call() -> None:
     conversation = open_conversation()
     a = open_stream(conversation, "watch", {"stream": "a"})
     effects = conversation.receive_bytes(reply(1, {"stream": "b"}))
-    assert error_of(effects, a.call).code == "X0605"
+    assert error_of(effects, a.call).code == WRONG_STREAM
     assert is_empty(conversation)
     assert conversation.receive_bytes(watch_event("a", 1))[0] == NO_STREAM
 
@@ -824,7 +850,9 @@ def test_an_event_that_cannot_be_read_is_counted() -> None:
     assert effects[-1] == [(run.call, None)]
 
 
-@pytest.mark.parametrize(("result", "code"), [("fine", None), ("bad", "X0701"), ("trip", "X0604")])
+@pytest.mark.parametrize(
+    ("result", "code"), [("fine", None), ("bad", "X0701"), ("unknown", UNREADABLE)]
+)
 def test_the_reply_that_ends_a_stream_is_decoded_by_its_stream_kind(
     result: str, code: str | None
 ) -> None:
@@ -884,6 +912,7 @@ def test_two_streams_that_share_a_notification_both_get_it() -> None:
 
 
 def test_leaving_a_stream_cancels_it_once() -> None:
+    """The reader of a stream leaves it when it wants no more events."""
     conversation = open_conversation()
     a = open_stream(conversation, "watch", {"stream": "a"})
     conversation.receive_bytes(reply(1, {"stream": "a"}))
@@ -912,7 +941,7 @@ def test_others_wait_is_true_if_anything_but_this_stream_is_awaited() -> None:
     assert conversation.others_wait(run)
     conversation.receive_bytes(reply(2, {"stream": "a"}))
     assert conversation.others_wait(run), "the other stream waits for events"
-    watch.bytes = 2**40
+    watch.bytes = 2**40  # of events that were received and not read
     assert not conversation.others_wait(run), "the other stream has a full queue"
     send_call(conversation)
     assert conversation.others_wait(run)
@@ -972,13 +1001,13 @@ def test_by_order_noise_ends_the_conversation() -> None:
     call = send_call(conversation)
     effects = conversation.receive_bytes(reply(1) + b"hello\n" + reply(2))
     assert effects[0] == [(call, None)], "the reply before the noise is not lost"
-    assert code_of_violation(effects[1]) == "X0602" and len(effects) == 2
+    assert code_of_violation(effects[1]) == NOT_A_MESSAGE and len(effects) == 2
 
 
 def test_broken_framing_ends_the_conversation() -> None:
     conversation = open_conversation(BY_ORDER)
     effects = conversation.receive_bytes(b"\xff\xff\xff\xff")
-    assert code_of_violation(effects[-1]) == "X0601"
+    assert code_of_violation(effects[-1]) == BROKEN_FRAMING
 
 
 def too_long_reply(id: int) -> bytes:
@@ -992,7 +1021,7 @@ def test_an_over_long_reply_fails_only_its_call() -> None:
     assert isinstance(effects[0], Count) and effects[0].name == "messages over the size limit"
     assert "4,096" in effects[0].warning
     error = error_of(effects, call)
-    assert error.code == "X0603" and "much" in error.message
+    assert error.code == TOO_LONG and "much" in error.message
     assert effects[-1] == [(other, None)]
 
 
@@ -1015,7 +1044,7 @@ def test_an_over_long_reply_to_a_stream_cancels_it(
     one = open_stream(conversation, method, {"stream": "a"})
     effects = conversation.receive_bytes(too_long_reply(1))
     assert SendInternal(cancel) in effects
-    assert error_of(effects, one.call).code == "X0603"
+    assert error_of(effects, one.call).code == TOO_LONG
     assert is_empty(conversation)
 
 
@@ -1209,7 +1238,8 @@ def test_the_error_of_a_failed_call_is_an_exthost_error() -> None:
     assert isinstance(error_of(conversation.receive_bytes(failure(1)), call), ExthostError)
 
 
-# Large messages of which only the first bytes have arrived
+# Large messages of which only the first bytes have arrived. If such a message cannot be for a call,
+# the host may read it slowly.
 
 
 class RecognisingCodec(PlainCodec):

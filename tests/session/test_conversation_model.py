@@ -1,6 +1,8 @@
 """Random sequences of calls, replies, garbage and abandoned calls, compared with a simple model.
 
-Each call ends at most once, no id is used twice, and no table has an entry after the end of the
+A `Conversation` is the state of one connection: it numbers requests and matches replies with calls.
+It does no I/O, but returns effects, which say for example that a call is completed. Each call must
+end at most once, no id may be used twice, and no table may have an entry after the end of the
 conversation.
 """
 
@@ -67,6 +69,7 @@ class ConversationById(RuleBasedStateMachine):
         self.is_closed = False
 
     def apply(self, effects: list[Effect]) -> None:
+        """Update the model by the effects, as a session would perform them."""
         for effect in effects:
             if isinstance(effect, list):
                 for call, _ in effect:
@@ -147,9 +150,9 @@ class ConversationById(RuleBasedStateMachine):
     @is_open
     @rule(name=st.integers(0, 4), value=st.sampled_from([1, "done"]))
     def event(self, name: int, value: Any) -> None:
-        data = notification("watch.event", stream=name, event=value) + notification(
-            "run.event", n=1
-        )
+        event_of_named_stream = notification("watch.event", stream=name, event=value)
+        event_of_nameless_stream = notification("run.event", n=1)
+        data = event_of_named_stream + event_of_nameless_stream
         self.apply(self.conversation.receive_bytes(data))
 
     @is_open
@@ -291,7 +294,7 @@ class ConversationByOrder(RuleBasedStateMachine):
     def receive_after_the_end(self) -> None:
         data = self.conversation.framing.wrap(b"7")
         assert all(isinstance(effect, End) for effect in self.conversation.receive_bytes(data))
-        self.begin()
+        self.begin()  # a new conversation
 
     @invariant()
     def the_table_has_exactly_the_waiting_calls(self) -> None:

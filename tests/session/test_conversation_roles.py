@@ -1,4 +1,8 @@
-"""Conversations of the host and of the extension (role GUEST) exchange frames in memory."""
+"""Conversations of the host and of the extension (role GUEST) exchange frames in memory.
+
+The same class `Conversation` serves both ends: the host uses it with the role HOST, and the test
+tools that play an extension use it with the role GUEST. A frame is the bytes of one message.
+"""
 
 import pytest
 
@@ -83,6 +87,7 @@ def test_receive_result_accepts_only_the_result_of_its_call() -> None:
     guest = guest_conversation(conversation.dialect)
 
     def receive_result(frame: bytes, may_end: bool = True) -> object:
+        """Return the result of `call` in this frame. `may_end`: the caller still wants it."""
         return conversation.receive_result(call, frame, lambda _: may_end)
 
     assert receive_result(guest.encode(Reply(other.id, 1))) is NOT_TAKEN

@@ -1,5 +1,13 @@
 """Every test vector of every dialect, run with a `Conversation` without a loop and a process.
 
+A vector is a test as data: the bytes that an extension writes, and the messages that they are (kind
+`read`), or a script of what host and extension send in turn, and what comes of it (`handshake`,
+`refusal`, `operation`). A conversation is the state of one connection: it receives bytes, and
+returns effects, which say what has happened, for example that a call is completed. The package
+`exthost.authoring.testing.vectors` describes the fields of vectors, such as `alone` (the bytes must
+not come twice), `canonical` (the other side writes exactly these bytes), and `answers` (the id of
+the call that is answered by a message over the size limit).
+
 The bytes of the extension arrive all at once, byte by byte, cut at every offset, and twice in one
 read. The effects must be the same each time. `value` vectors are not used here: they test functions
 that a conversation does not call.
@@ -102,9 +110,13 @@ def test_every_dialect_has_vectors() -> None:
 
 
 class ConversationOfVector:
-    """A conversation with a pending call for each reply of a `read` vector."""
+    """A conversation with a pending call for each reply of a `read` vector.
+
+    `times` is how often the bytes of the vector arrive.
+    """
 
     def __init__(self, reading: ReadVector, times: int) -> None:
+        # The first id of the conversation itself is larger than the ids in vectors.
         self.conversation = Conversation(reading.dialect, reading.max_message_bytes, 1_000_000)
         self.calls: list[Call] = []
         for _ in range(times):
@@ -121,6 +133,7 @@ class ConversationOfVector:
                 known_ids.add(id)
 
     def send(self, message: Message) -> None:
+        """Send a message of the host. A request becomes a pending call."""
         if not isinstance(message, Request):
             self.conversation.requests.encode(message)
             return
@@ -169,6 +182,8 @@ def assert_effects(
 
 
 def _is_unclaimed_event(effect: Any) -> bool:
+    """Return whether the effect counts an event without a stream. A vector opens no stream, so its
+    notifications can have this effect in addition."""
     return isinstance(effect, Count) and effect.name == "events of no open stream"
 
 
@@ -351,6 +366,15 @@ def test_a_refusal_is_reported(vector: Vector) -> None:
         assert not player.conversation.pending or isinstance(caught.value, ConversationEnded)
 
 
+# The error codes of failed handshakes.
+EXITED = "X0501"
+REFUSED = "X0502"  # the extension replied with an error
+NO_REPLY_IN_TIME = "X0504"
+BROKE_A_RULE = "X0505"
+OTHER_DIALECT = "X0506"  # the output has the framing of another dialect
+START_TOO_LONG = "X0507"
+
+
 def assert_handshake_error(vector: Vector, error: BaseException) -> None:
     """Check that the handshake ended for the reason of the vector.
 
@@ -362,19 +386,19 @@ def assert_handshake_error(vector: Vector, error: BaseException) -> None:
         case HandshakeFailed():
             assert_error(vector, error)
         case CallFailed():
-            assert code == "X0502" and message_part in error.message
+            assert code == REFUSED and message_part in error.message
         case ProtocolViolation():
-            assert code == "X0505" and message_part in error.message
+            assert code == BROKE_A_RULE and message_part in error.message
         case NoReply():
-            assert code in ("X0504", "X0507")
+            assert code in (NO_REPLY_IN_TIME, START_TOO_LONG)
         case ExtensionExited():
-            assert code in ("X0501", "X0506")
-            if code == "X0501" and "exited with" not in message_part:
+            assert code in (EXITED, OTHER_DIALECT)
+            if code == EXITED and "exited with" not in message_part:
                 assert message_part in str(error)
         case ConversationEnded(cause=cause):
-            assert code in ("X0505", "X0506")
+            assert code in (BROKE_A_RULE, OTHER_DIALECT)
             assert isinstance(cause, Violated)
-            assert code == "X0506" or message_part in cause.violation.message
+            assert code == OTHER_DIALECT or message_part in cause.violation.message
         case _:
             raise error
 
@@ -408,6 +432,7 @@ def test_an_operation_has_the_fields_of_the_script(vector: Vector) -> None:
 
 
 def is_empty_without_subscriptions(player: SplittingPlayer) -> bool:
+    """Return whether only subscriptions remain: requests that stay open."""
     player.conversation.requests.subscriptions = None
     return is_empty(player.conversation)
 

@@ -1,6 +1,11 @@
 """An extension that exits, closes a pipe or stops reading: its calls fail at once, with evidence.
 
-Most tests have other calls in flight, and check that each of them ended once.
+The evidence of an error is what the host knows about the end of the process: its exit status, its
+last lines on stderr, and the last bytes of its stdout. Most tests have other calls in flight, and
+check that each of them ended once.
+
+The program is the hostile extension of the tests (`tests/extensions/hostile.py`), whose methods do
+what their names say: `leave` exits, `half` exits in the middle of a line, `keep` is never answered.
 """
 
 import asyncio
@@ -30,13 +35,17 @@ from tests.extensions.harness import (
 from tests.extensions.morphir_program import morphir_program
 from tests.extensions.proc import is_running, resident_bytes
 
+EXITED = "X1001"
+CLOSED_ITS_PIPE = "X1002"  # its stdin or stdout, and still runs
+READ_NOTHING = "X1004"  # for the time of limits.write
+
 
 async def fatal_call(
     method: str, params: Any = None, *, other_calls: int = 3, **settings: Any
 ) -> tuple[ExthostError, list[ExthostError]]:
     """Return the error of the call that ends the process, and the errors of the other calls.
 
-    The calls have no time limit, so the errors are not timeouts.
+    The time limit of the calls is an hour, so the errors are not timeouts.
     """
     ledger = Ledger()
     async with hostile_extension(events=ledger.bus, limits={"call": ONE_HOUR}, **settings) as ext:
@@ -47,7 +56,7 @@ async def fatal_call(
         await wait_until(lambda: ext.state == "failed")
         later = await error_of(ext.call("echo", "too late"))
         assert later.extension == "hostile" and "restart" in later.help
-        ledger.settle(ext, gone=other_calls + 1)
+        ledger.check_calls(ext, gone=other_calls + 1)
     return fatal, other_errors
 
 
@@ -67,13 +76,12 @@ async def test_an_exit_fails_every_call_in_flight_with_exit_status_and_stderr(
     fatal, other_errors = await fatal_call(method, params)
     for error, name in [(fatal, method), *((error, "keep") for error in other_errors)]:
         assert isinstance(error, ExtensionGone)
-        assert error.code == "X1001" and name in error.message
+        assert error.code == EXITED and name in error.message
         assert error.evidence.exit == exit and exit in error.message
         assert stderr in error.evidence.stderr
         assert error.evidence.argv[-1].endswith("hostile.py")
-    assert (
-        len({id(error) for error in [fatal, *other_errors]}) == 4
-    )  # each call has another error object
+    # Each call has its own error object.
+    assert len({id(error) for error in [fatal, *other_errors]}) == 1 + len(other_errors)
 
 
 @pytest.mark.both_loops
@@ -91,7 +99,7 @@ async def test_a_crash_is_reported_without_waiting_for_more_output(
 async def test_an_incomplete_line_before_the_exit_is_evidence() -> None:
     fatal, other_errors = await fatal_call("half", {"code": 4})
     for error in (fatal, *other_errors):
-        assert error.code == "X1001" and error.evidence.exit == "exited with 4"
+        assert error.code == EXITED and error.evidence.exit == "exited with 4"
         assert "ended inside a line" in error.message
         assert error.evidence.bytes.endswith('"resu')
 
@@ -106,14 +114,14 @@ def short_wait_for_exit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.both_loops
 async def test_closing_stdout_without_an_exit_is_reported() -> None:
     fatal, _ = await fatal_call("close_stdout")
-    assert isinstance(fatal, ExtensionGone) and fatal.code == "X1002"
+    assert isinstance(fatal, ExtensionGone) and fatal.code == CLOSED_ITS_PIPE
     assert "closed its stdout and still runs" in fatal.message and "close_stdout" in fatal.message
 
 
 @pytest.mark.usefixtures("short_wait_for_exit")
 async def test_closing_stdout_within_a_line_without_an_exit_is_reported() -> None:
     fatal, _ = await fatal_call("half_and_live")
-    assert fatal.code == "X1002" and "still runs" in fatal.message
+    assert fatal.code == CLOSED_ITS_PIPE and "still runs" in fatal.message
     assert "ended inside a line" in fatal.message
     assert fatal.evidence.bytes.endswith('"resu')
 
@@ -125,9 +133,9 @@ async def test_closing_stdin_without_an_exit_is_reported_at_the_next_call() -> N
     async with hostile_extension(events=ledger.bus) as ext:
         assert await ext.call("close_stdin") == "closed"
         error = await error_of(ext.call("echo"))
-        assert isinstance(error, ExtensionGone) and error.code == "X1002"
+        assert isinstance(error, ExtensionGone) and error.code == CLOSED_ITS_PIPE
         assert "closed its stdin and still runs" in error.message
-        ledger.settle(ext, result=1, gone=1)
+        ledger.check_calls(ext, result=1, gone=1)
 
 
 @pytest.mark.both_loops
@@ -144,10 +152,10 @@ async def test_the_write_limit_ends_an_extension_that_stops_reading() -> None:
             while not large_call.done():
                 await neighbour.call("echo")  # the event loop is not blocked
             for error in [await large_call, *[await other for other in later_calls]]:
-                assert isinstance(error, ExtensionGone) and error.code == "X1004"
+                assert isinstance(error, ExtensionGone) and error.code == READ_NOTHING
                 assert "has not read its stdin for 0.3 s" in error.message
             assert time.monotonic() - started_at > 0.25
-        ledger.settle(ext, result=1, gone=6)
+        ledger.check_calls(ext, result=1, gone=6)
 
 
 async def test_the_write_limit_does_not_end_a_slow_reader(tmp_path: Path, clock: Clock) -> None:
@@ -170,9 +178,8 @@ async def test_the_write_limit_does_not_end_a_slow_reader(tmp_path: Path, clock:
 @pytest.mark.both_loops
 @pytest.mark.parametrize("method", ["leave", "killed"])
 async def test_an_exit_is_noticed_while_a_grandchild_keeps_the_pipe_open(method: str) -> None:
-    async with hostile_extension(
-        lifetime="plain"
-    ) as ext:  # without a PID namespace, so that this process knows the pids
+    # Without a PID namespace, so that this process knows the pids.
+    async with hostile_extension(lifetime="plain") as ext:
         grandchild = await ext.call("grandchild")
         waiting = asyncio.ensure_future(error_of(ext.call("keep")))
         error = await error_of(ext.call(method, {"code": 5, "signal": signal.SIGABRT}))
@@ -217,10 +224,8 @@ async def test_an_exit_fails_a_thousand_calls_without_blocking_the_loop() -> Non
             longest_step, last = 0.0, time.thread_time()  # processor time of this thread
             while not all(call.done() for call in calls):
                 await asyncio.sleep(0)
-                longest_step, last = (
-                    max(longest_step, time.thread_time() - last),
-                    time.thread_time(),
-                )
+                now = time.thread_time()
+                longest_step, last = max(longest_step, now - last), now
         finally:
             gc.enable()
         assert {(await call).evidence.exit for call in calls} == {"killed by SIGKILL"}

@@ -1,4 +1,8 @@
-"""Secrets in the evidence of an error are hidden."""
+"""Secrets in the evidence of an error are hidden.
+
+The evidence is what the host knows about the cause, such as the last bytes of the output, in which
+an extension may have written the value of a variable.
+"""
 
 import asyncio
 from typing import Any

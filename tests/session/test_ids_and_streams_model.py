@@ -1,6 +1,10 @@
 """Random sequences of calls, replies and streams: the effects are those of a simple model.
 
-A conversation does no I/O, so thousands of steps take a second. The model uses only lists.
+A `Conversation` gives requests their ids, matches replies with calls, and passes events to their
+streams. It returns effects: values that say what happened, for example that a call is completed. It
+does no I/O, so thousands of steps take a second. The state machine keeps the same state in plain
+lists, predicts the effects of each step, and compares. An effect is written as a tuple, such as
+("completed", call, value); `describe` makes it from the real one.
 """
 
 import json
@@ -84,7 +88,7 @@ def request_id(frame: Any) -> int:
     return id
 
 
-class Conversations(RuleBasedStateMachine):
+class ConversationModel(RuleBasedStateMachine):
     """Calls are sent, answered or abandoned; streams open and end; the conversation ends."""
 
     @initialize(dialect=st.sampled_from([BY_ID, BY_ORDER]), first=st.integers(0, 5))
@@ -94,9 +98,8 @@ class Conversations(RuleBasedStateMachine):
         self.next_id = first
         self.calls: list[tuple[int, Call]] = []  # in flight, the oldest first
         self.streams: list[StreamQueue] = []  # open
-        self.last_events: dict[
-            StreamQueue, Any
-        ] = {}  # last events that came before the acknowledgement
+        # The last events that came before the acknowledgement of their stream.
+        self.last_events: dict[StreamQueue, Any] = {}
         self.phase = Phase.HANDSHAKE
 
     # -- sending -------------------------------------------------------------------------------
@@ -141,11 +144,12 @@ class Conversations(RuleBasedStateMachine):
         """Remove and return the call that a reply with this id answers."""
         if self.by_order:
             return self.calls.pop(0)[1] if self.calls else None
-        found = next((call for number, call in self.calls if number == id), None)
+        answered = next((call for number, call in self.calls if number == id), None)
         self.calls = [(number, call) for number, call in self.calls if number != id]
-        return found
+        return answered
 
     def _expect_reply(self, id: int, is_error: bool) -> list[tuple[Any, ...]]:
+        """Handle a reply in the model, and return the effects that it must have."""
         call = self._pop_call(id)
         if call is None:
             if self.by_order:
@@ -169,6 +173,7 @@ class Conversations(RuleBasedStateMachine):
         return expected
 
     def _expect_event(self, method: str, params: Any) -> list[tuple[Any, ...]]:
+        """Handle an event in the model, and return the effects that it must have."""
         if method == "unnamed event":
             streams = [item for item in self.streams if item.kind is NAMELESS]
         else:
@@ -195,7 +200,7 @@ class Conversations(RuleBasedStateMachine):
     def receive_replies(self, replies: list[tuple[int, bool]], in_two_reads: bool) -> None:
         """Receive replies to calls in flight, to ended calls and to unknown ids."""
         frames, expected = [], []
-        for difference, is_error in replies:
+        for difference, is_error in replies:  # an id is drawn by its distance from the next id
             id = max(0, self.next_id + difference)
             frames.append(line(id=id, error="no") if is_error else line(id=id, result=id))
             expected += self._expect_reply(id, is_error)
@@ -230,7 +235,7 @@ class Conversations(RuleBasedStateMachine):
         for part in parts:
             effects += self.conversation.receive_bytes(part)
         descriptions = [item for effect in effects for item in describe(effect)]
-        if ("end",) in descriptions:  # a session then ends the conversation
+        if ("end",) in descriptions:  # a session ends the conversation after this effect
             self.end()
         return descriptions
 
@@ -276,6 +281,7 @@ class Conversations(RuleBasedStateMachine):
         in_flight = [call for _, call in self.calls]
         acknowledged = {stream.call for stream in self.streams if stream.acknowledged}
         calls = self.conversation.end()
+        # First the calls in flight in their order, then those of the open streams in any order.
         assert calls[: len(in_flight)] == in_flight
         assert set(calls[len(in_flight) :]) == acknowledged
         assert len(calls) == len(in_flight) + len(acknowledged)
@@ -319,8 +325,8 @@ def describe(effect: Effect) -> list[tuple[Any, ...]]:
             raise AssertionError(effect)
 
 
-TestConversations = Conversations.TestCase
-TestConversations.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestConversation = ConversationModel.TestCase
+TestConversation.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 
 
 def send_two_requests() -> Exchanges:

@@ -1,4 +1,9 @@
-"""Requests of the extension: messages to it are held back until its requests are answered."""
+"""Requests of the extension to the host: until they are answered, other messages are held back.
+
+Many extensions read the next message after their request as its answer. So from the first open
+request until the last answer the host sends nothing else. Requests that arrive after the first
+answer do not make this time longer.
+"""
 
 import asyncio
 from typing import Any
@@ -34,7 +39,7 @@ class ControlledRequests:
 
     def __init__(self) -> None:
         self.recorder = Recorder()
-        self._may_answer: dict[int, asyncio.Event] = {}
+        self._may_answer: dict[int, asyncio.Event] = {}  # by the id of the request
         recorder: Any = self.recorder
         loop = asyncio.get_running_loop()
         self.inbound = InboundRequests(
@@ -98,7 +103,7 @@ async def test_cancelling_releases_the_held_messages() -> None:
     assert requests.recorder.calls == ["hold", "release"]
 
 
-async def test_a_request_without_a_handler_holds_nothing() -> None:
+async def test_a_request_without_a_handler_holds_no_messages_back() -> None:
     requests = ControlledRequests()
     requests.inbound.serve(Request("unknown", None, 9))
     assert requests.recorder.calls == [9]
@@ -110,15 +115,17 @@ async def test_a_cancelled_handler_is_answered_with_an_error(
 ) -> None:
     answers: asyncio.Queue[Reply | Failure] = asyncio.Queue()
 
-    async def serve(params: Any) -> Any:
-        lookup = asyncio.get_running_loop().create_future()
-        lookup.cancel()
-        return await lookup
+    async def wait_for_cancelled_future(params: Any) -> Any:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return await future
 
     loop = asyncio.get_running_loop()
-    inbound = InboundRequests({"q": serve}, _refuse, answers.put_nowait, Recorder(), loop)
+    inbound = InboundRequests(
+        {"q": wait_for_cancelled_future}, _refuse, answers.put_nowait, Recorder(), loop
+    )
     request = Request("q", None, 7)
-    if is_inside_a_reply:
+    if is_inside_a_reply:  # in some dialects a reply can contain a request to the host
         inbound.ask(request, answers.put_nowait)
     else:
         inbound.serve(request)

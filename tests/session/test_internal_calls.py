@@ -1,4 +1,9 @@
-"""Requests of the host itself: when they are sent, held back, or cannot be sent."""
+"""Requests that the host sends on its own, such as a cancellation: when they are sent.
+
+Many extensions can read only one message after they have sent a request: its answer. Until the host
+has answered, an `OutboundHold` holds back all other messages. A session is the connection to the
+process of an extension.
+"""
 
 import asyncio
 from typing import Any, cast

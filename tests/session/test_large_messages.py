@@ -1,4 +1,8 @@
-"""Large messages arrive whole if they are allowed; larger ones need no memory and delay no call."""
+"""Large messages arrive whole if they are allowed; larger ones need no memory and delay no call.
+
+`limits.max_message` is the largest allowed message. The program is the hostile extension of the
+tests: `huge` returns a text of a given size, `huge_noise` writes as much before its reply.
+"""
 
 import asyncio
 import time
@@ -32,6 +36,7 @@ async def test_a_line_of_128_mb_over_the_limit_is_refused_in_constant_memory(met
         call = ext.call(method, {"bytes": LARGE_LINE_BYTES})
         if method == "huge":
             error, memory_growth = await measure_memory(error_of(call))
+            # X0603: the reply is longer than limits.max_message
             assert isinstance(error, ProtocolViolation) and error.code == "X0603"
         else:
             answer, memory_growth = await measure_memory(call)
@@ -54,10 +59,12 @@ async def test_other_calls_continue_while_an_over_long_line_is_discarded() -> No
         )
         for number in range(20):  # the line arrives without its end
             assert await neighbour.call("echo", number) == number
+        # The end of the line, and the reply to this call.
         end = asyncio.ensure_future(ext.call("raw", {"text": '"}\n{"id":$ID,"result":"end"}'}))
         after = asyncio.ensure_future(ext.call("together", {"n": 2, "of": 2}))
         number = 0
-        while not after.done():  # answered when the whole line has been discarded
+        # `after` and `before` are answered together, when the whole line has been discarded.
+        while not after.done():
             assert await neighbour.call("echo", number) == number
             number += 1
         assert isinstance(await too_long, ProtocolViolation)
@@ -81,8 +88,8 @@ async def test_a_line_of_128_mb_arrives_if_it_is_allowed() -> None:
         # to five are made.
         ratios: list[float] = []
         while not ratios or (min(ratios) > 32 and len(ratios) < 5):
-            small_results = await processor_seconds(LARGE_LINE_BYTES // 8)
-            ratios.append(await processor_seconds(LARGE_LINE_BYTES) / small_results)
+            seconds_of_an_eighth = await processor_seconds(LARGE_LINE_BYTES // 8)
+            ratios.append(await processor_seconds(LARGE_LINE_BYTES) / seconds_of_an_eighth)
         assert min(ratios) <= 32, ratios
         assert await ext.call("echo", 1) == 1
         calls = 2 * len(ratios) + 1

@@ -1,4 +1,4 @@
-"""A latch wakes all tasks that wait for it, before and after it is set."""
+"""A latch: an event that is set once, for which any number of tasks wait with one future."""
 
 import asyncio
 
@@ -8,10 +8,12 @@ from exthost.session.latch import Latch
 async def test_waiting_tasks_wake_when_the_latch_is_set() -> None:
     latch = Latch(asyncio.get_running_loop())
     future = latch.future()
-    assert [latch.is_set, future.done(), latch.future() is future] == [False, False, True]
+    assert latch.future() is future, "all waiting tasks share one future"
+    assert (latch.is_set, future.done()) == (False, False)
     for _ in range(2):  # setting it again does nothing
         latch.set()
-    assert [latch.is_set, future.done(), latch.future() is future] == [True, True, True]
+    assert (latch.is_set, future.done()) == (True, True)
+    assert latch.future() is future
 
 
 async def test_a_latch_that_is_set_before_a_task_waits_is_done() -> None:

@@ -1,4 +1,4 @@
-"""The help of the error for an extension that was ended by a limit."""
+"""The help of the error for an extension that was ended by a limit, such as `limits.cpu = "1s"`."""
 
 import sys
 
@@ -11,7 +11,7 @@ from tests.extensions.morphir_program import morphir_program
 
 @pytest.mark.more
 async def test_the_help_advises_to_raise_the_limit_that_ended_the_extension() -> None:
-    endless_loop = morphir_program("while True: pass")
+    endless_loop = morphir_program("while True: pass")  # at the first call
     command = [sys.executable, "-S", "-E", "-c", endless_loop]
     async with exthost.connect(command, dialect="morphir", limits={"cpu": "1s"}) as extension:
         with pytest.raises(ExtensionGone) as caught:

@@ -1,4 +1,8 @@
-"""The rate at which log lines of an extension are passed on."""
+"""The rate at which log lines of an extension are passed on.
+
+In each tick of a timer, at most `_LINES_PER_TICK` lines are published; the others wait for a later
+tick. At the exit of the process, all lines that wait are published.
+"""
 
 import asyncio
 import logging
@@ -26,7 +30,7 @@ async def test_each_tick_passes_on_the_same_number_of_lines() -> None:
     end = perf_counter() + 60
     assert diagnostics.take_turn(end, may_be_long=False) is TurnEnd.EMPTY  # not in this tick
     assert len(texts) == _LINES_PER_TICK
-    diagnostics._passed_on_in_tick = 0
+    diagnostics._passed_on_in_tick = 0  # as at the beginning of the next tick
     assert diagnostics.take_turn(end, may_be_long=False) is TurnEnd.EMPTY
     assert len(texts) == 2 * _LINES_PER_TICK
     child.exit()

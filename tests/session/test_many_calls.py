@@ -3,7 +3,7 @@
 The methods of the hostile extension that these tests use: `echo` returns its params, `keep` answers
 only after `release`, `together` answers when `of` calls have arrived, in random order, `refuse`
 answers with an error, `leave` exits. A `Ledger` counts accepted and ended calls by the events of
-the host; its `settle` checks that each accepted call has ended once.
+the host; its `check_calls` checks that each accepted call has ended once.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ async def test_waiting_calls_are_sent_in_order() -> None:
 async def test_many_cancellations_affect_no_other_call() -> None:
     ledger = Ledger()
     random_numbers = random.Random(7)
-    # So that some of the cancelled calls have been sent, and others wait.
+    # With this limit, some of the cancelled calls have been sent, and others wait.
     async with hostile_extension(events=ledger.bus, limits={"max_in_flight": 200}) as ext:
         cancelled_calls = [asyncio.ensure_future(ext.call("keep", n)) for n in range(1000)]
         other_calls = [asyncio.ensure_future(ext.call("echo", n)) for n in range(1000)]
@@ -95,7 +95,7 @@ async def test_many_cancellations_affect_no_other_call() -> None:
         assert ext.stats.dropped == (
             {"late or repeated replies": late_replies} if late_replies else {}
         )
-        ledger.settle(ext)
+        ledger.check_calls(ext)
         results = len(other_calls) + 1  # and that of `release`
         assert ledger.ended["result"] == results
         # A call whose task was cancelled before its first step was never made.
@@ -114,7 +114,7 @@ async def test_cancelling_at_the_moment_of_the_reply_gives_one_outcome() -> None
             except asyncio.CancelledError:
                 pass
         assert await ext.call("echo", "still") == "still"
-        ledger.settle(ext)
+        ledger.check_calls(ext)
 
 
 async def test_replies_errors_timeouts_cancellations_and_an_exit_end_each_call_once() -> None:
@@ -140,7 +140,7 @@ async def test_replies_errors_timeouts_cancellations_and_an_exit_end_each_call_o
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         assert not [end for end in ends if isinstance(end, CallTimeout) and "leave" in str(end)]
         assert isinstance(ends[-1], ExtensionGone)
-        ledger.settle(ext)
+        ledger.check_calls(ext)
         assert set(ledger.ended) == {"result", "error", "timeout", "cancelled", "gone"}
 
 

@@ -1,5 +1,11 @@
-"""Notifications of a child are passed on by their meaning, and published only for subscribers."""
+"""Notifications of a child are passed on by their meaning, and published only for subscribers.
 
+A notification is a message without a reply. The dialect gives it a meaning: for example a log line,
+the progress of a call, or "the tools have changed" (`OfferStale`). `Notifications` does what the
+meaning says.
+"""
+
+import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +17,10 @@ from exthost.session.notifications import Notifications
 
 
 class Recorder:
-    """A session that records what its notifications lead to."""
+    """Stands for a session, and records what its notifications lead to.
+
+    `subscribed` are the classes of events that have a subscriber.
+    """
 
     def __init__(self, *subscribed: type) -> None:
         self.actions: list[Any] = []
@@ -40,12 +49,13 @@ class Recorder:
 
 
 def test_log_lines_mistakes_and_changed_tools_are_passed_on() -> None:
-    assert Recorder().handle(Log(20, "text")) == [("log", 20, "text")]
+    assert Recorder().handle(Log(logging.INFO, "text")) == [("log", logging.INFO, "text")]
     assert Recorder().handle(Unusable("no text")) == ["no text"]
     assert Recorder().handle(OfferStale()) == ["stale"]
 
 
-def test_events_are_published_with_the_id_of_the_host() -> None:
+def test_events_are_published_with_the_id_that_the_host_gave_the_extension() -> None:
+    """The extension calls itself "wire"; its id in the config of the host is "a"."""
     emitted = Emitted("wire", "kind", 2, {})
     assert Recorder(ExtensionEvent).handle(emitted) == [ExtensionEvent("a", "kind", 2, {})]
     event = DialectEvent("kind", [])

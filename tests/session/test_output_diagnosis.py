@@ -1,4 +1,10 @@
-"""Finding the fault in the first output of an extension whose handshake makes no progress."""
+"""Finding the fault in the first output of an extension whose handshake makes no progress.
+
+An author of an extension makes typical mistakes in its first reply, such as a wrong id. The host
+would wait for the reply until the time limit of the handshake. Instead, `diagnose_output` examines
+the output after a quiet time, and the error names the mistake. It gets the ids of the requests that
+the host has sent.
+"""
 
 import asyncio
 import os
@@ -34,7 +40,8 @@ from exthost.session.output_diagnosis import diagnose_output
     ],
 )
 def test_a_fault_is_found_in_the_output(dialect: str, output: bytes, message: str) -> None:
-    diagnosis = diagnose_output(find_dialect(dialect), output, range(2))
+    ids_of_requests = range(2)
+    diagnosis = diagnose_output(find_dialect(dialect), output, ids_of_requests)
     assert diagnosis is not None and message in diagnosis.message and diagnosis.help
 
 
@@ -125,4 +132,5 @@ async def test_a_handshake_with_a_fault_in_the_output_ends_before_its_limit(
             command, dialect="morphir", cwd=str(tmp_path), limits={"handshake": "150s"}
         ):
             pass
+    # X0508: the output is not a reply
     assert caught.value.code == "X0508" and "the id 7" in caught.value.message

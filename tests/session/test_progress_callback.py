@@ -1,4 +1,7 @@
-"""Progress reports are passed to the callback of their call."""
+"""Progress reports of an extension are passed to the function `on_progress` of their call.
+
+await host.call_tool("convert", {...}, on_progress=print)
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +17,8 @@ from exthost.session.notifications import Notifications
 REPORT = Progress(1, 2.0, 4.0, "half")
 
 
-def report_progress(call: Any) -> None:
-    """Handle a progress report of this call."""
+def handle_report(call: Any) -> None:
+    """Handle a progress report that an extension has sent for this call."""
     notifications = Notifications(
         SimpleNamespace(extension="a"),  # type: ignore[arg-type]
         Bus(),
@@ -28,18 +31,18 @@ def report_progress(call: Any) -> None:
 
 def test_the_callback_of_a_call_gets_its_progress() -> None:
     reports: list[Progress] = []
-    report_progress(SimpleNamespace(method="m", on_progress=reports.append, ended=False))
+    handle_report(SimpleNamespace(method="m", on_progress=reports.append, ended=False))
     assert reports == [REPORT]
 
 
 def test_the_callback_of_an_ended_call_gets_no_progress() -> None:
     reports: list[Progress] = []
-    report_progress(SimpleNamespace(method="m", on_progress=reports.append, ended=True))
+    handle_report(SimpleNamespace(method="m", on_progress=reports.append, ended=True))
     assert reports == []
 
 
 def test_a_call_may_have_no_callback(caplog: pytest.LogCaptureFixture) -> None:
-    report_progress(SimpleNamespace(method="m", on_progress=None, ended=False))
+    handle_report(SimpleNamespace(method="m", on_progress=None, ended=False))
     assert not caplog.records
 
 
@@ -47,5 +50,5 @@ def test_an_error_of_the_callback_is_logged(caplog: pytest.LogCaptureFixture) ->
     def fail(report: Progress) -> None:
         raise ValueError("no")
 
-    report_progress(SimpleNamespace(method="m", on_progress=fail, ended=False))
+    handle_report(SimpleNamespace(method="m", on_progress=fail, ended=False))
     assert "the progress callback of m failed" in caplog.text

@@ -1,5 +1,8 @@
 """Only the conversation matches replies to requests; no other module implements this again.
 
+`Conversation` is the class for the messages on one connection, in every dialect (protocol). A codec
+decodes messages, and the steps of an operation are the requests of a call that needs several.
+
 The tests search the source for three signs of such code: a module makes a codec, runs the steps of
 an operation, or finds a request in a table by the id of a message. Modules that may do so are
 listed with the reason.
@@ -70,12 +73,10 @@ def find_steps(tree: ast.AST) -> Iterator[int]:
 
 
 def handles_messages(tree: ast.AST) -> bool:
-    parse_modules = [
-        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-    ]
+    """Return whether a module imports the classes of messages or calls."""
+    imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return any(
-        module.endswith((".messages", "session.call", "session.effects"))
-        for module in parse_modules
+        module.endswith((".messages", "session.call", "session.effects")) for module in imported
     )
 
 
@@ -101,6 +102,7 @@ def find_lookups_by_id(tree: ast.AST) -> Iterator[int]:
 
 @cache
 def parse_modules() -> dict[str, ast.AST]:
+    """Return the syntax tree of each module, without the dialects and OTHER_PROTOCOLS."""
     names = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
     return {
         name: ast.parse(path.read_text(encoding="utf-8"))
@@ -120,13 +122,14 @@ def parse_modules() -> dict[str, ast.AST]:
 def test_only_the_conversation_matches_replies_to_requests(
     search: Search, permitted: dict[str, str]
 ) -> None:
-    found = {name: lines for name, tree in parse_modules().items() if (lines := list(search(tree)))}
-    unexpected = {name: found[name] for name in found.keys() - permitted - CONVERSATION.keys()}
+    lines_by_module = {name: list(search(tree)) for name, tree in parse_modules().items()}
+    matching = {name for name, lines in lines_by_module.items() if lines}
+    unlisted = matching - permitted.keys() - CONVERSATION.keys()
+    unexpected = {name: lines_by_module[name] for name in unlisted}
     assert not unexpected, f"these modules match replies, and no reason is listed: {unexpected}"
-    assert found.keys() & CONVERSATION.keys(), "the search finds nothing in the conversation itself"
-    assert permitted.keys() <= found.keys(), (
-        f"these entries are not needed: {permitted.keys() - found.keys()}"
-    )
+    assert matching & CONVERSATION.keys(), "the search finds nothing in the conversation itself"
+    unneeded = permitted.keys() - matching
+    assert not unneeded, f"these entries are not needed: {unneeded}"
 
 
 IMPORT_OF_MESSAGES = "from exthost.model.messages import Reply\n"

@@ -1,4 +1,9 @@
-"""Requests that stay open are sent again after their replies, with a clock that the test moves."""
+"""Requests that stay open are sent again after their replies, with a clock that the test moves.
+
+A subscription is a request that the extension answers only when it ends, and during which it sends
+notifications. `Subscribe(request, pauses)` says how long the host waits before it sends the request
+again: after the first end for the first of the pauses, and so on. After the last pause it stops.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +21,7 @@ from tests.extensions.fake_child import FakeChild, session_with
 from tests.extensions.harness import wait_until
 
 REQUEST = Request("watch", {})
-ERROR = Failure(1, "no", -32601)
+ERROR = Failure(1, "no", -32601)  # a reply with an error, here "method not found"
 
 
 class FakeLoop:
@@ -39,7 +44,7 @@ class FakeLoop:
 
 
 class Sender:
-    """A table of subscriptions, and the messages and refetches that it causes."""
+    """A table of subscriptions, and how many messages and fetches of the tools it causes."""
 
     def __init__(self) -> None:
         self.loop = FakeLoop()
@@ -87,7 +92,7 @@ def test_a_subscription_that_was_open_for_long_begins_with_the_first_pause(
     sender = Sender()
     sender.send(Subscribe(REQUEST, (1.0, 2.0)))
     sender.reply_and_run_timer()
-    sender.loop.now += seconds
+    sender.loop.now += seconds  # it stays open for more than the longest pause, or not
     sender.table.handle_reply(2, None)
     assert sender.loop.timers[0][0] == (1.0 if is_first_again else 2.0)
 

@@ -1,4 +1,9 @@
-"""Messages that no call waits for are charged to the extension's flood budget; replies are not."""
+"""Messages that no call waits for are charged to the extension's flood budget; replies are not.
+
+An extension that writes without end would occupy the event loop of the host. So each message has a
+cost in units, and the host reads the output of an extension more slowly when its budget is used up.
+The reply that a call waits for is free.
+"""
 
 import json
 from typing import Any
@@ -31,6 +36,7 @@ def line(**fields: Any) -> bytes:
 
 
 def charged_units(conversation: Conversation, data: bytes) -> int:
+    """Let the conversation receive these bytes, and return what they cost."""
     conversation.receive_bytes(data)
     return conversation.take_unawaited_units()
 

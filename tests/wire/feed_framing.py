@@ -1,7 +1,9 @@
-"""Helpers of the tests of framings: feed bytes in pieces of any size, and collect the output.
+r"""Helpers of the tests of framings: feed bytes in pieces of any size, and collect the output.
 
-output = feed_all(Lines(100), b"{}\n[]\n")
-assert output == FramingOutput([b"{}", b"[]"], None)
+A framing cuts a stream of bytes into frames, each of which is one message; here a frame is a line:
+
+    output = feed_all(Lines(100), b"{}\n[]\n")
+    assert output == FramingOutput([b"{}", b"[]"], None)
 """
 
 from collections.abc import Iterable, Sequence

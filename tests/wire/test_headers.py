@@ -1,4 +1,11 @@
-"""Frames with Content-Length headers: lenient parsing, fatal mistakes and hostile lengths."""
+r"""Frames with Content-Length headers, as the Language Server Protocol has them.
+
+    Content-Length: 2\r\n\r\n{}
+
+The parser is lenient where the meaning is clear, also with lines that a program prints between
+frames. If the start of the next frame cannot be found, that is fatal. The bytes come from a
+program that may be hostile, so an announced length must not allocate memory.
+"""
 
 import tracemalloc
 
@@ -40,9 +47,9 @@ def fatal_error(stream: bytes, max_body: int = MAX_BODY) -> str:
     ],
 )
 def test_headers_are_parsed_leniently(headers: bytes) -> None:
-    assert feed_headers(
-        headers + b"{}" + headers.removeprefix(b"\xef\xbb\xbf") + b"[]"
-    ) == FramingOutput([b"{}", b"[]"], None)
+    byte_order_mark = b"\xef\xbb\xbf"  # only the first frame may have it
+    stream = headers + b"{}" + headers.removeprefix(byte_order_mark) + b"[]"
+    assert feed_headers(stream) == FramingOutput([b"{}", b"[]"], None)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +149,8 @@ def test_headers_without_an_end_are_skipped_in_constant_memory() -> None:
 
 
 def test_stray_lines_before_a_frame_are_reported_and_skipped() -> None:
-    noise = b"> my-plugin@1.0.0 start\r\n> node index.js\n"
-    expected = [Skipped("not a frame", b"> my-plugin@1.0.0 start", 23)]
+    noise = b"> my-plugin@1.0.0 start\r\n> node index.js\n"  # `npm start` prints such lines
+    expected = [Skipped("not a frame", b"> my-plugin@1.0.0 start", 23)]  # its length
     expected += [Skipped("not a frame", b"> node index.js", 15)]
     frame = b"Content-Length: 2\r\n\r\n{}"
     assert feed_headers(noise + frame).items == [*expected, b"{}"]
@@ -188,7 +195,5 @@ def test_the_error_for_an_incomplete_frame_says_where_it_ended(stream: bytes, re
 
 
 def test_stray_lines_at_the_end_are_not_an_incomplete_frame() -> None:
-    assert (
-        feed_headers(b"usage: none\n").end is not None
-    )  # with a colon, the line could be a header
     assert feed_headers(b"hello\n\n").end is None
+    assert feed_headers(b"usage: none\n").end is not None, "this could be a header"

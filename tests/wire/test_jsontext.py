@@ -1,4 +1,9 @@
-"""Decoding and encoding JSON: compared with the standard library, and with invalid texts."""
+"""Decoding and encoding JSON: compared with the standard library, and with invalid texts.
+
+`jsontext` uses msgspec, a fast library, if it is installed. Messages come from programs in any
+language, and may be hostile. Strict JSON in UTF-8 is accepted, and lone surrogates in escapes,
+which Node writes; NaN, infinities and other encodings are refused.
+"""
 
 import json
 import math
@@ -13,7 +18,7 @@ from exthost.errors import UsageError
 from exthost.wire import jsontext
 from exthost.wire.jsontext import NotJson, leading_id, may_be_reply
 
-# All characters, including lone surrogates, which Node writes.
+# All characters, including lone surrogates: halves of a character in UTF-16.
 any_text = st.text(st.characters(), max_size=30)
 any_json = st.recursive(
     st.none()
@@ -42,12 +47,12 @@ def decode_with_stdlib(text: bytes) -> Any:
 
 
 @given(any_json)
-def test_the_standard_library_reads_our_output(value: Any) -> None:
+def test_the_standard_library_reads_the_encoded_text(value: Any) -> None:
     assert decode_with_stdlib(jsontext.encode(value)) == value
 
 
 @given(any_json, st.booleans(), st.sampled_from([None, 1]))
-def test_we_read_the_output_of_the_standard_library(
+def test_the_output_of_the_standard_library_is_decoded(
     value: Any, ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
@@ -230,9 +235,10 @@ def _list_with_itself() -> list[Any]:
 def test_a_value_that_json_cannot_represent_is_a_usage_error(value: Any) -> None:
     with pytest.raises(UsageError) as caught:
         jsontext.encode(value)
-    assert caught.value.code == "X1302"
+    assert caught.value.code == "X1302"  # the value cannot be written as JSON
 
 
+# The head is the first bytes of a large message, of which the rest has not arrived yet.
 @pytest.mark.parametrize(
     ("head", "id"),
     [
@@ -272,8 +278,8 @@ def test_the_leading_id_is_the_id_of_the_message_itself(head: bytes, id: int | N
 
 @given(st.lists(st.sampled_from(_FRAGMENTS) | st.just(b'"id":7,'), max_size=60).map(b"".join))
 def test_leading_id_raises_no_exception_for_any_bytes(head: bytes) -> None:
-    found = leading_id(head)
-    assert found is None or isinstance(found, int)
+    id = leading_id(head)
+    assert id is None or isinstance(id, int)
 
 
 @pytest.mark.parametrize(

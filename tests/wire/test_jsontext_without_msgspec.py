@@ -1,4 +1,4 @@
-"""JSON is decoded and encoded in the same way if msgspec is not installed.
+"""JSON is decoded and encoded in the same way if msgspec, a fast JSON library, is not installed.
 
 A second interpreter that cannot import msgspec decodes all TEXTS and encodes all VALUES; the tests
 compare its results with those of this process. Both processes exchange them as `repr`, which also
@@ -66,6 +66,7 @@ TEXTS = [
     b"[" * 100_000,
     b"{}{}",
 ]
+# Values as Python expressions, because they are sent to the other process.
 VALUES = [
     "{'id': 2, 'method': 'échö', 'params': None}",
     "['\\ud800', 'é', 1]",
@@ -84,6 +85,8 @@ VALUES = [
 
 @pytest.fixture(scope="module")
 def results_without_msgspec() -> tuple[list[Any], list[Any]]:
+    """The results of the second interpreter: ("ok", result) or ("no", error) for each text and
+    each value."""
     result = subprocess.run(
         [sys.executable, "-c", _PROGRAM_WITHOUT_MSGSPEC],
         input=repr((TEXTS, VALUES)),
@@ -106,7 +109,8 @@ def test_a_text_has_the_same_value(
         expected: tuple[str, Any] = ("ok", jsontext.decode(TEXTS[index]))
     except jsontext.NotJson:
         expected = ("no", "NotJson")
-    assert repr(results_without_msgspec[0][index]) == repr(expected)
+    results_of_texts, _ = results_without_msgspec
+    assert repr(results_of_texts[index]) == repr(expected)
 
 
 @pytest.mark.parametrize("index", range(len(VALUES)), ids=lambda index: VALUES[index][:20])
@@ -118,8 +122,10 @@ def test_a_value_has_the_same_text(
         expected: tuple[str, Any] = ("ok", jsontext.encode(value))
     except UsageError:
         expected = ("no", "UsageError")
-    assert results_without_msgspec[1][index] == expected
+    _, results_of_values = results_without_msgspec
+    assert results_of_values[index] == expected
 
 
 def test_a_float_has_the_same_value_as_in_the_standard_library() -> None:
+    """msgspec writes 1e16 as text in another form than `json`."""
     assert json.loads(jsontext.encode(1e16)) == 1e16 == json.loads(json.dumps(1e16))

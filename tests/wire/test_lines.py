@@ -1,4 +1,9 @@
-"""Frames that are lines: blank lines, byte order marks, incomplete lines and over-long lines."""
+"""Frames that are lines: blank lines, byte order marks, incomplete lines and over-long lines.
+
+A frame is the bytes of one message. `feed_all(Lines(100), data)` cuts the data into frames of at
+most 100 bytes. A line that is too long is a `Skipped` item with its first bytes, and a line without
+a newline at the end of the input is a `Broken` error.
+"""
 
 import tracemalloc
 
@@ -95,14 +100,14 @@ def test_an_over_long_line_of_128_mb_is_discarded_in_constant_memory(first: byte
     assert framing.feed(b"\n{}\n") == [b"{}"]
 
 
-def test_newlines_alone_have_no_frames() -> None:
+def test_a_stream_of_newlines_has_no_frames() -> None:
     assert feed_all(Lines(100), b"\n" * READ_BYTES) == FramingOutput([], None)
 
 
 @given(st.lists(st.sampled_from([b"a", b"\n", b"bc\n", b"x" * 20])))
-def test_is_at_line_start_tells_whether_the_next_byte_begins_a_line(parts: list[bytes]) -> None:
+def test_is_at_line_start_is_true_directly_after_a_newline(parts: list[bytes]) -> None:
     lines = Lines(8)
     for part in parts:
         lines.feed(part)
     data = b"".join(parts)
-    assert lines.is_at_line_start == (b"\n" in data and data.endswith(b"\n"))
+    assert lines.is_at_line_start == data.endswith(b"\n")

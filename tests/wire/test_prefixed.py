@@ -1,4 +1,7 @@
-"""Frames that begin with their length as an unsigned 32-bit integer."""
+r"""Frames that begin with their length as an unsigned 32-bit integer: b"\0\0\0\x03abc".
+
+The bytes come from a program that may be hostile, so an announced length must not allocate memory.
+"""
 
 import tracemalloc
 

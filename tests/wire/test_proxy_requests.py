@@ -1,4 +1,9 @@
-"""The first bytes that a client sends to a proxy."""
+"""The first bytes that a client sends to a proxy: a request of HTTP, or of SOCKS 5.
+
+An extension in a sandbox reaches the network through a proxy of exthost, which parses these bytes
+to learn the target. The extension may be hostile: if the proxy and the server read a request in two
+ways, the extension could reach a target that the proxy has not checked.
+"""
 
 import pytest
 from hypothesis import given
@@ -146,9 +151,9 @@ def test_a_request_of_socks_has_a_name_or_an_address() -> None:
     assert parse_socks(b"\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x50") == SocksRequest(
         "127.0.0.1", 80, b""
     )
-    six = b"\x05\x01\x00\x04" + bytes(15) + b"\x01\x00\x50"
-    assert parse_socks(six) == SocksRequest("0:0:0:0:0:0:0:1", 80, b"")
-    for end in range(len(name) - 4):
+    ipv6 = b"\x05\x01\x00\x04" + bytes(15) + b"\x01\x00\x50"
+    assert parse_socks(ipv6) == SocksRequest("0:0:0:0:0:0:0:1", 80, b"")
+    for end in range(len(name) - len(b"rest")):
         assert parse_socks(name[:end]) is None
 
 
@@ -156,10 +161,11 @@ def test_a_request_of_socks_has_a_name_or_an_address() -> None:
 def test_socks_can_only_connect(command: int) -> None:
     with pytest.raises(BadRequest) as refused:
         parse_socks(bytes((5, command, 0, 1)) + bytes(6))
-    assert socks_reply(refused.value.reply)[:2] == b"\x05\x07"
+    assert socks_reply(refused.value.reply)[:2] == b"\x05\x07"  # command not supported
 
 
-def test_a_greeting_of_socks_lists_methods() -> None:
+def test_a_greeting_of_socks_lists_methods_of_authentication() -> None:
+    # The method 0 is "no authentication"; the result says whether the client offers it.
     assert parse_socks_greeting(b"\x05\x02\x00\x02rest") == (True, b"rest")
     assert parse_socks_greeting(b"\x05\x01\x02") == (False, b"")
     assert parse_socks_greeting(b"\x05\x02\x00") is None

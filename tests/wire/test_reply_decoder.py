@@ -1,4 +1,9 @@
-"""Decoding several replies together has the same result as decoding each of them alone."""
+"""Decoding several replies together has the same result as decoding each of them alone.
+
+One read of an extension's output can have hundreds of small replies. `reply_decoder()` returns a
+function that decodes all frames of a read in one call of msgspec, which is faster. It returns None
+if any frame is not exactly a reply with an id and a result; the codec then decodes each frame.
+"""
 
 from typing import Any
 
@@ -117,6 +122,7 @@ _values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=5,
 )
+# Put together at random, these make valid replies, other messages, and JSON over several frames.
 _fragments = st.sampled_from(
     [
         b'{"id":1,"result":{}}',

@@ -1,4 +1,7 @@
-"""Converting a decoded value to a dataclass, with an error that names the place and the mistake."""
+"""Converting a decoded value to a dataclass, with an error that names the place and the mistake.
+
+The values are JSON from other programs, for example a reply in the handshake of an extension.
+"""
 
 import subprocess
 import sys
@@ -50,5 +53,6 @@ def test_values_keep_their_types_and_unknown_fields_are_kept_as_extra() -> None:
 
 
 def test_the_module_can_be_imported_without_msgspec() -> None:
+    """msgspec is an optional dependency."""
     code = "import sys; sys.modules['msgspec'] = None; import exthost.wire.typed_values"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,4 +1,9 @@
-"""Files that cannot be a config are refused, and settings of a package apply to its servers."""
+"""Files that cannot be a config are refused, and settings of a package apply to its servers.
+
+A package is an extension that discovery finds by its manifest. The manifest of `toy` contains an
+MCP server as well, whose id is `toy.more`. If the config restricts the package, the server must be
+restricted too, because the author of the package chooses its command.
+"""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +24,7 @@ def read_error(path: Path) -> str:
     """Return the message of the error for a file that is not a config."""
     with pytest.raises(ConfigError) as caught:
         read_config(path)
-    assert caught.value.code == "X0101"
+    assert caught.value.code == "X0101"  # the file cannot be read
     return caught.value.message
 
 
@@ -40,6 +45,7 @@ def test_a_sparse_file_of_gigabytes_is_refused(tmp_path: Path) -> None:
 def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """For thousands of extensions, comparing all pairs would take minutes."""
     entries = [{"name": f"e{n}", "source": {"command": "true"}} for n in range(50)]
     config = config_from_mapping({"extensions": entries})
     specs, extensions = config.specs, ConfiguredExtensions(config=config, specs=config.specs)
@@ -55,10 +61,11 @@ def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_al
 
     object.__setattr__(config, "specs", NotIterable(specs))
 
-    def refuse_comparison(one: object, other: object) -> bool:
+    def refuse_comparison(spec: object, other_spec: object) -> bool:
         raise AssertionError("extensions were compared with each other")
 
     monkeypatch.setattr(Spec, "__eq__", refuse_comparison)
+    # A manifest that discovery has found asks for a variable of the host.
     with_secret = Spec(
         id="found", argv=("true",), requires=Requires(env=("A_TOKEN",)), dialect="nexo"
     )

@@ -1,4 +1,10 @@
-"""The filters of discovered extensions, compared with simple implementations."""
+"""The filters of discovered extensions, compared with simple implementations.
+
+A search finds candidates: extensions by their manifests. The filters then leave out those inside
+the folder of another one (prune), disabled ones, all but the first of those with the same id
+(dedupe), and those that are not in the allowlist. The root index says which search path a candidate
+is from.
+"""
 
 import random
 import time
@@ -17,6 +23,10 @@ from exthost.config.discovery.filters import (
 )
 from exthost.config.discovery.report import Candidate
 from exthost.model.spec import Spec
+
+# Codes of warnings.
+REPEATED_ID = "X0205"
+NOT_FOUND_OR_DISABLED = "X0206"  # an extension that the allowlist names
 
 
 def make_candidate(id: str, home: str, root: int = 0) -> Candidate:
@@ -101,9 +111,9 @@ def test_dedupe_keeps_exactly_the_first_of_each_id(candidates: list[Candidate]) 
     by_priority = sorted(
         candidates, key=lambda candidate: (candidate.root_index, candidate.path.split("/"))
     )
-    assert {candidate.id: candidate for candidate in kept} == {
-        candidate.id: candidate for candidate in reversed(by_priority)
-    }
+    # In reverse order, the candidate with the highest priority is the last one to be stored.
+    expected = {candidate.id: candidate for candidate in reversed(by_priority)}
+    assert {candidate.id: candidate for candidate in kept} == expected
     assert len({candidate.id for candidate in kept}) == len(kept)
     assert len(kept) + len(shadowed) == len(candidates)
     for hidden, used in shadowed:
@@ -117,7 +127,7 @@ def test_dedupe_is_idempotent(candidates: list[Candidate]) -> None:
     assert dedupe(kept) == (kept, ())
 
 
-def test_an_earlier_root_goes_before_an_earlier_path() -> None:
+def test_an_earlier_root_has_precedence_over_an_earlier_path() -> None:
     second_root, first_root = make_candidate("a", "/a", root=1), make_candidate("a", "/z", root=0)
     assert dedupe([second_root, first_root]) == ((first_root,), ((second_root, first_root),))
 
@@ -183,8 +193,8 @@ def test_filter_candidates_does_not_depend_on_the_order_of_its_input(
 def test_a_disabled_extension_prunes_those_inside_it() -> None:
     candidates = [make_candidate("outer", "/r/x"), make_candidate("inner", "/r/x/y")]
     filtered = filter_candidates(candidates, disabled=["outer"], allowlist=[])
-    assert len(filtered.disabled_candidates) == 1
-    assert filtered == ((), (), (candidates[0],), {})
+    assert filtered.candidates == () and filtered.disabled_candidates == (candidates[0],)
+    assert filtered.diagnostics == () and filtered.rivals == {}
 
 
 def test_the_second_extension_of_a_disabled_id_is_not_used() -> None:
@@ -192,7 +202,7 @@ def test_the_second_extension_of_a_disabled_id_is_not_used() -> None:
     filtered = filter_candidates(candidates, disabled=["a"], allowlist=[])
     assert filtered.candidates == ()
     assert len(filtered.disabled_candidates) == 1
-    assert [diagnostic.code for diagnostic in filtered.diagnostics] == ["X0205"]
+    assert [diagnostic.code for diagnostic in filtered.diagnostics] == [REPEATED_ID]
 
 
 def test_the_warning_for_a_repeated_id_has_both_paths() -> None:
@@ -212,8 +222,8 @@ def test_each_absent_id_of_the_allowlist_is_a_warning() -> None:
         (diagnostic.level, diagnostic.code, diagnostic.extension)
         for diagnostic in filtered.diagnostics
     ] == [
-        ("warning", "X0206", "x"),
-        ("warning", "X0206", "y"),
+        ("warning", NOT_FOUND_OR_DISABLED, "x"),
+        ("warning", NOT_FOUND_OR_DISABLED, "y"),
     ]
 
 

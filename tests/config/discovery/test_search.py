@@ -1,5 +1,13 @@
 """The search for extensions in real folders, with the manifest formats of three toy dialects.
 
+A search finds the manifests below some folders, the roots, and returns a report: the extensions
+that it found (candidates), and diagnostics about what is wrong. A manifest is a file with a certain
+name; its dialect reads it and returns a verdict. The toy dialects have the three kinds of manifest:
+
+    toy       the file `plugin.toml` in the folder of the extension
+    nested    the file `plugin.json` in a folder `.toy-plugin`, which is in that of the extension
+    program   an executable with a certain name, which is the extension itself
+
 The numbers in the headings are those of the steps in the documentation of the nexo dialect.
 """
 
@@ -24,6 +32,15 @@ from exthost.dialects.manifest_format import (
 )
 from exthost.errors import ManifestError
 from exthost.model.spec import Spec
+
+# The codes of diagnostics.
+UNREADABLE_FILE = "X0201"
+INVALID_MANIFEST = "X0202"
+LINK_LEADS_OUTSIDE = "X0203"
+UNREADABLE_FOLDER = "X0204"  # or missing, or a link to nothing
+REPEATED_ID = "X0205"
+NOT_FOUND_OR_DISABLED = "X0206"  # an extension that the allowlist names
+PART_IGNORED = "X0207"  # something in the manifest, or beside it
 
 
 def read_toml(file: ManifestFile) -> Verdict:
@@ -217,20 +234,20 @@ def test_roots_are_searched_in_order_and_a_missing_one_is_a_warning(tmp_path: Pa
         ("one", 0),
         ("two", 2),
     ]
-    assert diagnostics_of(report) == [("warning", "X0204", "missing")]
+    assert diagnostics_of(report) == [("warning", UNREADABLE_FOLDER, "missing")]
 
 
 def test_a_root_that_is_a_file_is_a_warning(root: Path) -> None:
     file = write_manifest(root / "a")
     report = search(file, root)
     assert ids(report) == ["a"]
-    assert diagnostics_of(report) == [("warning", "X0204", "plugin.toml")]
+    assert diagnostics_of(report) == [("warning", UNREADABLE_FOLDER, "plugin.toml")]
 
 
 def test_a_root_with_an_invalid_path_is_a_warning(root: Path) -> None:
     report = discover(Settings(search_paths=("a\0b", str(root))), FORMATS)
     assert [(diagnostic.level, diagnostic.code) for diagnostic in report.diagnostics] == [
-        ("warning", "X0204")
+        ("warning", UNREADABLE_FOLDER)
     ]
 
 
@@ -256,7 +273,8 @@ def test_relative_roots_are_below_the_base_and_a_tilde_is_the_home_folder(
 
 @pytest.mark.parametrize("max_depth", [0, 1, 2, 3, 4])
 def test_depth_counts_from_the_root_and_includes_the_file(root: Path, max_depth: int) -> None:
-    # Nested manifests would prune each other, so each depth has another branch.
+    # An extension inside the folder of another one is not found, so each depth has its own branch.
+    # The last character of an id is the depth of its manifest.
     write_program(root, "toy-provider-1")
     write_manifest(root / "b", "2")
     write_manifest(root / "c" / "x", "3")
@@ -300,7 +318,7 @@ def test_an_unreadable_folder_is_a_warning_and_the_search_continues(
     monkeypatch.setattr(os, "scandir", scandir)
     report = search(root)
     assert ids(report) == ["a", "z"]
-    assert diagnostics_of(report) == [("warning", "X0204", "locked")]
+    assert diagnostics_of(report) == [("warning", UNREADABLE_FOLDER, "locked")]
     assert "permission denied" in report.diagnostics[0].message
 
 
@@ -403,7 +421,7 @@ def test_a_link_out_of_the_root_is_an_error_and_skipped(
     link.symlink_to(target)
     report = search(root, follow_links=True)
     assert ids(report) == ["valid"]
-    assert diagnostics_of(report) == [("error", "X0203", link.name)]
+    assert diagnostics_of(report) == [("error", LINK_LEADS_OUTSIDE, link.name)]
     assert str(target) in report.diagnostics[0].message
 
 
@@ -412,7 +430,9 @@ def test_a_folder_whose_name_begins_with_that_of_the_root_is_outside(
 ) -> None:
     write_manifest(tmp_path / "root2" / "x")
     (root / "link").symlink_to(tmp_path / "root2")
-    assert diagnostics_of(search(root, follow_links=True)) == [("error", "X0203", "link")]
+    assert diagnostics_of(search(root, follow_links=True)) == [
+        ("error", LINK_LEADS_OUTSIDE, "link")
+    ]
 
 
 def test_inside_a_linked_folder_only_links_within_it_are_followed(
@@ -429,7 +449,7 @@ def test_inside_a_linked_folder_only_links_within_it_are_followed(
     assert ids(search(root)) == [], "links in the target are not followed"
     report = search(root, follow_links=True)
     assert ids(report) == ["toy-provider-x"]
-    assert diagnostics_of(report) == [("error", "X0203", "out")]
+    assert diagnostics_of(report) == [("error", LINK_LEADS_OUTSIDE, "out")]
 
 
 def test_folders_behind_a_link_out_of_the_root_are_not_listed(
@@ -449,7 +469,9 @@ def test_links_out_of_the_root_without_the_name_of_a_manifest_are_ignored(root: 
 
 def test_a_manifest_link_to_nothing_is_a_warning(root: Path) -> None:
     (root / "plugin.toml").symlink_to("gone")
-    assert diagnostics_of(search(root, follow_links=True)) == [("warning", "X0204", "plugin.toml")]
+    assert diagnostics_of(search(root, follow_links=True)) == [
+        ("warning", UNREADABLE_FOLDER, "plugin.toml")
+    ]
 
 
 @pytest.mark.parametrize("target", ["..", ".", "../..", "../b"])
@@ -462,7 +484,7 @@ def test_a_loop_of_links_ends(root: Path, target: str) -> None:
     assert ids(report) == ["x", "y"]
     assert report.scanned == 2
     assert [diagnostic.code for diagnostic in report.diagnostics] == (
-        ["X0203"] if target == "../.." else []
+        [LINK_LEADS_OUTSIDE] if target == "../.." else []
     )
 
 
@@ -471,7 +493,7 @@ def test_a_link_to_itself_is_a_warning(root: Path) -> None:
     (root / "self").symlink_to("self")
     report = search(root, follow_links=True)
     assert ids(report) == ["a"]
-    assert diagnostics_of(report) == [("warning", "X0204", "self")]
+    assert diagnostics_of(report) == [("warning", UNREADABLE_FOLDER, "self")]
 
 
 def test_each_folder_is_listed_once_though_many_links_lead_to_it(
@@ -523,7 +545,12 @@ def test_a_broken_manifest_is_an_error_and_the_others_are_found(root: Path) -> N
     assert ids(report) == ["a", "c"]
     assert (report.scanned, report.invalid) == (3, 1)
     [error] = report.diagnostics
-    assert (error.level, error.code, error.path, error.line) == ("error", "X0202", str(invalid), 1)
+    assert (error.level, error.code, error.path, error.line) == (
+        "error",
+        INVALID_MANIFEST,
+        str(invalid),
+        1,
+    )
 
 
 def test_only_the_first_error_of_a_manifest_is_reported_by_default(root: Path) -> None:
@@ -544,7 +571,7 @@ def test_an_exception_in_a_reader_is_an_error_of_one_manifest(root: Path) -> Non
     write_manifest(root / "b")
     report = search(root)
     assert ids(report) == ["b"]
-    assert diagnostics_of(report) == [("error", "X0202", "plugin.toml")]
+    assert diagnostics_of(report) == [("error", INVALID_MANIFEST, "plugin.toml")]
     assert "RecursionError" in report.diagnostics[0].message
 
 
@@ -576,7 +603,7 @@ def test_a_manifest_that_is_deleted_during_the_search_is_ignored(root: Path) -> 
 def test_a_manifest_that_is_too_large_is_an_error(root: Path) -> None:
     write_manifest(root / "a", text="#" * (1024 * 1024 + 1))
     report = search(root)
-    assert diagnostics_of(report) == [("error", "X0201", "plugin.toml")]
+    assert diagnostics_of(report) == [("error", UNREADABLE_FILE, "plugin.toml")]
     assert (report.scanned, report.invalid) == (1, 1)
 
 
@@ -619,7 +646,7 @@ def test_an_invalid_file_next_to_the_manifest_is_a_warning(root: Path) -> None:
     assert [
         (diagnostic.level, diagnostic.code, diagnostic.extension)
         for diagnostic in report.diagnostics
-    ] == [("warning", "X0207", "a")]
+    ] == [("warning", PART_IGNORED, "a")]
     assert report.invalid == 0
 
 
@@ -798,7 +825,7 @@ def test_of_two_extensions_with_the_same_id_that_of_the_first_root_is_used(tmp_p
     report = search(tmp_path / "z", tmp_path / "a")
     assert [candidate.path for candidate in report.candidates] == [str(first)]
     [warning] = report.diagnostics
-    assert (warning.level, warning.code, warning.path) == ("warning", "X0205", str(second))
+    assert (warning.level, warning.code, warning.path) == ("warning", REPEATED_ID, str(second))
 
 
 def test_the_lists_and_the_order_follow_the_documented_rules(tmp_path: Path) -> None:
@@ -815,5 +842,5 @@ def test_the_lists_and_the_order_follow_the_documented_rules(tmp_path: Path) -> 
     assert ids(report) == ["b", "d", "a"]
     assert (report.scanned, report.disabled_count) == (5, 1)
     assert [(diagnostic.code, diagnostic.extension) for diagnostic in report.diagnostics] == [
-        ("X0206", "x")
+        (NOT_FOUND_OR_DISABLED, "x")
     ]

@@ -1,4 +1,10 @@
-"""The search in generated trees of folders, manifests and links agrees with its documentation."""
+"""The search in generated trees of folders, manifests and links agrees with its documentation.
+
+Discovery searches the folder `root` for manifests of extensions, `plugin.toml`. It does not search
+too deep, in ignored folders, or inside the folder of another extension. A link must not lead it to
+a manifest in the folder `outside`. The tests compare it with `expected_places`, a simple definition
+of these rules.
+"""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +19,9 @@ from exthost.config.discovery.search import discover
 from exthost.dialects.nexo.manifest import FORMAT
 from tests.dialects.requirements import shows
 
-NAMES = ("a", "b", "c", "target", "node_modules")
+NAMES = ("a", "b", "c", "target", "node_modules")  # the last two are ignored by default
+
+# A place is a path below a folder, as a tuple of names.
 PLACES = st.lists(st.sampled_from(NAMES), max_size=5).map(tuple)
 
 
@@ -54,10 +62,16 @@ def search(base: Path, *, depth: int, follow: bool) -> SearchReport:
 def expected_places(places: set[tuple[str, ...]], depth: int) -> set[tuple[str, ...]]:
     """Return the places that are not too deep, not in an ignored folder, and not in another."""
     ignored = {"target", "node_modules"}
-    near = {place for place in places if len(place) + 1 <= depth and not ignored & set(place)}
-    return {
-        place for place in near if not any(place[: len(outer)] == outer for outer in near - {place})
+    reached = {
+        place
+        for place in places
+        if len(place) + 1 <= depth and not ignored & set(place)  # the file counts, too
     }
+
+    def is_nested(place: tuple[str, ...]) -> bool:
+        return any(place[: len(outer)] == outer for outer in reached - {place})
+
+    return {place for place in reached if not is_nested(place)}
 
 
 @shows("nexo-disc-02", "nexo-disc-06", "nexo-disc-10")
@@ -103,7 +117,7 @@ def test_no_link_leads_out_of_the_root_and_only_such_links_are_errors(
             }
             assert found_places == expected_places(places, 6)
         for diagnostic in report.diagnostics:
-            if diagnostic.code == "X0203":
+            if diagnostic.code == "X0203":  # the link leads out of the root
                 assert diagnostic.level == "error"
                 assert not Path(diagnostic.path).resolve().is_relative_to(base / "root")
             else:  # a link to nothing, or an id that is found twice

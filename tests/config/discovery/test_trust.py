@@ -1,4 +1,10 @@
-"""Packages that an extension could have written, renamed or copied do not escape the config."""
+"""Packages that an extension could have written, renamed or copied do not escape the config.
+
+A package is an extension that discovery finds by its manifest, whose author chooses its id. The
+config restricts it by this id: `[overrides.toy] permissions = {}`. So an extension that can write
+into the search path could add a package without restrictions, or change an id. Where that is
+possible, the package is refused.
+"""
 
 import os
 from pathlib import Path
@@ -13,6 +19,11 @@ from exthost.errors import Refused
 from exthost.launch.plan import admit
 from exthost.model.spec import Spec
 from tests.extensions.nexo_tree import write_plugin
+
+# Codes of refusals.
+WRITABLE_BY_ANOTHER = "X0396"
+RESTRICTIONS_OF_MISSING_ID = "X0394"  # and the package may be the one that was meant
+SAME_ID_TWICE = "X0399"
 
 RESTRICTED: dict[str, Any] = {"permissions": {}}
 HOOK = 'hooks = ["before_tool_call"]'
@@ -62,14 +73,14 @@ def test_a_package_in_a_folder_that_an_extension_can_write_is_refused(
     for name in ("aaa", "zzz"):
         write_plugin(tmp_path / name, name)
     specs = find_specs(tmp_path, **sections(tmp_path))
-    assert refusal_code(specs["aaa"]) == refusal_code(specs["zzz"]) == "X0396"
+    assert refusal_code(specs["aaa"]) == refusal_code(specs["zzz"]) == WRITABLE_BY_ANOTHER
 
 
 def test_a_package_around_the_extension_that_can_write_it_is_refused(tmp_path: Path) -> None:
     write_plugin(tmp_path / "toy", "toy")
     write_plugin(tmp_path, "top")
     specs = find_specs(tmp_path, overrides={"toy": can_write(tmp_path)})
-    assert list(specs) == ["top"] and refusal_code(specs["top"]) == "X0396"
+    assert list(specs) == ["top"] and refusal_code(specs["top"]) == WRITABLE_BY_ANOTHER
 
 
 def test_an_extension_that_can_write_only_elsewhere_causes_no_refusal(tmp_path: Path) -> None:
@@ -85,7 +96,7 @@ def test_a_package_does_not_escape_its_override_by_another_id(tmp_path: Path) ->
     write_plugin(tmp_path / "toy", "toy2")
     for settings in (RESTRICTED, {"sha256": {"manifest": "0" * 64}}):
         specs = find_specs(tmp_path, overrides={"toy": settings})
-        assert refusal_code(specs["toy2"]) == "X0394"
+        assert refusal_code(specs["toy2"]) == RESTRICTIONS_OF_MISSING_ID
     allowed: list[dict[str, Any]] = [
         {"overrides": {"toy": RESTRICTED, "toy2": {"start": "lazy"}}},
         {
@@ -96,10 +107,8 @@ def test_a_package_does_not_escape_its_override_by_another_id(tmp_path: Path) ->
     ]
     for sections in allowed:
         assert refusal_code(find_specs(tmp_path, **sections)["toy2"]) == ""
-    assert (
-        find_specs(tmp_path, overrides={"toy": RESTRICTED}, defaults=RESTRICTED)["toy2"].refusal
-        is None
-    )
+    specs = find_specs(tmp_path, overrides={"toy": RESTRICTED}, defaults=RESTRICTED)
+    assert specs["toy2"].refusal is None  # the defaults restrict every package as much
 
 
 def test_an_override_of_a_disabled_or_invalid_extension_causes_no_refusal(tmp_path: Path) -> None:
@@ -119,14 +128,15 @@ def test_an_extension_that_uses_the_id_of_another_is_refused(
     write_plugin(tmp_path / "guard", "guard", capabilities=HOOK)
     write_plugin(tmp_path / "aaa", "guard")
     spec = find_specs(tmp_path)["guard"]
-    assert spec.cwd == str(tmp_path / "aaa") and refusal_code(spec) == "X0399"
+    assert spec.cwd == str(tmp_path / "aaa") and refusal_code(spec) == SAME_ID_TWICE
     assert spec.declared_hooks == ("before_tool_call",), (
         "the hooks of the hidden extension are kept"
     )
     write_plugin(tmp_path / "aaa", "guard", capabilities=HOOK)
     assert refusal_code(find_specs(tmp_path)["guard"]) == "", "the first is used, with a warning"
     env = {"env": {"KEY": {"from": "PATH"}}}
-    assert refusal_code(find_specs(tmp_path, overrides={"guard": env})["guard"]) == "X0399"
+    # The override would give a variable to whichever package is first.
+    assert refusal_code(find_specs(tmp_path, overrides={"guard": env})["guard"]) == SAME_ID_TWICE
 
 
 def test_between_search_paths_the_first_is_used(tmp_path: Path) -> None:
@@ -143,5 +153,6 @@ def test_an_override_of_a_disabled_extension_is_not_reported_as_unused(tmp_path:
     overrides = {"toy": RESTRICTED, "gone": RESTRICTED}
     config = config_from_mapping({"discovery": discovery, "overrides": overrides})
     diagnostics = find_extensions(config).diagnostics
-    unused = [diagnostic for diagnostic in diagnostics if diagnostic.code == "X0109"]
+    unused_override = "X0109"
+    unused = [diagnostic for diagnostic in diagnostics if diagnostic.code == unused_override]
     assert [diagnostic.extension for diagnostic in unused] == ["gone"]

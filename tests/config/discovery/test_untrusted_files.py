@@ -1,4 +1,7 @@
-"""Reading a file that is not trusted: its size and kind are checked, and reading never blocks."""
+"""Reading a file that is not trusted: its size and kind are checked, and reading never blocks.
+
+Manifests of extensions are such files: discovery finds them in folders to which others may write.
+"""
 
 import os
 from pathlib import Path
@@ -13,7 +16,7 @@ def read_error(path: Path) -> ManifestError:
     """Return the error for a file that is refused."""
     with pytest.raises(ManifestError) as caught:
         read_file(str(path))
-    assert caught.value.code == "X0201"
+    assert caught.value.code == "X0201"  # that of all errors in reading a manifest
     assert caught.value.evidence.path == str(path)
     return caught.value
 

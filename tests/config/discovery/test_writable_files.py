@@ -1,4 +1,7 @@
-"""A config or a search path that other users can write is reported (X0113)."""
+"""A config or a search path that other users can write is reported.
+
+Such a user could change the config, and so run programs with the rights of the user of exthost.
+"""
 
 import os
 from pathlib import Path
@@ -6,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from exthost.config.discovery.configfile import find_extensions, read_config
+
+WRITABLE = "X0113"  # the code of the report
 
 
 @pytest.fixture
@@ -21,7 +26,7 @@ def config(tmp_path: Path) -> Path:
 def reported_names(config: Path) -> list[str]:
     """Return the names of the files and folders that are reported."""
     diagnostics = find_extensions(read_config(config)).diagnostics
-    return [Path(diagnostic.path).name for diagnostic in diagnostics if diagnostic.code == "X0113"]
+    return [Path(diagnostic.path).name for diagnostic in diagnostics if diagnostic.code == WRITABLE]
 
 
 def test_files_that_everybody_can_write_are_reported(config: Path) -> None:
@@ -39,6 +44,6 @@ def test_files_that_everybody_can_write_are_reported(config: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_files_that_another_user_owns_are_reported(config: Path) -> None:
-    os.chown(config, 65534, 65534)
+    os.chown(config, 65534, 65534)  # the user and the group nobody
     os.chown(config.parent / "extensions", 65534, 65534)
     assert reported_names(config) == ["exthost.toml", "extensions"]

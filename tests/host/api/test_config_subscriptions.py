@@ -1,4 +1,8 @@
-"""The subscription of a process to changes of its settings."""
+"""The subscription of a process to changes of its settings.
+
+In the dialect synaps, an extension can ask the host to notify it when its settings change: of some
+keys, or of every key. A later request for some keys must not end a subscription to every key.
+"""
 
 import asyncio
 from pathlib import Path
@@ -34,7 +38,7 @@ async def test_a_process_that_watches_every_key_continues_to_do_so(tmp_path: Pat
     for key in ("a", "b"):
         api.settings.report_change("x", key, "1")
     assert process.keys == ["a"]
-    for request in (watch(), watch("c")):
+    for request in (watch(), watch("c")):  # every key; then one key in addition
         process.keys.clear()
         server._subscribe(request)
         for key in ("a", "b", "c"):

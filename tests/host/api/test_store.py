@@ -1,4 +1,9 @@
-"""The store of extensions: memories and settings, their order and filters, and a full disk."""
+"""The store of extensions: memories and settings, their order and filters, and a full disk.
+
+Extensions can ask the host to keep records ("memories", with a content and tags) and settings for
+them. All are in one SQLite file, which is read and written in a thread: `write` and `read` take a
+function of the connection, and return a future.
+"""
 
 import os
 import sqlite3
@@ -21,7 +26,7 @@ from exthost.host.api.store import FILE_NAME, Missing, Store
 from exthost.host.api.stored_settings import StoredSettings
 from tests.dialects.requirements import shows
 
-SECONDS = 150
+SECONDS = 150  # the limit of each wait, generous for a busy machine
 
 
 def result_of(future: "Future[Any]") -> Any:
@@ -124,6 +129,7 @@ def test_a_full_disk_fails_new_writes_and_loses_no_earlier_ones(
 ) -> None:
     memories = Memories(store)
     result_of(memories.append("a", Remember("kept")))
+    # The file cannot grow beyond 30 pages, as if the disk were full.
     result_of(store.read(lambda c: c.execute("PRAGMA max_page_count = 30").fetchone()))
     appends = [memories.append("a", Remember("x" * 16000)) for _ in range(40)]
     append_errors = []
@@ -251,6 +257,7 @@ def test_every_strategy_to_find_tags_has_the_same_result(
     ][:limit]
     before = memory._FEW_MATCHES, memory._FEW_TAGS
     try:
+        # The strategy depends on how many records match, and how many different tags they have.
         for limits in ((10_000, 100), (few_matches, 100), (few_matches, 0), (0, 0)):
             memory._FEW_MATCHES, memory._FEW_TAGS = limits
             memories = memory.find_records(connection, "a", Recall(tag_prefix=prefix, limit=limit))
@@ -272,6 +279,7 @@ def test_content_is_found_within_and_outside_of_blocks(
     contents: list[str], text: str, since: int | None, until: int | None, has_tag: bool
 ) -> None:
     connection = sqlite3.connect(":memory:")
+    """The contents of many records are searched as one text, a block. New records have none yet."""
     before = memory._BLOCK_RECORDS, memory._FEW_MATCHES
     memory._BLOCK_RECORDS, memory._FEW_MATCHES = 7, 3
     try:
@@ -282,9 +290,10 @@ def test_content_is_found_within_and_outside_of_blocks(
     finally:
         memory._BLOCK_RECORDS, memory._FEW_MATCHES = before
         connection.close()
-    times = range(since or 0, len(contents) if until is None else min(until + 1, len(contents)))
+    last_time = len(contents) - 1 if until is None else min(until, len(contents) - 1)
+    times = range(since or 0, last_time + 1)
     expected = [time for time in times if text.lower() in contents[time].lower()]
-    assert times_found == expected[::-1]
+    assert times_found == expected[::-1]  # the newest first
 
 
 @pytest.mark.more
@@ -327,7 +336,7 @@ def test_settings_are_separate_and_changes_are_reported_to_subscribers(store: St
 
 def test_a_store_waits_for_another_host_that_creates_the_file(tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")  # locks the file against other writers
     store = Store(str(tmp_path))
     commit_later = threading.Timer(0.2, lambda: other.execute("COMMIT"))
     try:

@@ -1,4 +1,9 @@
-"""The storage quota of each extension is counted at every write, and enforced."""
+"""The storage quota of each extension is counted at every write, and enforced.
+
+Extensions can ask the host to keep records ("memories") and settings for them, in a SQLite file.
+`limits.store` of an extension is its quota in bytes. A write takes place in a thread, so that the
+methods return a future.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -13,8 +18,8 @@ from exthost.host.api.store import Store
 from exthost.host.api.store_quota import QuotaExceeded, record_bytes, setting_bytes, used
 from exthost.host.api.stored_settings import StoredSettings
 
-SECONDS = 150
-QUOTA = 20_000
+SECONDS = 150  # the limit of each wait, generous for a busy machine
+QUOTA = 20_000  # bytes
 
 
 def result_of(future: "Future[Any]") -> Any:

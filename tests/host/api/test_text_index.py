@@ -1,4 +1,10 @@
-"""The text index: searches have the same results with and without the trigram index of SQLite."""
+"""The text index: searches have the same results with and without the trigram index of SQLite.
+
+The host keeps records for extensions, which can search their contents. The contents of BLOCK
+records are stored as one text, a block. An index of trigrams (sequences of three characters) says
+which blocks may contain the text of a search. SQLite before 3.34 does not have such an index: then
+every block is read.
+"""
 
 import logging
 import sqlite3
@@ -11,8 +17,7 @@ import pytest
 from exthost.dialects.host_requests import Recall, Remember
 from exthost.host.api import memory, text_index
 
-SECONDS = 150
-BLOCK = 8
+BLOCK = 8  # records
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +37,7 @@ def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def content_of(n: int) -> str:
+    """Return the content of the record with the number n, which is also its time."""
     return f'note {n}: {"東京" if n % 10 == 3 else "Straße"} said "go" {"x" * (n % 4)}'
 
 
@@ -41,11 +47,13 @@ def add_records(connection: sqlite3.Connection, numbers: range) -> None:
 
 
 def search(connection: sqlite3.Connection, text: str) -> list[int]:
+    """Return the times of the records that the search finds."""
     criteria = Recall(content_contains=text, limit=1000)
     return [item.timestamp_ms for item in memory.find_records(connection, "a", criteria)]
 
 
 def expected_times(text: str, records: int) -> list[int]:
+    """Return the times of the records that contain this text, the newest first."""
     return [n for n in reversed(range(records)) if text.lower() in content_of(n).lower()]
 
 

@@ -1,4 +1,9 @@
-"""The path of the control socket of a config: the same for host and client, in a private folder."""
+"""The path of the control socket of a config: the same for host and client, in a private folder.
+
+A running host listens on a Unix socket, through which commands such as `exthost status` reach it.
+The name of the socket is a key that is made from the path of the config. The folder is the first of
+several candidates that can be used, and must belong to the user alone.
+"""
 
 import os
 import stat
@@ -39,6 +44,7 @@ def test_an_invalid_runtime_folder_is_skipped(folder: str) -> None:
 
 
 def test_a_path_too_long_for_a_socket_is_skipped(tmp_path: Path) -> None:
+    """The path of a Unix socket has at most 107 bytes."""
     long_folder = tmp_path / ("x" * 100)
     long_folder.mkdir()
     paths = socket_paths(
@@ -60,7 +66,7 @@ def test_a_file_a_link_or_a_folder_of_another_user_is_refused(tmp_path: Path) ->
     invalid_folders = [tmp_path / "file", tmp_path / "link", tmp_path / "file" / "below"]
     if os.geteuid() == 0:  # only root can create a folder of another user
         (tmp_path / "theirs").mkdir()
-        os.chown(tmp_path / "theirs", 65534, 65534)
+        os.chown(tmp_path / "theirs", 65534, 65534)  # the user and the group nobody
         invalid_folders.append(tmp_path / "theirs")
     for folder in invalid_folders:
         with pytest.raises(Refused) as caught:

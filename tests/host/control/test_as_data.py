@@ -1,4 +1,8 @@
-"""Results and events of a dialect as JSON data."""
+"""Results and events of a dialect as JSON data.
+
+Dialects return objects such as dataclasses. A program that is attached to a host in another process
+gets them over a socket, as JSON. What is JSON already, or unknown, is returned unchanged.
+"""
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -32,7 +36,7 @@ class Pair(NamedTuple):
         (Item("b", {"c": Item("d")}), {"name": "b", "c": {"name": "d"}}),
         (MappingProxyType({1: (2, 3)}), {"1": [2, 3]}),
         (Pair(1, Item("b")), [1, {"name": "b"}]),
-        (Item, Item),
+        (Item, Item),  # the class itself, which cannot be converted
     ],
 )
 def test_a_value_becomes_json_data(value: Any, data: Any) -> None:

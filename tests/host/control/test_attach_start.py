@@ -1,4 +1,9 @@
-"""`attach(start=True)` and `sync_attach` start a host in the background, as a relay does."""
+"""`attach(config, start=True)` starts a host in the background if none runs for this config.
+
+Several programs can share the host, and it ends after the last of them has left. `joined` yields an
+MCP client that shares it too, through `exthost gateway --join`; `sync_attach` is the same as
+`attach`, for programs without asyncio.
+"""
 
 import inspect
 from pathlib import Path

@@ -1,4 +1,10 @@
-"""A program attaches to the control socket of another program's host, and has the same API."""
+"""A program attaches to the control socket of another program's host, and has the same API.
+
+`exthost.attach(config)` returns an `AttachedHost`, whose calls are made by the host that runs for
+this config. Most tests make each call with both, `for item in (host, attached)`, and expect the
+same result. The extensions are `text`, with the tool `shout`; `h`, the hostile extension of the
+tests, whose method `keep` is answered only after `release`; and `toy`, of the dialect roder.
+"""
 
 import asyncio
 import json
@@ -54,10 +60,10 @@ async def test_arguments_of_a_wrong_type_cause_the_errors_of_a_host(tmp_path: Pa
             for name in ("ext_text_shout", "ext_toy_fail"):
                 with pytest.raises(errors.UsageError) as caught:
                     await item.call_tool(name, {"text": "x"}, context=wrong_value)
-                assert caught.value.code == "X1338"
+                assert caught.value.code == "X1338"  # the context is not a mapping
             with pytest.raises(errors.UsageError) as caught:
                 await item.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong_value)
-            assert caught.value.code == "X1332"
+            assert caught.value.code == "X1332"  # not a function
             with pytest.raises(errors.CallTimeout, match="was not sent"):
                 await item.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
 
@@ -81,7 +87,7 @@ async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> No
             assert await item["h"].call("echo", [1]) == [1]
             with pytest.raises(errors.CallFailed) as caught:
                 await item.call_tool("ext_toy_fail")
-            assert caught.value.code == "X0702"
+            assert caught.value.code == "X0702"  # a result that is marked as an error
             assert (await item.call_tool("ext_toy_fail", check=False)).is_error
             with pytest.raises(errors.CallFailed) as error_reply:
                 await item["toy"].call_tool("refuse")
@@ -170,7 +176,9 @@ async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
         assert [row["state"] for row in rows] == ["ready", "ready", "admitted"]
 
 
-async def test_many_calls_run_together_and_a_cancelled_call_ends_alone(tmp_path: Path) -> None:
+async def test_many_calls_run_together_and_a_cancellation_ends_only_its_call(
+    tmp_path: Path,
+) -> None:
     async with open_host_and_attach(tmp_path) as (host, attached):
         unanswered = [
             asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)
@@ -257,7 +265,7 @@ async def test_a_request_that_is_too_large_is_reported_before_it_is_sent(
             patch.setattr(protocol, "REQUEST_BYTES", 10_000)
             with pytest.raises(errors.UsageError, match="over the limit") as caught:
                 await attached.call_tool("ext_text_shout", {"text": "x" * 10_000})
-        assert caught.value.code == "X1303"
+        assert caught.value.code == "X1303"  # it is too large
         # The connection and its calls continue.
         assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
         await attached["h"].call("release")
@@ -295,7 +303,7 @@ async def test_an_attached_host_cannot_be_used_in_another_loop(tmp_path: Path) -
 
         with pytest.raises(errors.UsageError) as caught:
             await asyncio.to_thread(use)
-        assert caught.value.code == "X1319"
+        assert caught.value.code == "X1319"  # another event loop
         assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
 
 
@@ -350,7 +358,7 @@ async def test_a_missing_host_a_host_without_a_config_and_a_second_host_are_erro
     with pytest.raises(errors.NotFound) as missing:
         async with exthost.attach(tmp_path / "x.toml"):
             pass
-    assert missing.value.code == "X1275"
+    assert missing.value.code == "X1275"  # no host runs
     with pytest.raises(errors.UsageError) as without_config:
         Host(control=True)
     assert without_config.value.code == "X1381"
@@ -378,7 +386,8 @@ async def test_a_deeply_nested_result_is_returned(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def open_host_with_guard(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
-    """Yield a host whose guard stops every call, and a host attached to it."""
+    """Yield a host whose guard, an extension with a hook, blocks every call; and a host attached to
+    it."""
     guard(folder / "plugins", "guard", before_tool_call={"abort": True, "reason": "never"})
     path = folder / "exthost.toml"
     search = json.dumps([str(folder / "plugins")])
@@ -392,7 +401,7 @@ async def test_a_hook_stops_a_call_of_an_attached_program(tmp_path: Path) -> Non
         for item in (host, attached):
             with pytest.raises(errors.Refused, match="was stopped by guard: never") as caught:
                 await item.call_tool("ext_text_shout", {"text": "x"})
-            assert caught.value.code == "X0332"
+            assert caught.value.code == "X0332"  # a hook blocked the call
             result = await item.call_tool("ext_text_shout", {"text": "x"}, hooks=False)
             assert result.data == {"text": "X"}
         await attached["guard"].drain()
@@ -437,7 +446,7 @@ async def test_a_notification_is_sent_over_the_socket(tmp_path: Path) -> None:
         for item in (host, attached):
             with pytest.raises(errors.UsageError) as caught:  # this dialect has no notifications
                 await item["text"].notify("note")
-            assert caught.value.code == "X1304"
+            assert caught.value.code == "X1304"  # the dialect has no such message
             await item["toy"].start()
             await item["toy"].notify("note", {"a": 1})
 

@@ -1,4 +1,14 @@
-"""Both ends of the control socket: requests, replies, and errors when the connection fails."""
+"""Both ends of the control socket: requests, replies, and errors when the connection fails.
+
+A running host listens on a Unix socket, through which commands such as `exthost status` reach it. A
+request and its reply are lines of JSON:
+
+    {"verb": "restart", "name": "weather"}
+    {"ok": {...}}   or   {"error": {"code": "X1376", ...}}
+
+The extension `h` is the hostile extension of the tests: `echo` returns its argument, and `keep` is
+answered only after `release`.
+"""
 
 import asyncio
 import errno
@@ -32,6 +42,11 @@ from exthost.wire.framing import Skipped
 from tests.extensions.harness import HOSTILE, wait_until
 from tests.host.test_host import config, entry
 from tests.toys import stepper
+
+NOT_A_REQUEST = "X1376"
+NO_SOCKET_FOLDER = "X0375"
+CONNECTION_LOST = "X1075"
+NOT_A_REPLY = "X0675"
 
 
 @pytest.fixture
@@ -81,7 +96,7 @@ async def test_a_connection_can_send_several_requests(home: Path) -> None:
     for status in (first, again["ok"]):
         assert [extension["id"] for extension in status["extensions"]] == ["a"]
     assert restarted["ok"]["pids"] != first["extensions"][0]["pids"]
-    assert invalid["error"]["code"] == "X1376"
+    assert invalid["error"]["code"] == NOT_A_REQUEST
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as another user")
@@ -100,7 +115,7 @@ async def test_another_user_is_refused_even_with_access_to_the_socket(home: Path
             report = json.loads(await reader.readline())
             assert await reader.read() == b""
             writer.close()
-    assert report["error"]["code"] == "X0376"
+    assert report["error"]["code"] == "X0376"  # the client is another user
 
 
 async def test_a_client_that_sends_no_complete_request_is_disconnected(
@@ -140,7 +155,7 @@ async def test_without_a_usable_folder_the_server_is_refused(
     host = Host()
     with pytest.raises(Refused) as caught:
         ControlServer(host, StatusReport(host), "x.toml", {})
-    assert caught.value.code == "X0375" and str(path.parent) in caught.value.message
+    assert caught.value.code == NO_SOCKET_FOLDER and str(path.parent) in caught.value.message
 
 
 async def test_a_full_disk_is_an_error_only_if_the_socket_cannot_be_created(
@@ -149,14 +164,14 @@ async def test_a_full_disk_is_an_error_only_if_the_socket_cannot_be_created(
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("os.pwrite", fail)
+    monkeypatch.setattr("os.pwrite", fail)  # the pid in the lock file, which can be missing
     async with open_host(home):
         assert (await ask_host(home, "hello"))["pid"] == os.getpid()
     monkeypatch.setattr("exthost.host.control.server._bind", fail)
     host = Host()
     with pytest.raises(Refused) as caught:
         ControlServer(host, StatusReport(host), config_path(home), {"EXTHOST_HOME": str(home)})
-    assert caught.value.code == "X0375" and "No space left" in caught.value.message
+    assert caught.value.code == NO_SOCKET_FOLDER and "No space left" in caught.value.message
 
 
 # -- the client -------------------------------------------------------------------------------
@@ -189,11 +204,11 @@ def fake_host(home: Path, answer: bytes) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (b"", "X1075"),
-        (b'{"ok": ', "X1075"),
-        (b"220 smtp.example\r\n", "X0675"),
-        (b"[]\n", "X0675"),
-        (b'{"error": 7}\n', "X0675"),
+        (b"", CONNECTION_LOST),
+        (b'{"ok": ', CONNECTION_LOST),
+        (b"220 smtp.example\r\n", NOT_A_REPLY),
+        (b"[]\n", NOT_A_REPLY),
+        (b'{"error": 7}\n', NOT_A_REPLY),
         (b'{"error": {}}\n', ""),
         (b'{"error": {"code": "X9", "kind": "Evidence", "evidence": [1]}}\n', "X9"),
     ],
@@ -248,7 +263,7 @@ def test_every_kind_of_error_can_be_transferred(kind: str) -> None:
 def test_a_message_that_is_not_a_request_is_reported(message: Any) -> None:
     with pytest.raises(errors.UsageError) as caught:
         protocol.read_request(message)
-    assert caught.value.code == "X1376"
+    assert caught.value.code == NOT_A_REQUEST
 
 
 # -- calls over the socket -------------------------------------------------------------------
@@ -326,6 +341,7 @@ async def test_a_client_that_does_not_read_loses_only_its_own_calls(
     async with open_host(home, entry("h", str(HOSTILE))) as control:
         not_reading = await connect_and_send(control, call_request(1, "h", "keep", 1))
         not_reading.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        # The replies to its calls, 8 MiB in all, do not fit into the buffers of the socket.
         other = await connect_and_send(control, call_request(1, "h", "keep", "other"))
         for number in range(2, 10):
             message = json.dumps(call_request(number, "h", "echo", "x" * 2**20)).encode() + b"\n"
@@ -369,7 +385,7 @@ async def test_a_call_without_exactly_one_tool_or_method_is_reported(
 ) -> None:
     async with open_host(home, entry("a")) as control:
         client = await connect_and_send(control, {"verb": "call", "name": "a", "params": params})
-        assert (await client.next())["error"]["code"] == "X1376"
+        assert (await client.next())["error"]["code"] == NOT_A_REQUEST
         client.writer.close()
 
 
@@ -393,7 +409,7 @@ def test_the_error_names_a_host_whose_socket_is_missing(tmp_path: Path) -> None:
         for environ in (os.environ, other_environ):
             with pytest.raises(errors.NotFound) as caught:
                 ask(config, ControlRequest("status"), timeout=10, environ=environ)
-            assert caught.value.code == "X1277"
+            assert caught.value.code == "X1277"  # a host runs, and its socket is elsewhere
             assert f"process {os.getpid()}" in caught.value.message
             assert f"kill -TERM {os.getpid()}" in caught.value.help
         # Reading the holder does not lock the file, so a host can start at the same time.
@@ -412,6 +428,6 @@ def test_the_error_names_a_host_whose_socket_is_missing(tmp_path: Path) -> None:
     try:
         with pytest.raises(errors.NotFound) as caught:
             ask(config, ControlRequest("status"), timeout=10)
-        assert caught.value.code == "X1275"
+        assert caught.value.code == "X1275"  # no host runs
     finally:
         left_over.unlink()

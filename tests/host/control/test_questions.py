@@ -1,4 +1,10 @@
-"""A hook requests confirmation: the client that made the call is asked over the control socket."""
+"""A hook requests confirmation: the client that made the call is asked over the control socket.
+
+A hook of an extension can demand that a person agrees to a tool call. The host calls a function
+`confirm`, which asks the person: that of the call, or of the program that made the call, or of the
+host. If the call came from another process through the control socket of the host, that process
+gets a question with a number, and sends the answer with this number.
+"""
 
 import asyncio
 import contextvars
@@ -26,6 +32,10 @@ from exthost.host.host import Host
 from tests.extensions.harness import error_of, wait_until
 from tests.extensions.synaps_tree import write_plugin
 from tests.faces.gateway.gateway_process import write_config
+
+NOT_CONFIRMED = "X0332"  # the answer was no
+NOT_ASKED = "X0354"  # there was no answer
+NOT_A_FUNCTION = "X1332"
 
 TOOL = "ext_tools_echo"
 SECONDS = 60.0  # the limit of waits; enough for a busy machine
@@ -55,6 +65,7 @@ def write_guarded_config(folder: Path) -> Path:
 
 
 def was_called(folder: Path) -> bool:
+    """Return whether the tool received a call. It writes its messages to the file `heard`."""
     received = folder / "heard"
     return received.exists() and "tool.call" in received.read_text()
 
@@ -120,10 +131,11 @@ async def test_the_caller_is_asked_instead_of_the_host_and_its_answer_decides(
             assert (await call(name, {"a": 1})).data == {"a": 1}
         for number in (2, 3, 4):  # only True confirms
             error = await error_of(client.call_tool(TOOL, {"a": number}))
-            assert isinstance(error, Refused) and error.code == "X0332"
+            assert isinstance(error, Refused) and error.code == NOT_CONFIRMED
             assert "not confirmed: really?" in error.message and error.extension == "guard"
-    assert confirmations[0][:3] == ("guard", "really?", "before_tool_call")
-    event = confirmations[0].event
+    first = confirmations[0]
+    assert (first.extension, first.message, first.hook) == ("guard", "really?", "before_tool_call")
+    event = first.event
     assert (event["tool_name"], event["tool"], event["extension_id"]) == (TOOL, "echo", "tools")
     assert (tmp_path / "heard").read_text().count("tool.call") == 2
 
@@ -174,7 +186,7 @@ async def test_an_async_confirm_has_the_context_variables_of_its_caller(tmp_path
         return user.get() == "me"
 
     async with open_host_and_attach(tmp_path, confirm) as (_, client):
-        assert (await error_of(client.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await error_of(client.call_tool(TOOL, {"a": 1}))).code == NOT_CONFIRMED
         user.set("me")
         assert (await client.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
@@ -183,11 +195,11 @@ async def test_a_confirm_that_is_not_a_function_is_refused(tmp_path: Path) -> No
     wrong: Any = "yes"
     with pytest.raises(UsageError) as caught:
         exthost.attach(tmp_path / "exthost.toml", confirm=wrong)
-    assert caught.value.code == "X1332"
+    assert caught.value.code == NOT_A_FUNCTION
     async with open_host_and_attach(tmp_path, None) as (host, client):
         for caller in (host, client):
             error = await error_of(caller.call_tool(TOOL, {"a": 1}, confirm=wrong))
-            assert error.code == "X1332"
+            assert error.code == NOT_A_FUNCTION
 
 
 # -- without an answer, the call is refused ---------------------------------------------------
@@ -196,10 +208,12 @@ async def test_a_confirm_that_is_not_a_function_is_refused(tmp_path: Path) -> No
 async def test_a_client_that_cannot_answer_is_not_asked(tmp_path: Path) -> None:
     async with open_host_and_attach(tmp_path, None) as (_, client):
         error = await error_of(client.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0354" and "no person to ask" in error.message
+        assert error.code == NOT_ASKED and "no person to ask" in error.message
         assert "exthost.attach" in error.help and "--yes" in error.help
         # Only `true` declares that a client can answer.
-        assert (await error_of(client.ask("call", "tools", call_params(confirm=1)))).code == "X0354"
+        assert (
+            await error_of(client.ask("call", "tools", call_params(confirm=1)))
+        ).code == NOT_ASKED
     assert not was_called(tmp_path)
 
 
@@ -217,7 +231,7 @@ async def test_a_call_is_refused_without_an_answer_within_its_time(tmp_path: Pat
     async with open_host_and_attach(tmp_path, confirm) as (host, client):
         await asyncio.gather(host["guard"].start(), host["tools"].start())
         error = await error_of(client.call_tool(TOOL, {"a": 1}, timeout=0.2))
-        assert isinstance(error, Refused) and error.code == "X0354"
+        assert isinstance(error, Refused) and error.code == NOT_ASKED
         assert "no answer arrived within the 0.2 s of the call: really?" in error.message
         assert "timeout" in error.help
         await wait_until(lambda: waiting == 0)  # the function was cancelled
@@ -234,7 +248,9 @@ async def test_a_call_is_refused_if_confirm_fails(tmp_path: Path) -> None:
         client,
     ):
         error = await error_of(client.call_tool(TOOL, {"a": 1}))
-        assert error.code == "X0354" and "could not ask (ValueError: no terminal)" in error.message
+        assert (
+            error.code == NOT_ASKED and "could not ask (ValueError: no terminal)" in error.message
+        )
     assert not was_called(tmp_path)
 
 
@@ -299,7 +315,7 @@ async def test_two_clients_that_are_asked_together_get_their_own_questions(
     ):
         refused = asyncio.ensure_future(error_of(refusing.call_tool(TOOL, {"of": "no"})))
         result = await agreeing.call_tool(TOOL, {"of": "yes"})
-        assert result.data == {"of": "yes"} and (await refused).code == "X0332"
+        assert result.data == {"of": "yes"} and (await refused).code == NOT_CONFIRMED
     assert arguments_by_client == {"yes": [{"of": "yes"}], "no": [{"of": "no"}]}
 
 
@@ -322,9 +338,9 @@ async def test_an_answer_applies_only_to_its_question_and_its_client(tmp_path: P
             await client.ask("status")  # requests sent before this are handled
 
         call, number = await ask(client)
-        wrong: list[Any] = [number + 1, None, str(number), float(number), True, [number]]
-        for answer in wrong:
-            client.answer({"question": answer, "agreed": True})
+        wrong_numbers: list[Any] = [number + 1, None, str(number), float(number), True, [number]]
+        for wrong_number in wrong_numbers:
+            client.answer({"question": wrong_number, "agreed": True})
         client.answer({"agreed": True})
         other.answer({"question": number, "agreed": True})
         await wait_until_handled(client)
@@ -342,7 +358,7 @@ async def test_an_answer_applies_only_to_its_question_and_its_client(tmp_path: P
         await wait_until_handled(client)
         assert not call.ended
         client.answer({"question": second, "agreed": "true"})
-        assert (await error_of(_await(call))).code == "X0332"
+        assert (await error_of(_await(call))).code == NOT_CONFIRMED
     assert (tmp_path / "heard").read_text().count("tool.call") == 1
 
 
@@ -362,7 +378,7 @@ async def test_an_answer_with_an_error_refuses_the_call_and_the_error_is_cut(
             client.answer({"question": event["question"], "agreed": True, **error})
 
         refused = await error_of(client.ask("call", "tools", call_params(), answer))
-    assert refused.code == "X0354" and len(refused.message) < 1000
+    assert refused.code == NOT_ASKED and len(refused.message) < 1000
     assert not was_called(tmp_path)
 
 
@@ -402,7 +418,7 @@ async def test_a_call_is_refused_if_too_many_questions_are_open(
         ]
         done, _ = await asyncio.wait(calls, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
         error = done.pop().exception()
-        assert isinstance(error, Refused) and error.code == "X0354"
+        assert isinstance(error, Refused) and error.code == NOT_ASKED
         assert "3 questions" in error.message and not was_called(tmp_path)
         may_answer.set()
         results = await asyncio.gather(*calls, return_exceptions=True)

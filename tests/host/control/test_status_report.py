@@ -1,4 +1,4 @@
-"""The rows of `exthost status` keep the last error of processes that have ended."""
+"""The rows of `exthost status`, one for each extension, keep the last error of an ended process."""
 
 import os
 import signal
@@ -20,11 +20,12 @@ async def test_the_status_of_a_pool_keeps_the_error_of_an_ended_process() -> Non
         await wait_until(lambda: extension.stats.processes == 2)
         row = report.row(extension)
         assert row["last_error"] is None
-        os.kill(row["pids"][0], signal.SIGUSR1)
+        os.kill(row["pids"][0], signal.SIGUSR1)  # the program then exits with 3
         await wait_until(lambda: extension.stats.crashes == 1)
         last_error = report.row(extension)["last_error"]
         assert extension.state == "ready"
-        assert (last_error["code"], last_error["exit"]) == ("X1001", "exited with 3")
+        process_exited = "X1001"
+        assert (last_error["code"], last_error["exit"]) == (process_exited, "exited with 3")
 
 
 async def test_the_last_error_has_the_last_lines_of_stderr(tmp_path: Path) -> None:
@@ -34,4 +35,5 @@ async def test_the_last_error_has_the_last_lines_of_stderr(tmp_path: Path) -> No
     report = StatusReport(host)
     async with host:
         last_error = report.row(host["one"])["last_error"]
+    # At most three lines of 300 characters each, without empty ones.
     assert last_error["stderr"] == ["2", "3", "x" * 300]

@@ -1,4 +1,8 @@
-"""The content of a tool result as texts and media for a model."""
+"""The content of a tool result as texts and media (images, audio, documents) for a model.
+
+The result of a tool is a tuple of blocks. A block with media that the model takes is passed on as
+`Media`; any other block is described in the text.
+"""
 
 import pytest
 

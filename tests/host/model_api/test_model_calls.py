@@ -1,4 +1,10 @@
-"""Tools in the forms of model APIs; the tool calls in a response are run and answered."""
+"""Tools in the forms of model APIs; the tool calls in a response are run and answered.
+
+`host.tools.as_openai()`, `as_anthropic()` and `as_gemini()` return the tools for a request to a
+model. `host.run_calls(response)` finds the tool calls in the response of the model, runs them, and
+returns the messages with their results for the next request. No test needs a model: the tests
+contain the responses.
+"""
 
 import asyncio
 import base64
@@ -36,7 +42,7 @@ def function_call(id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-async def test_calls_of_both_forms_are_run_and_answered() -> None:
+async def test_calls_of_openai_and_anthropic_are_run_and_answered() -> None:
     async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
         name = "ext_text_shout"
         assert name in [tool["function"]["name"] for tool in host.tools.as_openai()]
@@ -45,8 +51,8 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
             "role": "assistant",
             "tool_calls": [
                 function_call("1", name, arguments),
-                function_call("2", name, "{"),
-                function_call("3", "no", "{}"),
+                function_call("2", name, "{"),  # not JSON
+                function_call("3", "no", "{}"),  # no such tool
             ],
         }
         answers = await host.run_calls({"choices": [{"message": message}]})
@@ -54,6 +60,7 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
         assert json.loads(answers[0]["content"]) == {"text": "HI"}
         assert answers[1]["content"].startswith("Error: its arguments are not JSON")
         assert answers[2]["content"].startswith("Error: ") and "no" in answers[2]["content"]
+        # The SDK of Anthropic returns objects instead of dicts.
         block = SimpleNamespace(type="tool_use", id="x", name=name, input={"text": "hi"})
         invalid_block = {"type": "tool_use", "id": "y", "name": name, "input": {"text": 3}}
         [answer] = await host.run_calls(
@@ -88,7 +95,7 @@ def tool_use(id: str, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def outcomes(answers: list[Any]) -> list[tuple[bool, Any]]:
-    """Return, for each answer in this form, whether it is an error, and its content."""
+    """Return whether each result in the form of Anthropic's API is an error, and its content."""
     return [(block["is_error"], block["content"]) for block in answers[0]["content"]]
 
 
@@ -103,7 +110,7 @@ async def test_only_the_chosen_tools_are_called() -> None:
             (shout_failed, _), (count_failed, error) = outcomes(answers)
             assert not shout_failed and count_failed and "cannot be used here" in error
         assert all(failed for failed, _ in outcomes(await host.run_calls(blocks, only=[])))
-        assert host["text"].stats.calls == 3  # one in each run of the loop
+        assert host["text"].stats.calls == 3  # one of the tool `shout` for each form of `only`
 
 
 async def test_a_call_that_is_not_confirmed_is_not_made() -> None:

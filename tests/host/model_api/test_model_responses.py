@@ -1,4 +1,9 @@
-"""The tool calls in responses and streams of each model API; everything else is an error."""
+"""The tool calls in responses and streams of each model API; everything else is an error.
+
+`read_calls(response)` finds the tool calls in whatever a model API returns: a whole response, a
+message, or all chunks of a stream, as dicts or as objects of the API's Python package. The APIs are
+OpenAI's chat completions and Responses, Anthropic's and Gemini's.
+"""
 
 import json
 from types import SimpleNamespace
@@ -43,6 +48,8 @@ def candidate(*parts: Any) -> dict[str, Any]:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}}]}
 
 
+# The call `f(a=1)` with the id "1" in a stream of chat completions (CHUNKS), in a message and in a
+# stream of Anthropic (USE, EVENTS), in the Responses API (ITEM and below), and in Gemini's (PART).
 END = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
 USE = {"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}
 CHUNKS = [
@@ -73,7 +80,7 @@ COMPLETED = {"type": "response.completed", "response": {"output": [{"type": "rea
 ITEM_ADDED = {**ADDED, "item": item("1", "f", "", status="in_progress")}
 PART = {"functionCall": {"id": "1", "name": "f", "args": {"a": 1}}}
 
-# The forms in which each API has the call `f(a=1)` with the id "1".
+# All forms in which each API has this call.
 ONE_CALL = {
     "chat": [
         {"choices": [{"message": chat(("1", "f", '{"a": 1}'))}]},
@@ -133,7 +140,7 @@ def test_a_call_is_read_in_each_form(api: str, response: Any, convert: Any) -> N
         {"promptFeedback": {"blockReason": "SAFETY"}},
     ],
 )
-def test_a_response_without_calls_has_none(response: Any) -> None:
+def test_in_a_response_without_tool_calls_none_are_found(response: Any) -> None:
     assert read_calls(response).calls == ()
 
 
@@ -164,7 +171,7 @@ class Stream:
 def test_the_error_for_another_value_names_the_known_responses(value: Any, reason: str) -> None:
     with pytest.raises(UsageError, match=reason) as caught:
         read_calls(value)
-    assert caught.value.code == "X1330"
+    assert caught.value.code == "X1330"  # the value is not a response of a model
     for name in ("chat completions", "Responses", "Anthropic", "Gemini", "chunks"):
         assert name in caught.value.help
 

@@ -1,4 +1,8 @@
-"""Tools in the forms of model APIs, and the reports about parts that an API does not accept."""
+"""Tools in the forms of model APIs, and the reports about parts that an API does not accept.
+
+`host.tools.as_openai()`, for example, returns the tools for a request to OpenAI. Each API accepts
+only a part of JSON Schema: a keyword that it rejects is removed, and each change is reported.
+"""
 
 import logging
 from typing import Any
@@ -18,6 +22,7 @@ def test_a_schema_that_every_api_accepts_is_not_reported(form: Form, schema: Any
     tool = model_tool(form, "shout", "Upper case", schema)
     assert tool.changes == ()
     data = tool.data["function"] if form == "openai" else tool.data
+    # Each API has another name for it: parameters, input_schema, inputSchema, parametersJsonSchema.
     [parameters] = [data[key] for key in data if "schema" in key.lower() or key == "parameters"]
     assert parameters["type"] == "object" and isinstance(parameters["properties"], dict)
 
@@ -31,7 +36,7 @@ def test_keywords_that_an_api_rejects_at_the_top_are_removed_and_reported() -> N
     assert for_mcp.data["inputSchema"]["oneOf"] and not for_mcp.changes
 
 
-def test_such_a_keyword_in_a_nested_schema_is_kept() -> None:
+def test_a_keyword_that_is_rejected_at_the_top_is_kept_in_a_nested_schema() -> None:
     inner = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}}
     assert model_tool("openai", "t", "", inner).changes == ()
 

@@ -1,7 +1,9 @@
 """Threads of blocking callers that read their replies themselves.
 
-The event loop lends a thread the stdout pipe of an extension. The loop takes the pipe back if it is
-not used, or if there is other output than the reply that the thread waits for.
+The blocking API runs an event loop in a thread of its own. Waking this thread for each reply would
+cost more than the call, so the event loop lends a calling thread the stdout pipe of the extension:
+this is a loan. The loop takes the pipe back if it is not used, or if there is other output than the
+reply that the thread waits for.
 """
 
 import errno
@@ -43,7 +45,7 @@ from tests.host.test_host import config
 
 pytestmark = pytest.mark.skipif(not CAN_LEND, reason="this system has no eventfd")
 
-SECONDS = 60.0
+SECONDS = 60.0  # the limit of each wait, generous for a busy machine
 
 
 def reader_of(ext: SyncExtension) -> StdoutReader:
@@ -255,6 +257,7 @@ def test_an_exception_of_a_signal_handler_leaves_a_working_host(
         with open_host() as (_, ext):
             for _ in range(3):
                 loan = call_until_lent(ext)
+                # Another thread sends the signal when this thread waits in `read_reply`.
                 send = partial(os.kill, os.getpid(), signal.SIGUSR1)
                 thread = run_when_waiting(send, BlockingReader.read_reply.__name__)
                 with pytest.raises(Interrupted):
@@ -377,6 +380,8 @@ def test_later_bytes_do_not_overtake_bytes_that_a_thread_left_to_the_loop(
 
         session.loop.call_soon_threadsafe(occupy_the_loop)
         assert loop_is_blocked.wait(SECONDS)  # the event loop cannot take the pipe back
+        # The extension answers both calls of `together` in one write. The thread of the first call
+        # gets the reply to the second, which it must leave to the loop.
         first = pool.submit(ext.call, "together", {"of": 2, "n": 1}, timeout=SECONDS)
         wait_until(lambda: len(session.pending) == 1)
         second = pool.submit(ext.call, "together", {"of": 2, "n": 2}, timeout=SECONDS)
@@ -402,7 +407,7 @@ def test_a_call_of_several_requests_is_handled_by_the_event_loop(
         assert reader is not None
         call = Call("echo", 1, GeneratorHandler(steps()), SECONDS, 0.0)
         assert reader.read_reply(call, 0) is blocking_reader.NO_REPLY
-        assert reader_of(ext).loan is loan and not loan.is_over
+        assert reader_of(ext).loan is loan and not loan.is_over  # it is used by later calls
 
 
 def test_a_session_that_ends_while_a_reply_is_handled_ends_its_call_once() -> None:

@@ -1,4 +1,9 @@
-"""Facets of third-party dialects: found by class or name, in the asynchronous and blocking API."""
+"""Facets of third-party dialects: found by class or name, in the asynchronous and blocking API.
+
+A facet is an object with the methods of one kind of extension; its dialect (protocol) defines it.
+`ext.facet(Notes)` returns it. The methods are asynchronous, so the blocking API returns a view of
+the facet, whose methods block, and which also wraps the iterators and context managers they return.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The thread that runs the event loop of the blocking API.
+"""The thread that runs the event loop of the blocking API (`SyncHost`, `sync_connect`).
 
 It ends with the last object that uses it, even without `close`. It cannot run in a program that
 replaces threads by greenlets, and a call that it was running when it was closed fails.
@@ -87,7 +87,7 @@ def test_a_host_in_a_program_with_greenlets_instead_of_threads_is_an_error(
     monkeypatch.setattr(attribute, type("Replacement", (), {"__module__": module}))
     with pytest.raises(errors.UsageError) as caught:
         exthost.SyncHost.from_config(config(entry("a"))).__enter__()
-    assert caught.value.code == "X1337"
+    assert caught.value.code == "X1337"  # monkey patching by gevent or eventlet
     assert caught.value.message.startswith(module.partition(".")[0])
     assert "gthread" in caught.value.help
 
@@ -112,6 +112,6 @@ def test_a_call_in_progress_when_the_thread_is_closed_is_an_error(
         assert started.wait(60)
         loop_thread.close()
         error = call.exception(60)
-    assert isinstance(error, errors.UsageError) and error.code == "X1315"
+    assert isinstance(error, errors.UsageError) and error.code == "X1315"  # used after `with`
     with pytest.raises(errors.UsageError, match="not open"):
         loop_thread.run(wait_for_ever)

@@ -1,4 +1,9 @@
-"""A blocking program uses a host that runs in another process; hosts are opened without `with`."""
+"""A blocking program uses a host that runs elsewhere; hosts are opened without `with`.
+
+`exthost.sync_attach(config)` connects to the host that runs for this config, through its control
+socket, and returns an object with the methods of a host. In these tests the host runs in the same
+process.
+"""
 
 import sys
 import threading
@@ -134,4 +139,4 @@ async def test_asynchronous_hosts_are_opened_without_a_block(config: Path) -> No
 def test_a_blocking_program_without_a_host_gets_the_error_of_attach(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound) as caught, exthost.sync_attach(tmp_path / "x.toml"):
         pass
-    assert caught.value.code == "X1275"
+    assert caught.value.code == "X1275"  # no host runs

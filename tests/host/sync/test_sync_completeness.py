@@ -1,4 +1,9 @@
-"""The blocking API has every public name of the asynchronous one, with the same parameters."""
+"""The blocking API has every public name of the asynchronous one, with the same parameters.
+
+`SyncHost.call_tool` is `Host.call_tool` for programs without an event loop, and so on. The tests
+compare the classes in PAIRS. A facet is an attribute of an extension with the methods of one kind
+of extension: `ext.inference` exists for extensions of the dialect roder.
+"""
 
 import ast
 import inspect
@@ -101,12 +106,12 @@ def test_a_blocking_property_has_the_corresponding_type(
         blocking = inspect.getattr_static(blocking_class, name)
         assert isinstance(blocking, property), name
         assert blocking.fget is not None and member.fget is not None
-        hints = [return_type(each.fget) for each in (blocking, member)]
-        expected = hints[1]
+        expected = return_type(member.fget)
         if get_args(expected) and get_args(expected)[0] in BLOCKING_TYPES:
+            # Such as tuple[Extension, ...], which becomes tuple[SyncExtension, ...].
             first, *rest = get_args(expected)
             expected = get_origin(expected)[BLOCKING_TYPES[first], *rest]
-        assert hints[0] == BLOCKING_TYPES.get(expected, expected), name
+        assert return_type(blocking.fget) == BLOCKING_TYPES.get(expected, expected), name
 
 
 def test_sync_connect_has_the_parameters_of_connect() -> None:
@@ -122,6 +127,7 @@ def test_sync_attach_has_the_parameters_of_attach() -> None:
 
 
 def list_facets() -> list[tuple[str, str, Any]]:
+    """Return the dialect, the name and the class of each facet."""
     return [
         (dialect, name, facet_class)
         for dialect in find.BUILT_IN

@@ -1,4 +1,9 @@
-"""The blocking API: a host for programs without an event loop, used from any thread."""
+"""The blocking API: a host for programs without an event loop, used from any thread.
+
+The extension `a` is `text.py`, with the tools `echo`, `shout` and `count`; `h` is the hostile
+extension of the tests, whose method `keep` is answered only after `release`. `config` and `entry`
+make the config of a host and the entry of an extension in it.
+"""
 
 import asyncio
 import sys
@@ -21,7 +26,7 @@ from exthost.host.sync.blocking_call import BlockingCall
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.session.replies import DELIVER
 from tests.extensions.harness import hostile_command
-from tests.host.test_host import FRAGILE, TEXT, config, entry
+from tests.host.test_host import FRAGILE, HOST_NOT_OPEN, TEXT, config, entry
 from tests.toys import stepper
 
 
@@ -111,7 +116,7 @@ def test_using_a_host_that_is_not_open_is_an_error() -> None:
     for use in uses:
         with pytest.raises(errors.UsageError) as caught:
             use()
-        assert caught.value.code == "X1315" and "with `with`" in caught.value.help
+        assert caught.value.code == HOST_NOT_OPEN and "with `with`" in caught.value.help
 
 
 def test_using_an_extension_after_its_host_was_closed_is_an_error() -> None:
@@ -130,7 +135,7 @@ def test_using_an_extension_after_its_host_was_closed_is_an_error() -> None:
         for use in uses:
             with pytest.raises(errors.UsageError) as caught:
                 use()
-            assert caught.value.code == "X1315"
+            assert caught.value.code == HOST_NOT_OPEN
 
 
 @pytest.mark.parametrize("name", [None, ["a"], {"a": 1}])
@@ -140,7 +145,6 @@ def test_a_name_that_is_not_a_string_is_reported(name: Any) -> None:
             lambda: host["a"].call(name),
             lambda: host["a"].call_tool(name),
             lambda: host["a"].stream(name),
-            lambda: host.call_tool(name),
             lambda: host.call_tool(name),
             lambda: host.find_tool(name),
             lambda: host.unload(name),
@@ -257,6 +261,7 @@ def test_calls_work_with_the_loop_of_asyncio(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_start_of_a_call_is_not_the_outdated_time_of_the_loop() -> None:
+    """uvloop keeps the time of the beginning of an iteration, which may be long ago."""
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         host["a"].call("echo", 1)
         queue = host._target["a"].internals.queue

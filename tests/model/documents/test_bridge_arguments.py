@@ -1,4 +1,10 @@
-"""The command that connects to a remote server, made from its keys in a config."""
+"""The command that connects to a remote MCP server, made from its keys in a config.
+
+exthost talks only to child processes. For a server with a `url` it starts `exthost bridge URL`,
+a process that passes messages between its stdin and stdout and the server. `bridge_arguments`
+returns the arguments of this command, its environment variables, and a problem or "". Secrets are
+passed as variables, because other users of the machine can see the arguments of a process.
+"""
 
 import pytest
 
@@ -13,7 +19,7 @@ URL = "https://example.org/mcp"
 @pytest.mark.parametrize(
     ("transport", "options"), [(None, ()), ("sse", ("--transport", "sse")), ("auto", ())]
 )
-def test_the_transport_is_an_option_unless_it_is_found_out(
+def test_the_transport_is_an_option_unless_the_bridge_has_to_detect_it(
     transport: str | None, options: tuple[str, ...]
 ) -> None:
     argv, env, problem = bridge_arguments({"url": URL, "transport": transport})
@@ -34,10 +40,8 @@ def test_headers_and_the_token_are_passed_as_variables() -> None:
 
 
 def test_a_header_with_an_invalid_name_is_a_problem() -> None:
-    assert (
-        "not the name of an HTTP header"
-        in bridge_arguments({"url": URL, "headers": {"a b": "x"}}).problem
-    )
+    problem = bridge_arguments({"url": URL, "headers": {"a b": "x"}}).problem
+    assert "not the name of an HTTP header" in problem
 
 
 def test_a_url_can_come_from_a_variable_of_the_host() -> None:
@@ -46,6 +50,10 @@ def test_a_url_can_come_from_a_variable_of_the_host() -> None:
     argv, env, problem = bridge_arguments({"url": url})
     assert (argv, problem) == (("--url-from", "EXTHOST_BRIDGE_URL"), "")
     assert env == {"EXTHOST_BRIDGE_URL": HostEnvRef("SERVER_URL")}
+
+
+def test_a_misspelt_reference_to_a_variable_is_a_problem() -> None:
+    problems = Problems("x.toml")
     assert REMOTE_KEYS["url"].type.read({"form": "SERVER_URL"}, Place(problems)) is None
     with pytest.raises(ConfigError):
         problems.raise_first()

@@ -1,4 +1,7 @@
-"""The error about the problems of a config file: its message, its line and its list of others."""
+"""The error about the problems of a config file: its message, its line and its list of others.
+
+All mistakes of a file are collected as `Problems`, and raised together as one `ConfigError`.
+"""
 
 import pytest
 
@@ -37,8 +40,8 @@ def test_a_text_without_a_file_has_no_line_in_the_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "last"), [(_MAX_LISTED, "[X0001]"), (_MAX_LISTED + 1, "1 more")]
+    ("others", "last_detail"), [(_MAX_LISTED, "[X0001]"), (_MAX_LISTED + 1, "1 more")]
 )
-def test_a_limited_number_of_problems_is_listed(others: int, last: str) -> None:
+def test_a_limited_number_of_problems_is_listed(others: int, last_detail: str) -> None:
     error = make_error(*["a"] * (1 + others))
-    assert error.evidence.details[-1].endswith(last)
+    assert error.evidence.details[-1].endswith(last_detail)

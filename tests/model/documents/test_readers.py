@@ -1,4 +1,12 @@
-"""Each reader of config values: the values that it accepts, and its problems with others."""
+"""Each reader of config values: the values that it accepts, and its problems with others.
+
+A reader is a function that checks one value of a config and returns it in its final form:
+
+    read_duration("5s", place) == 5.0
+
+It does not raise an exception. It adds what is wrong to the `Problems` of its place, so that all
+mistakes of a config are reported together.
+"""
 
 import math
 from typing import Any
@@ -9,7 +17,7 @@ from exthost.model.documents import readers
 from exthost.model.documents.problems import Place, Problems
 from exthost.model.documents.readers import HostEnvRef, Reader, SecretSource
 
-HALF_PAIR = "\ud800"
+HALF_PAIR = "\ud800"  # not a character: UTF-8 cannot express it
 COUNT = readers.integer_reader(2)
 MODE = readers.choice_reader("on-demand", "always")
 
@@ -121,13 +129,14 @@ def test_a_text_in_place_of_a_list_gets_a_hint(value: Any, help: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "help"), [(1, "put the value in quotes"), ([], "")])
-def test_a_number_in_place_of_a_variable_gets_a_hint(value: Any, help: str) -> None:
+def test_a_number_as_the_value_of_a_variable_gets_a_hint(value: Any, help: str) -> None:
     problems = Problems()
     readers.read_variables({"A": value}, Place(problems))
     assert problems.items[0].help == help
 
 
 def test_keys_of_other_programs_are_dropped_and_misspelt_keys_are_kept() -> None:
+    """A key that is similar to a known one is kept, so that it is reported as a mistake later."""
     problems = Problems()
     value = {"timeout": 1, "time_out": 2, "colour": 3, 4: 5}
     remaining = readers.drop_foreign_keys(value, Place(problems), ["timeout"])

@@ -1,4 +1,4 @@
-"""The rules about settings that belong together."""
+"""The settings of an extension in a config that are tables: their values, and rules about them."""
 
 import pytest
 

@@ -1,4 +1,8 @@
-"""Finding the line of a key in a TOML file, or, for a missing key, the line of its table."""
+"""Finding the line of a key in a TOML file, or, for a missing key, the line of its table.
+
+Errors in a config name the line, and `tomllib` does not report lines. The path of a key is a tuple:
+("extensions", 0, "name") is the key `name` in the first `[[extensions]]`.
+"""
 
 import tomllib
 from typing import Any
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 
 from exthost.model.documents.toml_positions import KeyPath, find_key_lines, find_line
 
+# Contains whatever a simple search for "key =" would find in the wrong place.
 TEXT = '''\
 # a comment with [[extensions]] and name = "x" in it
 title = "a = 1 # no comment"

@@ -1,4 +1,9 @@
-"""The file format of a trace, its buffer, and the secrets that are hidden in it."""
+"""The file format of a trace, its buffer, and the secrets that are hidden in it.
+
+A trace records the messages between a host and its extensions: after a header, a line of JSON for
+each `TraceRecord`. A user may send it to a stranger, so secrets such as the values of variables are
+replaced by "***", in any form that they may have in a message.
+"""
 
 import asyncio
 import base64
@@ -24,6 +29,9 @@ from exthost.session.trace.trace_file import TraceFile
 from exthost.session.trace.trace_format import LineMaker, header_line, read_recording
 from tests.extensions.morphir_program import morphir_program
 
+NOT_A_RECORDING = "X1384"
+UNKNOWN_VERSION = "X1385"
+
 REQUEST = TraceRecord(
     1.5, "a", "request", "sent", pid=7, size=40, id=0, call=1, method="m", data={"x": [1, None]}
 )
@@ -42,7 +50,7 @@ RECORDS = (
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
-        ("it is a-sec…", "it is a-sec…"),  # too short to be recognised
+        ("it is a-sec…", "it is a-sec…"),  # the beginning is too short to be recognised
         ("it is a-secre…", "it is ***…"),
         ("it is a-secret-val…); it is not used", "it is ***…); it is not used"),
         ("a-secre", "a-secre"),  # no mark that the text was shortened
@@ -75,18 +83,22 @@ HEADER = header_line("a", "morphir")
 @pytest.mark.parametrize(
     ("lines", "code", "message"),
     [
-        ([], "X1384", "it is empty"),
-        ([b"root:x:0:0\n"], "X1384", "line 1"),
-        ([b"{}\n"], "X1384", "not a header"),
-        ([b'{"format": "har"}\n'], "X1384", "'har'"),
-        ([b'{"format": "exthost-trace", "version": 2}\n'], "X1385", "version 2"),
-        ([b'{"format": "exthost-trace", "version": 1}\n'], "X1384", "names an extension"),
-        ([HEADER, b'{"time": 1, "exten'], "X1384", "line 2: the last line is cut"),
-        ([HEADER, b"nonsense\n", HEADER], "X1384", "line 2"),
-        ([HEADER, b"[]\n"], "X1384", "a JSON object"),
-        ([HEADER, b'{"kind": "poem"}\n'], "X1384", "'poem' is not a kind"),
-        ([HEADER, b'{"kind": "reply"}\n'], "X1384", "missing"),
-        ([HEADER, b'{"kind": "reply", "time": "x", "extension": "a"}\n'], "X1384", "time is 'x'"),
+        ([], NOT_A_RECORDING, "it is empty"),
+        ([b"root:x:0:0\n"], NOT_A_RECORDING, "line 1"),
+        ([b"{}\n"], NOT_A_RECORDING, "not a header"),
+        ([b'{"format": "har"}\n'], NOT_A_RECORDING, "'har'"),
+        ([b'{"format": "exthost-trace", "version": 2}\n'], UNKNOWN_VERSION, "version 2"),
+        ([b'{"format": "exthost-trace", "version": 1}\n'], NOT_A_RECORDING, "names an extension"),
+        ([HEADER, b'{"time": 1, "exten'], NOT_A_RECORDING, "line 2: the last line is cut"),
+        ([HEADER, b"nonsense\n", HEADER], NOT_A_RECORDING, "line 2"),
+        ([HEADER, b"[]\n"], NOT_A_RECORDING, "a JSON object"),
+        ([HEADER, b'{"kind": "poem"}\n'], NOT_A_RECORDING, "'poem' is not a kind"),
+        ([HEADER, b'{"kind": "reply"}\n'], NOT_A_RECORDING, "missing"),
+        (
+            [HEADER, b'{"kind": "reply", "time": "x", "extension": "a"}\n'],
+            NOT_A_RECORDING,
+            "time is 'x'",
+        ),
     ],
 )
 def test_an_invalid_recording_is_an_error_with_the_line(
@@ -223,7 +235,7 @@ async def test_a_buffer_keeps_the_last_records_and_counts_dropped_ones() -> None
     assert (buffer.start, buffer.end) == (2, 5)
     assert [record.id for record in buffer.after(4)] == [4] and buffer.after(5) == []
     buffer(REQUEST._replace(id=5, size=5000))
-    assert [record.id for record in buffer.after(0)] == [5]
+    assert [record.id for record in buffer.after(0)] == [5]  # it is larger than the whole buffer
     ids_and_dropped = []
 
     async def read() -> None:

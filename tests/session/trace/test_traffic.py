@@ -1,4 +1,9 @@
-"""Subscribers to the traffic of an extension get a record of each of its messages."""
+"""Subscribers to the traffic of an extension get a record of each of its messages.
+
+`host.traffic.subscribe(function)` calls the function with a `TraceRecord` for each message between
+the host and its extensions, each line on stderr, and each start and exit of a process. Secrets are
+replaced by "***".
+"""
 
 import asyncio
 import sys
@@ -24,6 +29,7 @@ def entry(name: str, program: str = TEXT, **settings: Any) -> dict[str, Any]:
 
 
 def list_messages(records: list[TraceRecord]) -> list[tuple[str, str, str]]:
+    """Return the direction, the kind and the method of each message."""
     return [
         (record.direction, record.kind, record.method) for record in records if record.is_message
     ]
@@ -46,13 +52,10 @@ async def test_a_subscriber_gets_the_handshake_the_calls_and_the_states() -> Non
     assert request.size > len(b'{"text":"x"}') and request.time <= reply.time
     kinds = [record.kind for record in records]
     assert kinds.index("spawned") < kinds.index("request") < kinds.index("exited")
-    assert {record.data["after"] for record in records if record.kind == "state"} >= {
-        "ready",
-        "stopped",
-    }
-    assert {record.pid for record in records if record.is_message} == {
-        records[kinds.index("spawned")].pid
-    }
+    states = {record.data["after"] for record in records if record.kind == "state"}
+    assert states >= {"ready", "stopped"}
+    spawned = records[kinds.index("spawned")]
+    assert {record.pid for record in records if record.is_message} == {spawned.pid}
 
 
 async def test_a_connection_without_a_host_has_traffic() -> None:
@@ -109,13 +112,10 @@ async def test_an_exit_during_a_call_is_recorded_after_the_request() -> None:
         with pytest.raises(errors.ExtensionGone):
             await host.call_tool("b:divide", {"a": 1, "b": 0})
         await wait_until(lambda: any(record.kind == "exited" for record in records))
-    assert [record.kind for record in records if record.is_message or record.kind == "exited"] == [
-        "request",
-        "exited",
-    ]
-    assert "ZeroDivisionError" in "".join(
-        record.text for record in records if record.kind == "stderr"
-    )
+    kinds = [record.kind for record in records if record.is_message or record.kind == "exited"]
+    assert kinds == ["request", "exited"]
+    stderr = "".join(record.text for record in records if record.kind == "stderr")
+    assert "ZeroDivisionError" in stderr
 
 
 async def test_an_error_reply_is_recorded_with_its_text() -> None:
