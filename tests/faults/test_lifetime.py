@@ -380,15 +380,18 @@ async def test_a_crash_loop_ends_after_max_retries_and_no_call_hangs(folder: Pat
             ledger=ledger, dialect=hurried(peer, 0.3), restart=policy,
         )  # fmt: skip
         child = HostileRun(ext, peer, ledger)
-        await result_or_error(ext.start())
+        first = await result_or_error(ext.start())
+        # If the end of the process is read together with its last answer, the first start fails in
+        # the handshake, and is not repeated. Otherwise there are three restarts.
+        starts = 1 if isinstance(first, HandshakeFailed) else 4
         for _ in range(40):
             assert isinstance(await child.do_or_error("die"), ExthostError)
             if ext.state == "failed":
                 break
         await wait_until(lambda: ext.state == "failed", CALL_SECONDS)
-        assert len(pid_log.read_text().split()) == 4  # the first process and three restarts
+        assert len(pid_log.read_text().split()) == starts
         assert isinstance(await child.do_or_error("echo"), ExthostError)
-        assert len(pid_log.read_text().split()) == 4  # a call does not start the extension
+        assert len(pid_log.read_text().split()) == starts  # a call does not start the extension
         await ext.close()
         child.check_calls()
 

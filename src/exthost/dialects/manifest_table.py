@@ -1,6 +1,6 @@
 """Reads and checks the keys of one table of a manifest. The first mistake raises ManifestError.
 
-table = ManifestTable(json.loads(data), "plugin.json", "X0250", "an object")
+table = ManifestTable(json.loads(data), "plugin.json", code, "an object")
 command = table.text("command")             # the key is required
 hooks = table.tables("hooks", default=[])   # one ManifestTable for each item of the list
 """

@@ -1,6 +1,6 @@
 """Content-Length framing: header lines, a blank line, and a body of Content-Length bytes.
 
-It is the framing of the Language Server Protocol: `{"id": 1}` is sent as
+The message `{"id": 1}` is sent as
 
     Content-Length: 9\\r\\n
     \\r\\n
