@@ -233,6 +233,16 @@ async def test_code_that_cannot_be_read_differs(tmp_path: Path, mode: str) -> No
     assert [item.is_enforced for item in mismatches] == [mode == "enforce"]
 
 
+async def test_a_program_that_does_not_exist_is_to_be_put_back(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    await project.write_lock()
+    # In a folder of the project's own, the lock covers the program alone.
+    project.entries[0]["source"]["args"][2] = "main.py"
+    project.write_config()
+    error = await refusal_of(project)
+    assert error.code == "X1821" and error.help.startswith("put the file back")
+
+
 # -- tools -----------------------------------------------------------------------------------------
 
 CHANGES = {
@@ -339,15 +349,19 @@ async def test_another_extension_does_not_get_the_name_of_a_quarantined_tool(
     tmp_path: Path,
 ) -> None:
     project = Project(tmp_path)
+    project.offer(tool("my_get"), tool("tell"))
     await project.write_lock()
-    project.offer(tool("get", "Changed."), tool("tell"))
+    project.offer(tool("my_get", "Changed."), tool("tell"))
     other = Project(tmp_path / "other")
-    other.offer(tool("demo_get"))
-    entry = other.entries[0]
-    entry["name"], entry["source"]["args"][2] = "ext", str(other.program)
+    other.offer(tool("get"))
+    entry = {**other.entries[0], "name": "demo_my"}
+    entry["source"]["args"][2] = str(other.program)
     async with host_of(project) as host:
-        await host.load({**entry, "name": "x"})
-        assert (await error_of(host.call_tool("ext_demo_get"))).code == "X1822"
+        assert (await error_of(host.call_tool("ext_demo_my_get"))).code == "X1822"
+        # `get` of `demo_my` would have the same name as `my_get` of `demo`.
+        await host.load(entry)
+        assert list(host["demo_my"].tools) == ["get"]
+        assert (await error_of(host.call_tool("ext_demo_my_get"))).code == "X1822"
 
 
 async def test_a_server_that_offers_other_tools_to_the_host_than_to_the_lock_is_noticed(

@@ -46,6 +46,12 @@ def test_each_value_is_compared_before_a_start(
     assert compare_start(locked, locked, "linux") == []
 
 
+def test_the_command_of_a_new_extension_is_new() -> None:
+    now = make_record("command", ("python3", "main.py"))
+    (change,) = compare_start(LockRecord(), now, "linux")
+    assert (change.key, change.kind, change.before) == ("command", "new", "")
+
+
 @pytest.mark.parametrize(("before", "after"), [("", "sha256:b"), ("sha256:a", "")])
 def test_a_digest_of_the_registry_may_be_unknown_if_the_files_are_the_same(
     before: str, after: str

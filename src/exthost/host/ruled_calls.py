@@ -173,14 +173,14 @@ class RuledCalls:
         if not agreed:
             raise Refused(
                 "X1842",
-                f"{name} was not called: a person did not agree, whom rule {rule.number} of the "
-                f"config asks{_because(rule)}",
+                f"{name} was not called: rule {rule.number} of the config asks a person, who did "
+                f"not agree{_because(rule)}",
                 extension=calls.extension,
             )
         if digest_arguments(arguments) != digest:
             raise Refused(
                 "X1843",
-                f"{name} was not called: its arguments have changed since a person agreed",
+                f"{name} was not called: its arguments have changed since a person was asked",
                 extension=calls.extension,
                 help="do not change the arguments of a call while it is in progress",
             )

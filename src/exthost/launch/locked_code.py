@@ -189,11 +189,15 @@ def _read_code(
         if code.path and not result.unknown and not is_covered:
             result.program = read(code.path, marks, cache=cache)
     except UnusableTree as unusable:
+        if os.path.lexists(unusable.path):
+            help = "remove what is in the way, or move the code to a folder of its own"
+        else:
+            help = "put the file back, or correct the command of the extension"
         raise Refused(
             "X1821",
             f"its code cannot be compared with its lock: {unusable.path}: {unusable}",
             extension=spec.id,
-            help="remove what is in the way, or move the code to a folder of its own",
+            help=help,
             evidence=Evidence(path=unusable.path),
         ) from None
     return result

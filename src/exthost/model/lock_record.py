@@ -212,7 +212,9 @@ def _value_text(value: str | tuple[str, ...]) -> str:
     """Return a value of a record as text. The command, a tuple, becomes a JSON list."""
     import json
 
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False) if value else ""
 
 
 _ITEM_SEVERITIES = {"permissions": Severity.PERMISSION, "variables": Severity.VARIABLE}

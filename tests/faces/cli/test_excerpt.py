@@ -80,3 +80,10 @@ def test_values_below_the_header_of_a_private_table_are_hidden(tmp_path: Path) -
     file.write_text('[overrides.x.env]\n# comment\nstart = "s3cret"\n')
     excerpt = find_excerpt(Evidence(path=str(file), line=3, key="start"), "")
     assert excerpt is not None and "s3cret" not in excerpt.line
+
+
+def test_the_line_of_a_lock_is_shown_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "exthost.lock"
+    file.write_text('[extensions.x]\npackage = "sha256:0123abcd"\n')
+    excerpt = find_excerpt(Evidence(path=str(file), line=2, key="package"), "")
+    assert excerpt is not None and excerpt.line == 'package = "sha256:0123abcd"'

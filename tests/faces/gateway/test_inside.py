@@ -122,7 +122,7 @@ async def test_error_replies_and_results_with_is_error_are_error_results(
 
 
 async def test_a_call_that_takes_too_long_is_an_error_result() -> None:
-    slow = nexo_agent(limits={"call": "100ms"}, behaviour={"hooks": {}})
+    slow = nexo_agent(limits={"call": "100ms"})
     slow["source"]["args"] = ["-S", "-E", "-c", HANGING_AGENT]
     async with open_gateway({"extensions": [slow]}) as gateway, client_of(gateway) as client:
         timed_out = await client.call_tool("ext_agent_wait", {})

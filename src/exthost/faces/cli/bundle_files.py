@@ -36,7 +36,8 @@ class Bundle:
     manifest: dict[str, Any]
 
     def unpack(self) -> None:
-        """Unpack the files, unless they are there: the name of the folder has their digest."""
+        """Unpack the files, unless they are there: the name of the folder contains the digest
+        of the bundle."""
         if self.folder.is_dir():
             return
         make_folder(self.folder.parent)

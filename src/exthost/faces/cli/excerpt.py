@@ -7,8 +7,8 @@ An error about `token = "abc 1"` in line 3 is printed with this excerpt, for exa
 
 A value may be a secret, so its letters and digits are replaced by dots. Two kinds of values are
 shown: text that the error message quotes anyway, and short values of settings such as limits and
-names, which hold no secrets. The file is read again to get the line; if that fails, no excerpt is
-printed.
+names, which hold no secrets. Lines of `exthost.lock`, which has none, are shown as they are. The
+file is read again to get the line; if that fails, no excerpt is printed.
 """
 
 import re
@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from exthost.config.lock_file import LOCK_NAME
 from exthost.errors import Evidence, escape_controls
 from exthost.model.spec import Breaker, Limits, Restart
 
@@ -67,7 +68,10 @@ def find_excerpt(evidence: Evidence, message: str) -> Excerpt | None:
     tables = {*re.findall(r"\w+", evidence.key), *re.findall(r"\w+", header)}
     is_private = bool(tables & _PRIVATE_TABLES)
     shown_keys = frozenset[str]() if is_private else _SHOWN_KEYS
-    masked = _restore_quoted(_mask_values(line, shown_keys), line, message)
+    if Path(evidence.path).name == LOCK_NAME:  # a lock has no secrets
+        masked = line
+    else:
+        masked = _restore_quoted(_mask_values(line, shown_keys), line, message)
     column = _COLUMN.search(message)
     if column is not None:
         position = min(int(column[1]) - 1, len(masked))  # columns count from 1; a line may be cut

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from exthost._version import __version__
 from exthost.errors import ExthostError, ProtocolViolation, Refused, UsageError
+from exthost.extension.lifecycle import State
 from exthost.extension.parallel_start import start_all
 from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import (
@@ -191,7 +192,12 @@ class RequestPerformer:
         elif request.verb == "start" and extension.state in _STARTABLE_STATES:
             await extension.start()
         else:
-            await extension.restart()
+            try:
+                await extension.restart()
+            except ExthostError as error:
+                if extension.state == State.READY:  # the old process continues
+                    self._report.note_failed_replacements([error])
+                raise
         row = self._report.row(extension)
         # An old process may still run to finish its calls, but a client expects the pids of the new
         # processes. If there is no new process, such as after a stop, the row keeps its pids.

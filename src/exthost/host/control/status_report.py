@@ -64,8 +64,8 @@ class StatusReport:
         self._last_errors[change.extension] = last_error
 
     def note_failed_replacements(self, errors: Iterable[ExthostError]) -> None:
-        """Make the errors of a reload the last errors of extensions that keep their old version.
-        Their state does not change, so no event reports these errors."""
+        """Make the errors of a reload or a restart the last errors of extensions that keep their
+        old version. Their state does not change, so no event reports these errors."""
         for error in errors:
             cells = _error_cells(error, time.time())
             cells["message"] = f"its new version was not taken over: {error.message}"

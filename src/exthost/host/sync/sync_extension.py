@@ -1,10 +1,10 @@
 """One extension, for programs without an event loop. Thread-safe.
 
 `SyncExtension` has the methods and parameters of `Extension`. `call` and `call_tool` write the
-request in the caller's thread (`blocking_call`), because that is fast. Every other method runs on
-the thread of the event loop: `forward` makes a method that runs the asynchronous method there, and
-waits for its result (`dialects.blocking_methods`). A facet (an attribute that only
-extensions of one dialect have) has a blocking form, too.
+request in the caller's thread (`blocking_call`), because that is fast. The other methods that are
+asynchronous in `Extension` run on the thread of the event loop: `forward` makes a method that runs
+the asynchronous method there, and waits for its result (`dialects.blocking_methods`). A facet (an
+attribute that only extensions of one dialect have) has a blocking form, too.
 """
 
 from collections.abc import Iterator, Mapping
