@@ -25,7 +25,7 @@ from exthost.model.messages import Request
 from exthost.model.spec import Requires, Spec
 from tests.extensions.harness import OUTCOMES, error_of, hostile_command, wait_until
 
-# The counts in `extension.stats`. OUTCOMES are the five ways in which a call can end: result, error,
+# The counts in `extension.stats`. OUTCOMES are the ways in which a call can end: result, error,
 # timeout, cancelled and gone (the process ended before it replied).
 COUNTS = ("calls", *OUTCOMES, "restarts", "crashes")
 

@@ -3,7 +3,7 @@
 For each `Failure`, `test_planted_failures.py` writes the files into an empty folder, runs exthost
 there and compares the output with the snapshot of the same name in `tests/faces/cli/snapshots/`, so
 that each error message is reviewed as a user sees it. `EXTHOST_UPDATE_SNAPSHOTS=1` writes the
-snapshots. Some mistakes do not prevent the verb from doing its work; it then warns and exits with 0.
+snapshots. Some mistakes do not prevent the verb from doing its work: it warns and exits with 0.
 
 The exit codes are described in `exthost.faces.cli.verbs.EXIT_CODES`: 0 success, 1 an error of the
 extension, 2 wrong usage or arguments, 3 an invalid config or manifest, 4 refused, 5 the start
@@ -687,7 +687,7 @@ def normalise(text: str, folder: Path) -> str:
     text = re.sub(rf"{re.escape(sys.executable)}(3(\.\d+)?)?\b", "python3", text)
     text = re.sub(r"\b\d+(\.\d+)? ms\b", "N ms", text)
     text = re.sub(r"\bpid \d+", "pid N", text)
-    # Newer versions of Python add the address to the error.
+    # Some versions of Python add the address to the error.
     text = re.sub(r" \(while attempting to bind .*\)$", "", text, flags=re.M)
     text = re.sub(r"/logs/[0-9a-f]{16}\b", "/logs/HASH", text)
     # The host kills a program that has closed its stdout, perhaps before the report.

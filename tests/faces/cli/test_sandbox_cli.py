@@ -5,9 +5,9 @@ which means each permission is enforced: `"network": "netns+seccomp"` is a netwo
 filter of system calls. If the machine cannot enforce a strict sandbox, a verb that needs it exits
 with 4. With `sandbox = "best-effort"` the extension then runs without one.
 
-Also without a sandbox, an extension gets a PID namespace ("pidns") if the machine allows it, so that
-all its processes end with it. With `lifetime = "plain"` it has only a process group, which a
-process can leave. bubblewrap (bwrap) makes the sandbox; EXTHOST_BWRAP names another program for it.
+An extension without a sandbox still gets a PID namespace ("pidns") if the machine allows it, so
+that all its processes end with it. With `lifetime = "plain"` it has only a process group, which a
+process can leave. bubblewrap (bwrap) makes the sandbox; EXTHOST_BWRAP is the path of its program.
 """
 
 import json
@@ -251,6 +251,6 @@ def test_a_proxy_variable_that_the_sandbox_overrides_is_reported(
     result = exthost("doctor", cwd=tmp_path)
     assert f"warning: a: {text}" in result.stdout and "fix: remove it from env" in result.stdout
     caplog.clear()
-    # The warning is logged once, although `inspect` plans the start more than once.
+    # `inspect` prints it with its other warnings; the start of the extension logs it, once.
     assert f"warning: {text}" in exthost("inspect", "a", cwd=tmp_path).stderr
     assert [text in record.getMessage() for record in caplog.records].count(True) == 1
