@@ -8,7 +8,8 @@ they mean), "handshake", "refusal" (a handshake that fails), "operation" (the me
 Without a process, a vector is played against the functions of the dialect. With a process, a script
 takes the part of the extension, and a host talks to it. Some vectors are about an extension that is
 silent until a time limit. For these, `installed_clock` replaces the clock of the host, and is moved
-past the limit, so that nothing has to wait.
+past the limit, so that nothing has to wait. These tests are `sampled`: `make test` checks a part of
+the vectors with a process, another part with each commit.
 """
 
 from pathlib import Path

@@ -79,7 +79,7 @@ async def replace_and_wait(host: exthost.Host, new: Spec) -> None:
     await wait_until(lambda: old.state == "stopped")
 
 
-@pytest.mark.both_loops
+@pytest.mark.both_loops  # asyncio's and uvloop's
 async def test_a_reload_that_changes_nothing_publishes_no_change_of_state_or_tools() -> None:
     async with exthost.Host.from_config({"extensions": [entry()]}) as host:
         recorder = EventRecorder(host)

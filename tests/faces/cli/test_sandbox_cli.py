@@ -84,7 +84,7 @@ def test_each_path_of_the_sandbox_is_listed_with_its_source(config: Path) -> Non
     assert f"read  {EXPLORER} (argument)" in result.stdout
 
 
-@pytest.mark.more
+@pytest.mark.more  # starts an extension several times
 def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None:
     # The program of `tool` is in a folder that `writer` may write to. That folder is closed to
     # `writer`, which could otherwise change the program.

@@ -49,7 +49,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.more
+@pytest.mark.more  # each row starts a gateway and a server
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "capabilities",
