@@ -128,7 +128,7 @@ async def call_all_tools(host: exthost.Host, extension: exthost.Extension) -> li
     return texts
 
 
-@pytest.mark.more  # calls the tool `wrong` for each of some sixty schemas
+@pytest.mark.more  # calls a tool for each of almost fifty wrong schemas
 @pytest.mark.parametrize("permissions", [None, {}], ids=["no sandbox", "sandbox"])
 async def test_no_secret_is_found_in_what_a_host_writes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, permissions: object
