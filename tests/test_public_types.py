@@ -1,4 +1,4 @@
-"""Type checkers reject misspelt names and settings of the public API, and accept the right ones.
+"""Type checkers find mistakes in the use of the public API, such as a misspelt name or setting.
 
 The checkers mypy and pyright read two programs. They must report no error in RIGHT, and an error in
 each line of WRONG.
@@ -76,7 +76,9 @@ def right_blocking(host: exthost.SyncHost) -> None:
         print(error.public().as_dict())
 """
 
-# A program with a mistake in each line of its function.
+# A program with a mistake in each line of its function. Most are misspelt names. The others are a
+# listener for other events, a value that is not in the list of choices, and `with` in place of
+# `async with`.
 WRONG = """\
 async def wrong(host: exthost.Host, ext: Extension, sync_host: exthost.SyncHost) -> None:
     host.events.subscribe((CallStarted, CallEnded), on_exit)
@@ -163,7 +165,7 @@ def pyright_errors(folder: Path) -> Errors:
 
 @pytest.mark.more
 @pytest.mark.parametrize("check", [mypy_errors, pyright_errors])
-def test_type_checkers_report_exactly_the_misspelt_names_and_settings(
+def test_type_checkers_report_exactly_the_lines_with_a_mistake(
     check: Callable[[Path], Errors], tmp_path: Path
 ) -> None:
     lines = write_programs(tmp_path)

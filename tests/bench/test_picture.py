@@ -20,7 +20,8 @@ MACHINE = {"processor": "Chip", "system": "Linux x86_64", "cores": "2", "python"
 
 
 def make_row(key: str, value: float | None, subject_s: float = 1e-4) -> dict[str, Any]:
-    """Return a row as `python -m bench --json` prints it."""
+    """Return a row as `python -m bench --json` prints it. With the default of `subject_s`, exthost
+    makes 10,000 calls per second."""
     return {"key": key, "value": value, "subject_s": subject_s, "other_work": 0.0, "unit": "x"}
 
 

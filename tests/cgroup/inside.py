@@ -96,7 +96,7 @@ async def files_that_it_reads_do_not_count_against_it() -> None:
                 result += len(part)
     """
     path = shutil.which("qemu-system-x86_64")  # a large file
-    max_memory = 14 * 2**20
+    max_memory = 14 * 2**20  # a little more than this extension needs, and less than the file has
     async with started_explorer(
         permissions={"max_memory": max_memory}, limits={"call": 120}
     ) as ext:
@@ -166,6 +166,8 @@ def is_alive(pid: int) -> bool:
 async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
     async with started_explorer(permissions={"max_memory": MEMORY}):
         pass  # this host has removed groups of dead hosts
+    # The name of a cgroup has the pid of its host and the time when that was started. This host
+    # was not started at the time 1, so the cgroup belongs to one that has ended.
     dead_group = Path(
         cgroups.find_base().folder,
         cgroups._this_host()._replace(started=1).extension_cgroup_name(7),

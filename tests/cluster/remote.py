@@ -19,8 +19,8 @@ from tests.extensions.harness import SHORT_SHUTDOWN, Ledger, hostile_command
 
 
 class RemoteExtension:
-    """An extension whose processes run on simulated nodes, with its placer and its ledger of
-    calls."""
+    """An extension whose processes run on simulated nodes. `nodes` starts the agents and decides on
+    which node a process runs, and `ledger` counts the calls."""
 
     def __init__(
         self, extension: Extension, nodes: LocalNodes, ledger: Ledger, cluster: Cluster
@@ -57,7 +57,8 @@ async def remote(
     spec = spec_from_mapping({"name": "hostile", "source": source, **settings})
     placer = LocalNodes(nodes, resources)
     ledger = Ledger()
-    # Longer than the default: on a busy machine this process may not run for seconds.
+    # A node that is silent for this long counts as lost. It is longer than the default, because on
+    # a busy machine this process may not run for seconds.
     engine = Cluster(cluster or ClusterSettings(silence=60.0), lambda: placer)
     extension = Extension(spec, SHORT_SHUTDOWN, bus=ledger.bus, spawn=engine.spawner(spec))
     try:

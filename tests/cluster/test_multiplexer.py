@@ -85,8 +85,9 @@ def test_every_stream_arrives_in_order_within_its_window(
     for number, (action, stream, size) in enumerate(actions):
         if action == "send":
             data = bytes([number]) * size
+            # `pack` is a faster way for little data when no output waits; otherwise it returns b"".
             frame = sender.pack(stream, data)
-            if frame:  # sent at once, because no output waits
+            if frame:
                 sender.output.append(frame)
                 sent[stream] += data
             else:
@@ -141,10 +142,11 @@ def test_an_end_and_a_reset_are_reported_once_and_later_data_is_dropped() -> Non
     sender.send(2, b"sent before the reset arrived")
     assert transfer(sender, receiver) == []
     assert kinds_of(transfer(receiver, sender)) == [Kind.RESET]
-    assert 2 not in sender.credits
+    assert 2 not in sender.credits  # the sender has forgotten the stream
 
 
 def frame(kind: int, stream: int, payload: bytes) -> bytes:
+    """Return a frame: three bytes with the length, one with the kind, four with the stream."""
     return (len(payload) << 8 | kind).to_bytes(4, "big") + stream.to_bytes(4, "big") + payload
 
 
@@ -152,7 +154,7 @@ def frame(kind: int, stream: int, payload: bytes) -> bytes:
     "data",
     [
         frame(9, 1, b""),
-        (0xFFFFFF << 8).to_bytes(4, "big") + bytes(4),
+        (0xFFFFFF << 8).to_bytes(4, "big") + bytes(4),  # a length over the limit
         frame(Kind.DATA, 1, bytes(MAX_FRAME_BYTES)) + frame(Kind.DATA, 1, b"more than the window"),
         frame(Kind.CREDIT, 1, b"12"),
         frame(Kind.MESSAGE, 1, b"{"),

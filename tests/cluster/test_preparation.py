@@ -1,4 +1,4 @@
-"""What an agent does on its node before it starts a process: it prepares the host's order.
+"""An agent prepares the order of the host on its node, before it starts a process.
 
 An Order has the host's launch plan: command, folder, variables, sandbox. On the node, the folder of
 the extension may have been sent and stored as a copy (`FolderStore`), so its paths in the plan are
@@ -48,6 +48,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(state: Path) -> Iterator[FolderStore]:
+    """The copies of one agent. `acquire` returns the copy of a folder, which it fetches if it is
+    missing, and `release` says that a process does not use it any more."""
     store = FolderStore(state / "folders")
     yield store
     store.close()
@@ -150,7 +152,7 @@ def test_copies_are_deleted_when_no_agent_uses_them(
     assert other_store.acquire(sent_folder, no_fetch_expected, "x") == copy
     store.delete_unused(0.0)
     store.release(copy)
-    store.delete_unused(1000.0)
+    store.delete_unused(1000.0)  # only those that are not used for this many seconds
     assert copy.exists()
     store.delete_unused(0.0)
     assert copy.exists()  # the other agent uses it
@@ -310,6 +312,7 @@ def test_a_missing_bubblewrap_or_path_on_the_node_is_reported(folder: Path) -> N
     order = make_order(folder)
     error = fail_to_prepare(order._replace(plan=replace(order.plan, wrapper=wrapper)))
     assert error.code == "X0428" and "/nowhere/bwrap" in error.message
+    # The numbers are the device and the inode that the path has on the host.
     paths = (ExpectedPath(str(folder), 1, 1), ExpectedPath("/nowhere/data", 1, 1))
     wrapper = Wrapper(options=(), init=b"", paths=paths)
     error = fail_to_prepare(order._replace(plan=replace(order.plan, wrapper=wrapper)))

@@ -92,11 +92,12 @@ async def test_a_connection_that_drops_everything_is_noticed_at_both_ends(
         # The host does not stop the agent, which has to notice by itself that the host is gone.
         monkeypatch.setattr(LocalNodes, "stop_agent", do_nothing)
         async with remote(nodes=1, cluster=settings) as r:
+            # The agent connects to the proxy, which needs the address of the host.
             await r.cluster._listener.open()
             assert r.cluster._listener._socket is not None
             proxy.target = r.cluster._listener._socket.getsockname()
             extension = await r.extension.start()
-            r.nodes.leave("local-1")
+            r.nodes.leave("local-1")  # so that no other process is started there
             child, agent = extension.stats.pid or 0, r.agent_pids[0]
             call_in_flight = asyncio.create_task(error_of(extension.call("keep", 1)))
             await wait_until(lambda: extension.stats.in_flight == 1)
@@ -204,7 +205,7 @@ async def test_a_start_without_free_descriptors_is_reported_as_such_and_leaves_n
 ) -> None:
     before = open_descriptors()
     codes = []
-    for count in range(5):
+    for count in range(5):  # the descriptors run out in another step of the start each time
         async with remote(nodes=1, sandbox="off", restart={"strategy": "never"}) as r:
             with free_descriptors(count):
                 error = await error_of(r.extension.start())

@@ -17,6 +17,8 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
     """Return the rules that these frames break, after a request "ping" with the id 7."""
     audit = MessageAudit(conformance or Conformance())
     audit.add_request(7, "ping")
+    # What the dialect made of the frame. Here it is always "not a message", because these rules are
+    # about the bytes.
     incoming = Noise(b"", "")
     return [item.rule for frame in frames for item in audit.check_frame(frame, incoming)]
 
@@ -27,6 +29,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":7,"result":null}', []),
         (b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}', []),
         (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}', []),
+        # A list of messages is a batch; the host sends none, so none can answer it.
         (b'[{"jsonrpc":"2.0","id":7,"result":1}]', ["json"]),
         (b"Content-Length: 20", ["frame"]),
         (b'{"jsonrpc":"2.0","id":7,"result":1}Content-Length: 20\r', ["frame"]),
@@ -43,6 +46,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b"\0" + '{"id":7}'.encode("utf-16-le"), ["utf8"]),
         ('{"id":7}'.encode("utf-16-be"), ["utf8"]),
         ('{"id":7}'.encode("utf-16"), ["utf8"]),
+        # The frame of a protocol with a length before each message.
         (b"\0\0\0\x09abcdefghi", ["stdout-noise"]),
         (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":7,"result":1}', ["json"]),
         (b'{"id":7,"result":1}', ["version-member"]),

@@ -209,8 +209,9 @@ async def test_max_in_flight_can_be_configured(tmp_path: Path) -> None:
     end_file = tmp_path / "end"
     nap = {"until": str(end_file)}
     async with child(limits={"max_in_flight": 4}) as ext:
-        tasks = [asyncio.create_task(ext.call_tool("nap", nap)) for _ in range(4)]
+        tasks = [asyncio.create_task(ext.call_tool("nap", nap)) for _ in range(5)]
         await wait_until(lambda: ext.stats.in_flight == 4)
+        assert ext.stats.waiting == 1  # the fifth call
         end_file.touch()
         await asyncio.gather(*tasks)
 

@@ -4,6 +4,12 @@ A dialect is a protocol of extensions. A vector is a table in a TOML file: an in
 or a conversation, and what must follow. The kinds of tables are "read" (bytes and the message that
 they mean), "handshake", "refusal" (a handshake that fails), "operation" (the messages of a call),
 "meaning" (of a notification) and "value" (of a function). The last part tests the checks.
+
+Without a process, a vector is played against the functions of the dialect. With a process, a script
+takes the part of the extension, and a host talks to it. Some vectors are about an extension that is
+silent until a time limit. For these, `installed_clock` replaces the clock of the host, and is moved
+past the limit, so that nothing has to wait. These tests are `sampled`: `make test` checks a part of
+the vectors with a process, another part with each commit.
 """
 
 from pathlib import Path
@@ -38,8 +44,9 @@ def parametrize_vectors(*tables: str) -> pytest.MarkDecorator:
 def wait_long_for_discovery(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wait long for discovery of MCP, so that a slow machine does not change the result. A vector
-    with limits keeps the short time."""
+    """Wait long for the reply to MCP's first request, so that a slow machine does not change the
+    result: after this time the host takes the server for one of an older version. A vector with
+    `limits` keeps the short time: it is about such a limit, and has its own clock."""
     if "vector" in request.fixturenames and not request.getfixturevalue("vector").fields.get(
         "limits"
     ):
@@ -111,6 +118,7 @@ def test_a_codec_raises_only_protocol_violations_for_any_bytes(
 ) -> None:
     frame = data.draw(st.sampled_from(_FRAMES) | st.binary(max_size=60))
     position = data.draw(st.integers(0, len(frame)))
+    # Replace up to four bytes somewhere in the frame by up to three others.
     frame = (
         frame[:position]
         + data.draw(st.binary(max_size=3))
@@ -175,20 +183,28 @@ params = '{"name": "a", "arguments": {}}'
 script = ['> Request {"method": "a"}', '< Failure {"message": "not today"}']
 """
 
+# Each is a vector with a mistake, and a part of the message of the failed check.
 WRONG_VECTORS = [
+    # {} is not a reply, because it has no id. The check of the bytes "whole" (in one read) fails.
     ('[[read]]\npayload = "{}"\nmeans = "Reply {}"', "whole"),
+    # It is noise, but noise cannot be encoded again, as `canonical` demands.
     ("[[read]]\npayload = '{}'\nmeans = 'Noise \"method\"'\ncanonical = true", "canonical"),
+    # The handshake of morphir sends a request, and the script is empty.
     ('[[handshake]]\nscript = []\noffer = "{}"', "it sends more than the script has"),
     ('[[refusal]]\nscript = []\nerror = "x"\ncode = "x"\nsays = "x"', "it sends more"),
+    # The notification has no text, so it does not mean a log line.
     ('[[meaning]]\nnotification = \'Notification {"method": "log"}\'\nmeans = "Log"', "Log"),
+    # The error has another text.
     (
         f'{FAILING_OPERATION}error = "CallFailed"\ncode = "X0701"\nsays = "not tomorrow"',
         "not today",
     ),
+    # The error is of another kind, CallFailed.
     (
         f'{FAILING_OPERATION}error = "ProtocolViolation"\ncode = "X0701"\nsays = "today"',
         "not today",
     ),
+    # The operation fails, and should have a result.
     (f'{FAILING_OPERATION}result = "null"', "it failed: .*not today"),
 ]
 
@@ -196,6 +212,7 @@ WRONG_VECTORS = [
 @pytest.mark.parametrize(("text", "message"), WRONG_VECTORS)
 def test_a_vector_that_does_not_match_fails(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
+    # Each vector needs a name.
     text = text.replace("]]\n", ']]\nname = "wrong"\n')
     file.write_text(f'module = "exthost.dialects.morphir.dialect"\n{text}')
     (vector,) = load_vectors(file)
@@ -236,6 +253,7 @@ method = "check"
 params = '{"name": "a", "text": "x"}'
 script = [
     '> Notification {"method": "open"}',
+    # A notification about another document is not the result.
     '< Notification {"method": "problems", "params": {"name": "b", "problems": 1}}',
     '< Notification {"method": "problems", "params": {"name": "a", "problems": 2}}',
 ]

@@ -92,10 +92,12 @@ def local_registry() -> Iterator[str]:
 
 
 def blocks_of(language: str) -> list[str]:
-    """Return the blocks with commands in the section about a language."""
+    """Return the blocks with commands in the section about a language: create and publish it, add
+    it to a host, try it before it is published. They are known by the name of the example in that
+    section."""
     texts = [block.text for block in read_blocks("docs/publish.md") if block.language == "text"]
-    word = {"Python": "weather", "TypeScript": "wind"}[language]
-    return [text for text in texts if re.search(rf"\b{word}\b", text)]
+    example = {"Python": "weather", "TypeScript": "wind"}[language]
+    return [text for text in texts if re.search(rf"\b{example}\b", text)]
 
 
 class Author:
@@ -139,6 +141,7 @@ def test_the_commands_for_python_lead_to_a_host_that_lists_the_tools(tmp_path: P
     with local_registry() as address:
         # The build needs hatchling, which is installed here, so that it needs no other index.
         author = Author(tmp_path, UV_NO_BUILD_ISOLATION="1", UV_DEFAULT_INDEX=f"{address}/simple")
+        # Publish later, with the address of the registry here: the command of the page has none.
         before_publish = create.partition("uv publish")[0]
         author.run(before_publish)
         build, build_sdk, *rest = (
@@ -150,7 +153,8 @@ def test_the_commands_for_python_lead_to_a_host_that_lists_the_tools(tmp_path: P
         (tmp_path / "user").mkdir()
         assert "ext_weather_shout" in author.run("\n".join(rest), "user")
         author.run("exthost pack .", "weather")
-        # All of dist is published, and twine refuses what is not a package.
+        # All of dist is published, so `exthost pack` must not write there: twine refuses files that
+        # are not packages.
         assert {path.name for path in (tmp_path / "weather" / "dist").iterdir()} == {
             ".gitignore",
             "weather-0.1.0-py3-none-any.whl",
@@ -168,6 +172,7 @@ def test_the_commands_for_typescript_lead_to_a_host_that_lists_the_tools(tmp_pat
     create, add_published, try_unpublished = blocks_of("TypeScript")
     with local_registry() as address:
         author = Author(tmp_path, NPM_CONFIG_REGISTRY=address, npm_config_cache=str(tmp_path / "c"))
+        # `programs` has an npm whose `npm install` does nothing.
         author.run(f"PATH={programs}:$PATH; {create.partition('npm publish')[0]}")
         first, *rest = try_unpublished.replace("PATH-OF-WIND", str(tmp_path / "wind")).splitlines()
         author.run(f"PATH={programs}:$PATH; {first}", "wind")

@@ -6,7 +6,7 @@ call queue counts it as an error. The breaker refuses calls after a number of fa
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -34,13 +34,15 @@ def queue_of(reader: ResultReader, bus: Bus | None = None) -> CallQueue:
     return queue
 
 
+def make_call(queue: CallQueue, on_end: Callable[[Any, Any], None]) -> CallbackCall:
+    """Return a call of the method `f` that passes its value or its error to `on_end`."""
+    return CallbackCall("f", {}, DELIVER, timeout=9.0, queue=queue, on_end=on_end, context={})
+
+
 def complete(queue: CallQueue, *values: Any) -> list[Any]:
     """End one call with each value, all in one read, and return the values delivered to callers."""
     delivered: list[Any] = []
-    calls = [
-        CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, _: delivered.append(value), {})
-        for _ in values
-    ]
+    calls = [make_call(queue, lambda value, _: delivered.append(value)) for _ in values]
     queue.complete(list(zip(calls, values, strict=True)))
     return delivered
 
@@ -70,7 +72,7 @@ async def test_calls_are_delivered_although_an_event_listener_raises() -> None:
         bus.subscribe(kind, raise_cancelled)
         bus.subscribe(kind, events.append)
     queue = queue_of(VALUE_RESULT, bus)
-    queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None, {}))
+    queue.submit(make_call(queue, lambda value, error: None))
     assert complete(queue, 1, 2) == [1, 2]
     assert [type(event) for event in events] == [CallStarted, CallEnded, CallEnded]
     queue.deadlines.stop()
@@ -119,7 +121,7 @@ async def test_the_breaker_counts_error_results_like_error_replies(
     )
     breaker = QueueBreaker(settings, queue, lambda: opened.append(True))
     complete(queue, ERROR_RESULT)
-    complete(queue, SUCCESS_RESULT)
+    complete(queue, SUCCESS_RESULT)  # ends the row of failures, so that the next one is the first
     complete(queue, ERROR_RESULT)
     assert not opened
     complete(queue, ERROR_RESULT)
@@ -136,7 +138,7 @@ async def test_an_error_result_of_a_probe_closes_or_opens_the_breaker(
         failures=1, open=60, max_open=60, successes=1, count_error_replies=count_error_replies
     )
     breaker = QueueBreaker(settings, queue, lambda: None)
-    breaker.count_crash(ExthostError("X0801", "gone"))
-    breaker.probe()
+    breaker.count_crash(ExthostError("X0801", "gone"))  # one failure opens this breaker
+    breaker.probe()  # the next call is the probe, whose outcome decides
     complete(queue, ERROR_RESULT)
     assert breaker.phase.value == ("open" if count_error_replies else "closed")

@@ -134,10 +134,12 @@ class Ledger:
         self.bus = Bus()
         self.accepted = 0
         self.ended: Counter[str] = Counter()
-        self.states: list[tuple[str, str]] = []
+        self.states: list[tuple[str, str]] = []  # the state before and after each change
         self.bus.subscribe(CallStarted, self._started)
         self.bus.subscribe(CallEnded, self._ended)
-        self.bus.subscribe(StateChanged, lambda event: self.states.append(event[1:3]))
+        self.bus.subscribe(
+            StateChanged, lambda event: self.states.append((event.before, event.after))
+        )
 
     def _started(self, _: CallStarted) -> None:
         self.accepted += 1

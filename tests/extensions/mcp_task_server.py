@@ -67,7 +67,7 @@ class Task:
         return value
 
     def move(self, status: str, **outcome: Any) -> None:
-        """Change the state, unless the task has ended."""
+        """Change the state, unless the task has ended. The caller holds `_changed`."""
         if self.status not in ("completed", "failed", "cancelled"):
             self.status, self.outcome, self.updated = status, outcome, now()
         _changed.notify_all()
@@ -98,8 +98,7 @@ def text(value: str, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": value}], **more}
 
 
-# -- tools that run as tasks; `task` is None if the client does not support tasks
-# -----------------------------------------------------------------
+# -- tools that run as tasks; `task` is None if the client does not support tasks ----------------
 
 
 def slow_compute(task: Task | None, arguments: dict[str, Any]) -> dict[str, Any]:

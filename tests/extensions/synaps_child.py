@@ -1,4 +1,4 @@
-"""A plugin of the dialect synaps (JSON-RPC with Content-Length) that does what a test tells it to.
+"""A plugin of the dialect synaps (JSON-RPC with Content-Length) whose behaviour a test chooses.
 
     synaps_child.py ['{"offer": …, "hooks": {kind: answer}, "init": [[method, params], …], …}']
 
@@ -6,7 +6,7 @@
     init          requests that it sends to the host before it answers initialize
     hooks         its answer to each hook, or "die", "hang", "flood" or "echo"
     heard         a file to which it appends every message that it reads
-    linger        it does not exit after shutdown or at the end of stdin
+    linger        present: it does not exit after shutdown or at the end of stdin
     fork          a file for the pid of a grandchild, which it starts
     events        notifications that commands and providers send
     result        the result of commands and providers
@@ -16,7 +16,7 @@
     die first     it exits before the events or before a hook, if this file does not exist yet
     again         a file, and the offer that it makes if this file exists
     ready         a file that its handshake waits for
-    crash         it exits in every handshake
+    crash         present: it exits in every handshake
     crash second  two files: it exits in the handshake if only the first one exists
     pids          a file to which it appends its pid
 
@@ -98,7 +98,7 @@ def call(name: str, input: Any, id: int) -> Any:
         return {"params": started, "answers": answers, "argv": sys.argv}
     if name == "ask":
         return ask(input["method"], input.get("params", {}))
-    if name == "then":  # work for a while, then send a request: the next message must be its answer
+    if name == "then":  # as `ask`, after a while
         time.sleep(input["seconds"])
         return ask(input["method"], input.get("params", {}))
     if name == "die":
@@ -118,7 +118,8 @@ def call(name: str, input: Any, id: int) -> Any:
         STDOUT.flush()
         time.sleep(input.get("seconds", 0))
     if name == "big":  # a frame of exactly this size
-        frame = '{"method":"x","params":"%s"}' % ("y" * (input["bytes"] - 26))
+        frame = '{"method":"x","params":"%s"}'
+        frame %= "y" * (input["bytes"] - len(frame % ""))
         STDOUT.write(b"Content-Length: %d\r\n\r\n%s" % (len(frame), frame.encode()))
     if name == "flood":
         for n in range(input["times"]):
@@ -139,7 +140,7 @@ def hook(kind: str, params: Any) -> Any:
     answer = behaviour.get("hooks", {}).get(kind, {"action": "continue"})
     if answer == "die":
         os._exit(1)
-    if answer == "echo":
+    if answer == "echo":  # the params as the reason of a refusal, where the test can read them
         return {"action": "block", "reason": json.dumps(params)}
     while answer == "flood":
         send({"jsonrpc": "2.0", "method": "noise", "params": "x" * 10_000})
@@ -152,7 +153,7 @@ def invoke(params: Any) -> Any:
     """Send the events of a command or a provider, and return its result."""
     die_first()
     for method, output in behaviour.get("events", []):
-        if output.get("request_id") == "mine":
+        if output.get("request_id") == "mine":  # stands for the id of this request
             output = {**output, "request_id": params["request_id"]}
         send({"method": method, "params": output})
     if "die" in behaviour:
@@ -204,4 +205,5 @@ while True:
     try:
         send({"id": message["id"], "result": answer(message)})
     except Exception as error:
+        # A test checks that `data` reaches the caller.
         send({"id": message["id"], "error": {"code": -32000, "message": str(error), "data": [1]}})

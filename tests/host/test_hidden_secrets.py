@@ -1,8 +1,9 @@
-"""A secret that the config refers to is in nothing that a host writes: a search of everything.
+"""A secret that the config refers to is in nothing that a host writes.
 
 An extension gets secrets as environment variables, from a file or a command. Here it writes them to
 stderr, to stdout, and into its replies and schemas, in each form in which a program may write them.
-The host must replace them by "***" in its logs, traces, events, errors and reports.
+The host must replace them by "***" in its logs, traces, events, errors and reports. All of these
+are searched, except the list of tools, which callers get as the extension announced it.
 """
 
 import base64
@@ -47,7 +48,8 @@ for line in sys.stdin:
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
         reply["result"] = [{"name": "leak", "description": "x", "params_schema": schema},
                            {"name": "die", "description": "x", "params_schema": schema}]
-        # Schemas that are wrong, so that warnings quote them. Some of the warnings are shortened.
+        # Schemas that are wrong, so that warnings quote them. A warning is shortened after 300
+        # characters: with these lengths, it ends before, inside and after a secret.
         wrong_schemas = [{"type": form} for form in forms]
         wrong_schemas += [{"type": "x" * n + forms[0]} for n in range(150, 300, 7)]
         wrong_schemas += [{"$schema": "x" * n + forms[0]} for n in range(250, 300, 7)]
@@ -55,7 +57,7 @@ for line in sys.stdin:
         reply["result"] += [{"name": f"wrong{n}", "description": "x", "params_schema": schema}
                             for n, schema in enumerate(wrong_schemas)]
     elif method == "die":
-        # Long lines, which are cut inside a secret.
+        # The host cuts a line of stderr after 8192 bytes, here inside a secret.
         for length in range(8150, 8192):
             print("x" * length + forms[0], file=sys.stderr)
         sys.exit("dying with " + " ".join(forms))
@@ -65,12 +67,19 @@ for line in sys.stdin:
 """
 
 
+def base64_inside_of_longer_texts(secret: str) -> list[str]:
+    """Return what the base64 of a text that contains the secret has in common with that of the
+    secret. Three bytes are four digits, so there is one form for each remainder of the bytes before
+    the secret. Four digits at each end are left out, because they also depend on other bytes."""
+    encoded = [base64.b64encode(b"x" * before + secret.encode()).decode() for before in range(3)]
+    return [digits[4:-4] for digits in encoded]
+
+
 def forms_of(secret: str) -> list[str]:
-    """Return the forms to search for: each line, percent codes and base64. The beginning and the
-    end of base64 differ if the secret is a part of an encoded text."""
-    lines = [line for line in secret.splitlines() if "KEY" not in line]
+    """Return the forms to search for: each line, percent codes and base64."""
     encoded = base64.b64encode(secret.encode()).decode()
-    return [*lines, secret, encoded, quote(secret, ""), quote(secret), encoded[4:-4]]
+    whole = [secret, encoded, quote(secret, ""), quote(secret)]
+    return [*secret.splitlines(), *whole, *base64_inside_of_longer_texts(secret)]
 
 
 def find_secrets(text: str) -> list[str]:
@@ -82,7 +91,8 @@ def find_secrets(text: str) -> list[str]:
 
 
 def describe(extension: exthost.Extension) -> dict[str, Any]:
-    """Return the description without the tools, which are shown as the extension announced it."""
+    """Return the description without the tools: callers get these as the extension announced
+    them, because the host changes no schema. Warnings that quote a schema are in the result."""
     description = describe_extension(extension)
     return {key: value for key, value in description.items() if key != "tools"}
 
@@ -110,7 +120,7 @@ async def call_all_tools(host: exthost.Host, extension: exthost.Extension) -> li
     """Call the tools, all of which fail, and return the texts of the errors."""
     texts: list[str] = []
     wrong_tools = [name for name in extension.tools if name.startswith("wrong")]
-    for tool in ("leak", *wrong_tools, "die", "leak"):
+    for tool in ("leak", *wrong_tools, "die", "leak"):  # the last one fails: the program has exited
         try:
             await host.call_tool(f"leaky:{tool}", {"text": "x"}, timeout=60)
         except ExthostError as error:
@@ -118,8 +128,8 @@ async def call_all_tools(host: exthost.Host, extension: exthost.Extension) -> li
     return texts
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("permissions", [None, {}])
+@pytest.mark.more  # calls a tool for each of almost fifty wrong schemas
+@pytest.mark.parametrize("permissions", [None, {}], ids=["no sandbox", "sandbox"])
 async def test_no_secret_is_found_in_what_a_host_writes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, permissions: object
 ) -> None:

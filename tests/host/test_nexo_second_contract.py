@@ -49,6 +49,7 @@ async def test_the_tools_of_a_python_plugin_keep_their_names() -> None:
         assert "tide_next" in host.tools and "ext_tide_tide_next" not in host.tools
         assert host.tools["tide_next"].description == "[ext:tide] The next tide"
         result = await host.call_tool("tide_next", {"port": "Brest"}, context={"agent_id": "a1"})
+        # 7 is the variable TIDE_STATION, which the manifest sets.
         assert result.text == "high at Brest for a1, 7"
         assert (await host.call_tool("tide:tide_next", {"port": "Vigo"})).text.startswith("high")
 
@@ -77,7 +78,7 @@ async def test_an_outbound_tool_is_called_with_another_method() -> None:
         assert (await host.call_tool("tide_send", {"to": "Lima"})).text == "sent to Lima"
         tool = host["tide"].tools["tide_send"]
         # The manifest gives this tool 45 seconds, and its calls get this time limit.
-        _, *_, call_seconds = host["tide"].internals.calls.factory.prepare(tool)
+        *_, call_seconds = host["tide"].internals.calls.factory.prepare(tool)
         assert tool.seconds == call_seconds == 45
         error = await error_of(host.call_tool("tide_send", {}))
         assert error.code == "X1301"  # the arguments do not match the schema: `to` is missing

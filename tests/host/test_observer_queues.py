@@ -66,7 +66,7 @@ async def wait_for_tasks(queues: ObserverQueues) -> None:
 async def test_events_are_delivered_in_order_also_while_older_ones_wait() -> None:
     observer, reports = FakeObserver(), Reports()
     queues = ObserverQueues(reports)
-    for n in range(3):
+    for n in range(3):  # each returns True: the event was put into the queue
         assert queues.queue_if_not_ready(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
     await run_loop(2)  # it is ready, but has not received all earlier events
@@ -126,9 +126,10 @@ async def test_each_event_fails_if_the_observer_does_not_start() -> None:
     assert [failure.error.code for failure, _ in reports] == ["X1007", "X1007"]
 
 
-async def test_only_hooks_of_observers_are_queued() -> None:
+async def test_only_hooks_of_an_observer_that_can_become_ready_are_queued() -> None:
     observer = FakeObserver()
     queues = ObserverQueues(Reports())
+    # A call waits for the answer of this hook, so it is not the hook of an observer.
     assert not queues.queue_if_not_ready(observer, "before_tool_call", {"n": 1}, None)
     observer.state = "failed"
     assert not queues.queue_if_not_ready(observer, "after_tool_call", {"n": 1}, None)

@@ -88,7 +88,7 @@ async def test_a_python_plugin_replaces_the_output_and_the_audit_has_the_sizes(
 async def test_the_first_plugin_that_replaces_the_output_is_used(replacing_plugins: Path) -> None:
     async with Host(config(replacing_plugins)) as host:
         assert (await host.call_tool("ext_tools_echo", {"a": 1})).text == "by a_first"
-        # The result of a failed tool remains an error.
+        # The result of a failed tool remains an error: `raw` fails without its arguments.
         failed = await host.call_tool("ext_tools_raw", {}, check=False)
         assert failed.is_error and failed.text == "by a_first"
 

@@ -60,6 +60,8 @@ async def main(question):
                 await host.run_calls(stream)
             except exthost.errors.UsageError as error:
                 assert "was not read" in error.message, error
+            else:
+                raise AssertionError("a stream that was not read was accepted")
             chunks = [chunk async for chunk in stream]
             print(json.dumps(await host.run_calls(chunks)))
 

@@ -275,8 +275,9 @@ async def test_a_module_that_changes_during_a_run_is_refused_at_the_restart(
 def test_a_package_never_started_with_its_pin_is_refused_by_its_digest(
     package: Path,
 ) -> None:
+    # The host knows the files of a package since a start that matched the pin. Without such a start
+    # it cannot say which file has changed.
     pin = read_pins(package, "package")
-    add_module(package)
     (package / "json.py").write_text("")
     with pytest.raises(Refused) as caught:
         asyncio.run(start_with_pins(package, pin))
@@ -286,6 +287,7 @@ def test_a_package_never_started_with_its_pin_is_refused_by_its_digest(
 def test_a_changed_listing_of_files_is_not_used(package: Path, tmp_path: Path) -> None:
     pin = read_pins(package, "package")
     asyncio.run(start_with_pins(package, pin))
+    # The list of the files that the host has stored. The digest of the list must be the pin.
     (listing,) = (tmp_path / "home" / "pins").iterdir()
     listing.write_text('["lib/module.py", "file 0"]\n')
     change_content(package)

@@ -40,6 +40,7 @@ def test_the_table_has_at_least_25_servers_each_once() -> None:
 @pytest.mark.parametrize("server", known_servers(), ids=lambda server: server.package)
 def test_a_row_grants_no_path_of_a_machine_and_names_its_hosts(server: KnownServer) -> None:
     VersionReq.parse(server.versions)
+    # A placeholder, for which `find_policy` puts the paths among the arguments of the command.
     assert set(server.filesystem) <= {"{paths}", "{paths}:rw"}
     if not isinstance(server.network, bool):
         assert server.network
@@ -60,11 +61,13 @@ def test_a_row_grants_no_path_of_a_machine_and_names_its_hosts(server: KnownServ
         ("uvx mcp-server-time", "mcp-server-time"),
         ("uvx mcp_server_time==2026.10.19", "mcp-server-time"),
         ("uvx --from mcp-server-time mcp-server-time --utc", "mcp-server-time"),
+        # Not recognized: a version outside the range of the table, one that is not a number,
+        # another package, two packages, another registry, an unknown option, no package.
         ("npx -y @modelcontextprotocol/server-memory@0.0.1", None),
         ("npx -y @modelcontextprotocol/server-memory@next", None),
         ("npx -y @modelcontextprotocol/server-memory-evil", None),
         ("npx -p mcp-server-time -p other mcp-server-time", None),
-        ("npx mcp-server-time", None),  # of another registry
+        ("npx mcp-server-time", None),  # that package is in PyPI
         ("npx --unknown-option x @modelcontextprotocol/server-memory", None),
         ("node server.js", None),
         ("npx", None),
@@ -108,7 +111,7 @@ def test_add_proposes_the_policy_and_writes_it_on_request(tmp_path: Path) -> Non
 
 def test_add_says_that_a_server_is_not_known(tmp_path: Path) -> None:
     result = run_inside("add", "one", "--policy", "--", "node", "server.js", cwd=tmp_path)
-    assert "exthost learn one" in result.stderr
+    assert "exthost learn one" in result.stderr  # it finds out which permissions are needed
 
 
 def test_import_proposes_the_policy_and_writes_it_on_request(tmp_path: Path) -> None:
@@ -143,9 +146,11 @@ def _install(server: KnownServer, folder: Path) -> list[str]:
     return program
 
 
-@pytest.mark.more
+@pytest.mark.more  # installs packages
 @pytest.mark.parametrize("server", TRIED, ids=lambda server: server.package)
 def test_a_server_works_under_its_policy(server: KnownServer) -> None:
+    # Not tmp_path, which only the user of the tests can enter: if the host is root, a server in the
+    # sandbox runs as another user.
     with shared_folder() as folder:
         _check_policy(server, folder)
 
@@ -154,13 +159,14 @@ def _check_policy(server: KnownServer, folder: Path) -> None:
     """Install a server, start it with the permissions of its policy, and make its test calls."""
     data = folder / "data"
     data.mkdir()
-    data.chmod(0o777)
+    data.chmod(0o777)  # for the user of the server
     program = _install(server, folder)
     arguments = [argument.replace("{data}", str(data)) for argument in server.arguments]
     grants = [entry.replace("{paths}", str(data)) for entry in server.filesystem]
     network = server.network if isinstance(server.network, bool) else list(server.network)
     settings = {
         "permissions": {"network": network, "filesystem": grants},
+        # A value that is accepted at the start, both as a token and as an address.
         "env": dict.fromkeys(server.env, "https://example.com/test"),
         "limits": {"start": "120s", "handshake": "120s", "call": "120s"},
     }

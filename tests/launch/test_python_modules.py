@@ -1,8 +1,10 @@
 """Which file or folder `python -m MODULE` runs, found without running Python.
 
 `find_module` searches the folders that Python would, in its order. If Python might find the module
-elsewhere, it raises UnknownModule. The interpreter of these tests is an empty file with the usual
-folders around it.
+elsewhere, it raises UnknownModule. The host uses it to find the files whose digests it compares
+before it starts an extension such as `python -m weather`; for a module of a package, this is the
+folder of the whole package. The interpreter of these tests is an empty file with the usual folders
+around it.
 """
 
 from pathlib import Path
@@ -103,7 +105,11 @@ def test_a_regular_package_comes_before_a_module_and_a_namespace_package_after(
     (python.cwd / "tool").mkdir()
     assert python.find("tool") == module
     write(python.cwd / "tool" / "__init__.py")
-    assert python.find("tool") == python.find("tool.inner") == str(python.cwd / "tool")
+    package = str(python.cwd / "tool")
+    assert python.find("tool") == package
+    # The search ends at a regular package, whose folder is the code of all its modules. It does not
+    # check that `tool.inner` or `tool.__main__` exists: Python reports that.
+    assert python.find("tool.inner") == package
 
 
 def test_an_extension_module_comes_before_the_source_and_the_source_before_byte_code(
@@ -117,6 +123,7 @@ def test_an_extension_module_comes_before_the_source_and_the_source_before_byte_
 
 
 def test_a_namespace_package_is_run_by_its_main_module(python: Python) -> None:
+    # Folders of this name may be in several places. The one with `__main__` is the one that is run.
     write(python.cwd / "space" / "inner" / "notes.txt")
     assert python.reason_against("space.inner") == "the module space.inner has no __main__"
     write(python.cwd / "space" / "inner" / "__main__.py")
@@ -124,9 +131,10 @@ def test_a_namespace_package_is_run_by_its_main_module(python: Python) -> None:
     assert "not in a folder" in python.reason_against("space.missing")
 
 
-def test_a_setting_that_changes_the_search_is_an_error(python: Python) -> None:
+def test_a_place_of_modules_that_is_not_known_is_an_error(python: Python) -> None:
     write(python.cwd / "tool.py")
     assert "PYTHONHOME" in python.reason_against("tool", PYTHONHOME="/x")
+    # One message names both variables that move the standard library.
     assert "PYTHONHOME" in python.reason_against("tool", PYTHONPLATLIBDIR="lib64")
     assert python.find("tool", "-E", PYTHONHOME="/x") == str(python.cwd / "tool.py")
     assert "is not the name of a module" in python.reason_against("a-b")
@@ -145,7 +153,7 @@ def test_a_virtual_environment_has_its_own_packages_and_may_use_those_of_the_sys
 ) -> None:
     program = write(python.root / "venv" / "bin" / "python")
     home = Path(python.program).parent
-    settings = f"home = {home}\nVersion = 3.12.1\n"
+    settings = f"home = {home}\nVersion = 3.12.1\n"  # keys are compared without case
     settings += f"include-system-site-packages = {uses_system}\n"
     folder = Path(write(python.root / settings_file, settings)).parent
     own = write(folder / "lib" / "python3.12" / "site-packages" / "tool.py")

@@ -110,6 +110,7 @@ def test_a_failed_spawn_is_reported_with_its_reason_and_the_next_step(
 def test_check_program_finds_a_script_with_windows_line_ends(
     tmp_path: Path,
 ) -> None:
+    # The host calls it before a start in a sandbox, where it does not see the error of the system.
     program, _ = script_written_on_windows(tmp_path)
     with pytest.raises(FileNotFoundError):
         check_program(LaunchPlan(argv=(program,), env=os.environ))
@@ -143,7 +144,7 @@ def test_too_few_descriptors_for_the_pipes_are_reported(
 
     def pipe() -> tuple[int, int]:
         nonlocal pipes_made
-        if pipes_made == 1:
+        if pipes_made == 1:  # the first pipe must be closed: conftest.py looks for open ones
             raise OSError(errno.EMFILE, "Too many open files")
         pipes_made += 1
         return real_pipe()
@@ -167,6 +168,7 @@ print(descriptors, is_leader, os.getcwd(), sorted(os.environ), os.environ.get("W
 def test_a_child_gets_only_its_pipes_its_folder_and_its_variables(
     tmp_path: Path,
 ) -> None:
+    # The child must not get it, although the host would pass it on.
     inheritable_fd = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(inheritable_fd, True)
     plan = LaunchPlan(

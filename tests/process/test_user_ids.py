@@ -2,7 +2,8 @@
 
 Each extension gets an id that is computed from its name, between 1,900,000,000 and 2,000,000,000. A
 user namespace, such as that of a container, may map fewer ids: lines of (first id inside, first id
-outside, count), as in /proc/self/uid_map. Then the id is one from 61,184 to 65,519, if they exist.
+outside, count), as in /proc/self/uid_map. Then the id is one from 61,184 to 65,519, if they exist:
+these are in the 16 bits that most containers have, and systemd uses them for temporary users.
 """
 
 import os
@@ -25,7 +26,9 @@ def use_id_map(monkeypatch: pytest.MonkeyPatch, *lines: tuple[int, int, int]) ->
 def test_each_extension_has_a_user_that_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     use_id_map(monkeypatch, *ALL_IDS)
     ids = {name: user_id(name) for name in ("a", "b", "toy.server", "\udcff", "")}
-    assert len(set(ids.values())) == len(ids) and user_id("a") == ids["a"] == 1944962250
+    assert len(set(ids.values())) == len(ids)
+    # Computed from a hash of the name, so that it is the same on every machine and after an update.
+    assert user_id("a") == ids["a"] == 1944962250
     assert all(
         value is not None and 1_900_000_000 <= value < 2_000_000_000 for value in ids.values()
     )
@@ -42,7 +45,7 @@ def test_in_a_container_the_user_is_one_of_the_available_ids(
 def test_in_a_namespace_with_one_id_no_extension_user_is_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Root inside is root outside, as far as the map shows.
+    # Only root is mapped: to root outside in the first map, to an ordinary user in the second.
     use_id_map(monkeypatch, (0, 0, 1))
     assert user_id("a") is None and is_kernel_root()
     use_id_map(monkeypatch, (0, 1000, 1))

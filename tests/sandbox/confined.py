@@ -23,8 +23,9 @@ EXPLORER = [sys.executable, "-S", "-E", str(Path(__file__).parent / "explorer.py
 
 @contextlib.asynccontextmanager
 async def started_explorer(**settings: Any) -> AsyncIterator[Extension]:
-    """Yield an explorer in the strict sandbox with these permissions. The Python of the tests runs
-    it, which may be in a home that only root can enter."""
+    """Yield an explorer in the strict sandbox, with these settings of its config. It is run by the
+    Python of the tests. If the host is root, this Python may be in a home that the user of an
+    extension cannot enter; a trial about that user needs `system_explorer`."""
     defaults = {"permissions": {}, "restart": {"strategy": "never"}}
     async with started_extension(EXPLORER, **(defaults | settings)) as ext:
         yield ext
@@ -37,7 +38,8 @@ async def explore(extension: Extension, code: str, **facts: Any) -> Any:
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """Yield a folder that is not granted. It is not in /tmp, because each sandbox has another."""
+    """Yield a folder that is not granted. It is not in /tmp, because each sandbox has a /tmp of its
+    own."""
     with tempfile.TemporaryDirectory(prefix="exthost-trial-", dir="/var/tmp") as name:
         yield Path(name).resolve()
 
@@ -51,7 +53,8 @@ def shared_folder() -> Iterator[Path]:
 
 
 def system_explorer(path: Path) -> Path:
-    """Write an explorer that every user can run with the Python of the system."""
+    """Write an explorer that every user can run with the Python of the system. All folders from it
+    up to the one of `folder` or `shared_folder` are opened for every user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/usr/bin/python3 -SE\n" + Path(EXPLORER[-1]).read_text())
     path.chmod(0o755)

@@ -93,7 +93,8 @@ async def the_processes_of_a_pool_have_different_pids() -> None:
             return set(await asyncio.gather(*(explore(ext, slow_code) for _ in range(9))))
 
         pids: set[int] = set()
-        # A pool starts its processes one by one. The loop ends when all three have answered.
+        # A pool starts its processes one by one. The loop ends when all three have answered; if two
+        # of them had the same pid, the trial would reach its time limit.
         while len(pids) < 3:
             pids = await pids_of_busy_processes()
 

@@ -48,7 +48,7 @@ async def test_stderr_of_an_earlier_call_is_marked_as_older(clock: Clock) -> Non
     bus = Bus()
     bus.subscribe(LogLine, lambda line: line_received.set())
     async with hostile_extension(events=bus) as ext:
-        await ext.call("stderr", {"bytes": 0})
+        await ext.call("stderr", {"bytes": 0})  # writes only "the last line of stderr"
         await line_received.wait()
         clock.move(1)
         error = await error_of(ext.call("keep", timeout=0.05))

@@ -1,9 +1,10 @@
 """Many calls at the same time: each gets its own reply, and each ends exactly once.
 
-The methods of the hostile extension that these tests use: `echo` returns its params, `keep` answers
+The hostile extension has these methods, among others: `echo` returns its params, `keep` answers
 only after `release`, `together` answers when `of` calls have arrived, in random order, `refuse`
-answers with an error, `leave` exits. A `Ledger` counts accepted and ended calls by the events of
-the host; its `check_calls` checks that each accepted call has ended once.
+answers with an error, `leave` exits, and `garbage`, `notices` and `stderr` write much that is not a
+reply. A `Ledger` counts accepted and ended calls by the events of the host; its `check_calls`
+checks that each accepted call has ended once.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import pytest
 
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.dialects.streams import StreamKind
-from exthost.errors import CallFailed, CallTimeout, ExtensionGone, UsageError
+from exthost.errors import CallFailed, ExtensionGone, UsageError
 from tests.extensions.harness import (
     Ledger,
     check_call_counts,
@@ -138,7 +139,6 @@ async def test_replies_errors_timeouts_cancellations_and_an_exit_end_each_call_o
             asyncio.ensure_future(result_or_error(ext.call("leave", {"code": 1}, timeout=20)))
         )
         ends = await asyncio.gather(*tasks, return_exceptions=True)
-        assert not [end for end in ends if isinstance(end, CallTimeout) and "leave" in str(end)]
         assert isinstance(ends[-1], ExtensionGone)
         ledger.check_calls(ext)
         assert set(ledger.ended) == {"result", "error", "timeout", "cancelled", "gone"}

@@ -17,7 +17,8 @@ GREETING = b"STEPPER\n"
 
 
 class StepperEndpoint(JsonRpcEndpoint):
-    """Answers `hello` with the names of the tools."""
+    """Speaks the dialect, for an extension that has only tools. It answers `hello`, the handshake,
+    with their names."""
 
     name = "stepper"
     supported_kinds = frozenset({"tools"})
@@ -29,9 +30,12 @@ class StepperEndpoint(JsonRpcEndpoint):
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool | None:
+    """Return whether the input of the program begins with the greeting; None if more bytes are
+    needed to decide."""
     if len(first) < len(GREETING) and GREETING.startswith(first):
         return None
     return first.startswith(GREETING)
 
 
+# `exthost new --dialect stepper` can write a project with a tool.
 DIALECT = SdkDialect(StepperEndpoint, _recognises, templates=("tool",))

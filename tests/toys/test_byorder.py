@@ -3,7 +3,8 @@
 Without ids, an answer belongs to the only request without one, so calls are sent one at a time. A
 timeout ends the process, because a late answer would be taken for that of the next call. The call
 `make` is an operation of two exchanges, "plan" and "build". The child, `byorder_child.py`, does
-what a method says: `hold` answers only after the next request, `heard` returns what it received.
+what a method says: `say` returns its params, `hold` answers only after the next request, `twice`
+answers two times, `heard` returns the method and the length of each request.
 """
 
 import asyncio
@@ -169,7 +170,7 @@ async def test_max_in_flight_is_one_so_a_timeout_fails_no_other_call() -> None:
 
 
 async def test_a_first_start_that_times_out_is_reported_to_the_call_that_caused_it() -> None:
-    async with closed_at_end(make_extension("old")) as ext:
+    async with closed_at_end(make_extension("old")) as ext:  # it has another protocol
         error = await error_of(ext.call("say", 1))
         assert isinstance(error, HandshakeFailed)
 
@@ -181,7 +182,7 @@ async def test_a_first_start_that_times_out_is_reported_to_the_call_that_caused_
     ("method", "code", "text"),
     [
         ("garble", "X0602", "its answer to garble"),
-        ("overrun", "X0601", "4,294,967,295"),
+        ("overrun", "X0601", "4,294,967,295"),  # the length of its frame, over the limit
     ],
 )
 async def test_unreadable_output_ends_the_process(method: str, code: str, text: str) -> None:

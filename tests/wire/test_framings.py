@@ -34,7 +34,9 @@ MakeFraming = Callable[[int], Framing]
 FRAMINGS: tuple[MakeFraming, ...] = (Lines, Headers, Prefixed)
 every_framing = pytest.mark.parametrize("make_framing", FRAMINGS)
 
-max_sizes = st.integers(0, 40)  # of a frame, in bytes; some of the pieces below are larger
+# The maximum size of a frame. The pieces below have frames of up to 40 (0x28) bytes, of 41 (0x29),
+# and of more.
+max_sizes = st.integers(0, 40)
 
 # Parts of what real extensions and hostile extensions write.
 _PIECES: dict[MakeFraming, list[bytes]] = {
@@ -135,7 +137,7 @@ def test_payloads_are_read_back_in_both_directions(
     make_framing: MakeFraming, data: st.DataObject
 ) -> None:
     output = data.draw(st.lists(payloads(make_framing), max_size=8))
-    host, guest = make_framing(1000), make_framing(1000)
+    host, guest = make_framing(1000), make_framing(1000)  # the guest is the extension
     read_by_guest = feed_all(guest, b"".join(host.wrap(payload) for payload in output))
     read_by_host = feed_all(host, b"".join(guest.wrap(payload) for payload in output))
     assert read_by_guest == read_by_host == FramingOutput([*output], None)

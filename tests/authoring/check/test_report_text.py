@@ -5,7 +5,11 @@ from exthost.authoring.check.report_text import outcome_lines
 from exthost.dialects.rules import Rule
 
 RULE = Rule(
-    "exit", "mcp-life-01", "The process exits at the end of its input.", "Exit then.", "fault"
+    name="exit",
+    id="mcp-life-01",
+    text="The process exits at the end of its input.",
+    fix="Exit then.",
+    severity="fault",
 )
 
 

@@ -3,7 +3,11 @@
 For each `Failure`, `test_planted_failures.py` writes the files into an empty folder, runs exthost
 there and compares the output with the snapshot of the same name in `tests/faces/cli/snapshots/`, so
 that each error message is reviewed as a user sees it. `EXTHOST_UPDATE_SNAPSHOTS=1` writes the
-snapshots.
+snapshots. Some mistakes do not prevent the verb from doing its work: it warns and exits with 0.
+
+The exit codes are described in `exthost.faces.cli.verbs.EXIT_CODES`: 0 success, 1 an error of the
+extension, 2 wrong usage or arguments, 3 an invalid config or manifest, 4 refused, 5 the start
+failed, 6 a call timed out, 7 the extension died or broke the protocol.
 """
 
 import json
@@ -34,7 +38,7 @@ class Failure:
     arguments: tuple[str, ...]
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    code: int = 5  # the exit code
+    code: int = 5  # the exit code; most of these extensions do not start
     around: str = ""  # shell text that runs the command line as "$@"; "" for none
 
     def write(self, folder: Path) -> None:
@@ -52,7 +56,8 @@ class Failure:
 def with_fault(
     verb: str, fault: str, dialect: str = "morphir", timeout: str = LONG
 ) -> tuple[str, ...]:
-    """Return the arguments that run a verb with an extension that has this fault."""
+    """Return the arguments that run a verb with an extension that has this fault. The extension
+    may keep the file "state", for a fault that depends on earlier starts."""
     arguments = [*verb.split(), "--timeout", timeout, "--dialect", dialect]
     return (*arguments, "--", *PYTHON, str(BAD), dialect, fault, "state")
 
@@ -123,6 +128,7 @@ FAILURES = [
     ),
     Failure("03-wrong-id", with_fault("inspect", "wrong-id")),
     Failure("04-no-flush", with_fault("inspect", "silent", timeout=SHORT)),
+    # The extension would fail, but the call is rejected before: the argument `text` is required.
     Failure("05-exception", with_fault("call shout --args {}", "dies-of-arguments"), code=2),
     Failure("05-exception-in-a-handler", with_fault(f"call {SHOUT}", "dies-in-call"), code=7),
     Failure("06-invalid-schema", with_fault(f"call {SHOUT}", "invalid-input-schema"), code=0),
@@ -310,9 +316,11 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 """
 SERVER = {"x.py": MCP_SERVER}
-# The header of an ELF program for aarch64, and of one for x86.
-FOREIGN = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00"
-NOT_HERE = b"\xb7\x00" if os.uname().machine != "aarch64" else b"\x3e\x00"
+# The beginning of an ELF program (Linux), and the number of a processor that this machine does not
+# have: aarch64, or x86-64 if this machine is an aarch64.
+ELF_HEADER = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00"
+OTHER_PROCESSOR = b"\xb7\x00" if os.uname().machine != "aarch64" else b"\x3e\x00"
+# An `npx` that reports that it has no network, and then hangs, as the real one does.
 NPX = "#!/bin/sh\necho 'npm error network reason: getaddrinfo ENOTFOUND registry' >&2\nsleep 30\n"
 
 FAILURES += [
@@ -368,7 +376,11 @@ FAILURES += [
         },
         code=0,
     ),
-    Failure("53-foreign-program", inspect_program("./x"), {"x": FOREIGN + NOT_HERE + bytes(2000)}),
+    Failure(
+        "53-foreign-program",
+        inspect_program("./x"),
+        {"x": ELF_HEADER + OTHER_PROCESSOR + bytes(2000)},
+    ),
     Failure("54-windows-program", inspect_program("./x.exe"), {"x.exe": b"MZ" + bytes(2000)}),
     Failure(
         "55-long-argument",
@@ -527,7 +539,7 @@ FAILURES += [
     Failure("109-open-quote", ("list",), config('[[extensions]]\nname = "x\n'), code=3),
     Failure("110-json-as-toml", ("list",), config('{"mcpServers": {}}\n'), code=3),
     Failure("111-yaml-as-toml", ("list",), config("# x\nextensions:\n  - name: x\n"), code=3),
-    Failure("112-program-as-config", ("list",), {"exthost.toml": FOREIGN + b"\xff"}, code=3),
+    Failure("112-program-as-config", ("list",), {"exthost.toml": ELF_HEADER + b"\xff"}, code=3),
     Failure(
         "113-empty-json", ("list", "--config", "mcp.json"), config("\n", name="mcp.json"), code=3
     ),
@@ -675,6 +687,7 @@ def normalise(text: str, folder: Path) -> str:
     text = re.sub(rf"{re.escape(sys.executable)}(3(\.\d+)?)?\b", "python3", text)
     text = re.sub(r"\b\d+(\.\d+)? ms\b", "N ms", text)
     text = re.sub(r"\bpid \d+", "pid N", text)
+    # Some versions of Python add the address to the error.
     text = re.sub(r" \(while attempting to bind .*\)$", "", text, flags=re.M)
     text = re.sub(r"/logs/[0-9a-f]{16}\b", "/logs/HASH", text)
     # The host kills a program that has closed its stdout, perhaps before the report.
@@ -687,7 +700,9 @@ def normalise(text: str, folder: Path) -> str:
     text = text.replace(str(Path.home()) + "/", "HOME/")
     text = re.sub(r'File "[^"]*/(\w+\.py)"', r'File "\1"', text)
     text = re.sub(r"ran:    \S*/python3", "ran:    python3", text)
-    text = re.sub(r"^\[\w+\]  .*\n", "", text, flags=re.M)  # tracebacks differ between versions
+    # Lines that the extension wrote to stderr, "[x]   File …", and that are indented: those of a
+    # traceback, which differ between versions of Python. The error at its end is not indented.
+    text = re.sub(r"^\[\w+\]  .*\n", "", text, flags=re.M)
     return re.sub(r"[ \t]+$", "", text, flags=re.M)
 
 

@@ -69,8 +69,9 @@ def runs_exthost(python: str) -> bool:
 
 def make_project(root: Path) -> Path:
     """Write a project with a script, a script in a virtual environment, and a script in a folder as
-    npm makes it."""
+    npm makes it: `.bin/server` is a link to the program of the package."""
     root.mkdir(parents=True)
+    # The tools of each extension, whose program MORPHIR reads this file.
     (root / "offer.json").write_text(json.dumps([tool("get"), tool("tell")]))
     (root / "script").mkdir()
     (root / "script" / "main.py").write_text(MORPHIR)
@@ -86,6 +87,8 @@ def make_project(root: Path) -> Path:
     (libraries,) = environment.glob("lib/python3.*/site-packages")
     (libraries / "server.py").write_text(MORPHIR)
     (libraries / "server-1.0.dist-info").mkdir()
+    # This file and the first line of the script have the path of the project, which differs between
+    # machines. So the digest must not depend on these paths.
     (libraries / "server-1.0.dist-info" / "RECORD").write_text(f"{root}/bin/server,,\n")
     (environment / "bin" / "server").write_text(f"#!{environment}/bin/python\nimport server\n")
     (environment / "bin" / "server").chmod(0o755)
@@ -119,6 +122,7 @@ def test_a_lock_is_the_same_in_two_folders_with_two_versions_of_python(tmp_path:
     root = make_project(tmp_path / "one" / "project")
     first = lock(sys.executable, root, tmp_path / "home")
     assert lock(sys.executable, root, tmp_path / "home") == first
+    # The three extensions have the digest of a package, and no path is in the lock.
     assert first.count(b"\npackage = ") == 3 and str(tmp_path).encode() not in first
     for number, python in enumerate(pythons):
         other = make_project(tmp_path / f"other{number}" / "deeper" / "copy")

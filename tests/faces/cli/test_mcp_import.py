@@ -172,7 +172,7 @@ def test_secrets_become_references_and_are_copied_only_on_request(machine: Path)
     with_input = {"command": "x", "env": {"API_KEY": "${input:key}", "A": "${A}", "M": "${M:-m}"}}
     write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": {"command": "x", **SECRETS}}})
     write(machine / "project/.vscode/mcp.json", {"servers": {"with_input": with_input}})
-    report = run(machine, "--write", M_TOKEN="hush-5")
+    report = run(machine, "--write")
     variables = {server["name"]: server["variables"] for server in report["servers"]}
     assert variables == {"with_input": ["API_KEY", "A"], "s": ["GITHUB_TOKEN", "DSN", "K"]}
     config = machine / "project/exthost.toml"

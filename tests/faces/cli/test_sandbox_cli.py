@@ -4,6 +4,10 @@ An extension with `permissions` runs in a sandbox. `list`, `info`, `inspect` and
 which means each permission is enforced: `"network": "netns+seccomp"` is a network namespace and a
 filter of system calls. If the machine cannot enforce a strict sandbox, a verb that needs it exits
 with 4. With `sandbox = "best-effort"` the extension then runs without one.
+
+An extension without a sandbox still gets a PID namespace ("pidns") if the machine allows it, so
+that all its processes end with it. With `lifetime = "plain"` it has only a process group, which a
+process can leave. bubblewrap (bwrap) makes the sandbox; EXTHOST_BWRAP is the path of its program.
 """
 
 import json
@@ -26,7 +30,7 @@ COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
 def exthost(
     *arguments: str, cwd: Path | None = None, **env: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a verb in this process, with these further variables."""
+    """Run a verb of exthost in this process, with these further environment variables."""
     return run_inside(*arguments, cwd=cwd, env={**os.environ, **env})
 
 
@@ -74,12 +78,13 @@ def test_each_path_of_the_sandbox_is_listed_with_its_source(config: Path) -> Non
     findings = read_json(exthost("doctor", "--json", cwd=config.parent))
     assert script in findings["paths"]["held"] and findings["paths"]["free"] == []
     result = exthost("doctor", cwd=config.parent)
+    # Without --all there is only their number: "its sandbox shows it 9 paths".
     assert " paths\n" in result.stdout and str(EXPLORER) not in result.stdout
     result = exthost("doctor", "--all", cwd=config.parent)
     assert f"read  {EXPLORER} (argument)" in result.stdout
 
 
-@pytest.mark.more
+@pytest.mark.more  # starts an extension several times
 def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None:
     # The program of `tool` is in a folder that `writer` may write to. That folder is closed to
     # `writer`, which could otherwise change the program.
@@ -116,6 +121,8 @@ def test_a_closed_path_in_a_granted_folder_is_reported_with_its_reason() -> None
 def test_an_extension_whose_code_a_grant_makes_writable_is_refused_in_listings(
     tmp_path: Path,
 ) -> None:
+    # Here the granted folder itself is the folder of the script. So it cannot be closed, as the
+    # folder `tools` inside a granted folder is in the test above.
     tool = tmp_path / "tool.py"
     tool.touch()
     source = f'source = {{ command = "/usr/bin/python3", args = ["{tool}"] }}\n'
@@ -135,6 +142,8 @@ def test_an_extension_whose_code_a_grant_makes_writable_is_refused_in_listings(
 
 
 def test_the_dialect_is_detected_inside_the_sandbox() -> None:
+    # There is no --dialect, so it is detected. The process whose handshake succeeds then gets the
+    # call. If its call cannot create a socket, it was started in the sandbox.
     code = json.dumps({"code": "import socket; socket.socket()"})
     arguments = ("call", "explore", "--method", "--args", code, "--sandbox", "strict", "--json")
     result = exthost(*arguments, "--", *COMMAND)
@@ -173,7 +182,7 @@ def test_weaker_containment_than_configured_is_reported_loudly(config: Path) -> 
     assert result.returncode == 4
     assert read_json(result)["sandbox"]["strict"]["works"] is False
     messages = [item["message"] for item in read_json(result)["findings"]]
-    # Ending all processes with the host needs no bubblewrap (bwrap).
+    # Ending all processes with the host needs a PID namespace, but not bwrap.
     assert not any("outlive the host" in item for item in messages)
     assert any("NOT SANDBOXED" in item for item in messages)
 
@@ -192,6 +201,7 @@ def test_doctor_reports_whether_a_cgroup_can_contain_extensions_and_why_not(tmp_
     )
     report = read_json(exthost("doctor", "--json", cwd=tmp_path))
     cgroup = report["sandbox"]["cgroup"]
+    # Without a cgroup, the host adds up the memory of the processes ("a watchdog"), and kills them.
     findings = [
         finding for finding in report["findings"] if "a watchdog adds up" in finding["message"]
     ]
@@ -241,5 +251,6 @@ def test_a_proxy_variable_that_the_sandbox_overrides_is_reported(
     result = exthost("doctor", cwd=tmp_path)
     assert f"warning: a: {text}" in result.stdout and "fix: remove it from env" in result.stdout
     caplog.clear()
+    # `inspect` prints it with its other warnings; the start of the extension logs it, once.
     assert f"warning: {text}" in exthost("inspect", "a", cwd=tmp_path).stderr
     assert [text in record.getMessage() for record in caplog.records].count(True) == 1

@@ -25,6 +25,7 @@ PLUGINS = Path(__file__).parents[3] / "examples" / "synaps" / "plugins"
 def exthost(*arguments: str, home: Path, cwd: Path = PLUGINS) -> subprocess.CompletedProcess[str]:
     """Run a verb in this process, in the folder of the example plugins by default."""
     env = os.environ | {"EXTHOST_HOME": str(home)}
+    # When the dialect is detected, these plugins do not answer the handshake of MCP.
     return run_inside(*arguments, cwd=cwd, env=env, silent_in=["mcp"])
 
 

@@ -86,6 +86,7 @@ def test_replay_shows_the_first_difference(recording: Path, tmp_path: Path) -> N
     result = run_inside("replay", changed, "--", *PROGRAM)
     assert result.returncode == 1
     lines = result.stdout.splitlines()
+    # Message 1 to 4 are the handshake and the list of tools, and 5 is the call of `shout`.
     assert lines[0] == "the first difference: message 6 of the recording, a reply to shout"
     assert [line.split()[-1] for line in lines[1:]] == ["result.text", '"OH"', '"HI"']
     ignored = run_inside("replay", changed, "--ignore", "text", "--", *PROGRAM)
@@ -105,7 +106,7 @@ def test_ignoring_the_result_ignores_no_other_difference(recording: Path, tmp_pa
 def test_the_size_of_a_recording_is_limited(recording: Path, tmp_path: Path) -> None:
     large = tmp_path / "large"
     shutil.copy(recording, large)
-    os.truncate(large, 2**28)
+    os.truncate(large, 2**28)  # twice the default limit
     for file, options in (
         (large, ()),
         (Path("/dev/zero"), ("--max-size", "1MB")),
@@ -160,6 +161,8 @@ def test_a_replayed_recording_ignores_differences_in_the_given_fields(
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
+        # Cut in the middle, of a later version, another file, only the header, without the start of
+        # the process, and with the sessions of two extensions.
         (lambda text: text[: len(text) // 2], "X1384", "is cut"),
         (lambda text: text.replace('"version":1', '"version":7'), "X1385", "version 7"),
         (lambda text: "root:x:0:0:root\n", "X1384", "line 1"),

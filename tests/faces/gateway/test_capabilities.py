@@ -49,7 +49,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.more
+@pytest.mark.more  # each row starts a gateway and a server
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "capabilities",
@@ -70,6 +70,7 @@ def test_a_server_receives_exactly_the_capabilities_of_the_client(
     params = {**initialize["params"], "capabilities": capabilities}
     messages = ({**initialize, "params": params}, initialized, tool_call(1, "ext_server_declared"))
     result = subprocess.run(
+        # With a host of its own, so that its server has no other client.
         command(config, "--own"),
         input=encode_lines(*messages),
         env=environment(),
@@ -82,7 +83,7 @@ def test_a_server_receives_exactly_the_capabilities_of_the_client(
     assert json.loads(reply["result"]["content"][0]["text"]) == capabilities
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", ERAS)  # of the client: with the handshake of MCP, or without
 async def test_the_client_receives_the_extensions_of_the_servers(era: str) -> None:
     server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
     async with open_gateway({"extensions": [server]}) as gateway:
@@ -93,7 +94,9 @@ async def test_the_client_receives_the_extensions_of_the_servers(era: str) -> No
             assert declared.extensions["example.org/server"] == {"a": 1}
 
 
-def test_invalid_capabilities_are_accepted() -> None:
+def test_invalid_settings_of_a_capability_are_ignored() -> None:
+    # A name that is present counts, whatever its value is. An extension of MCP needs a valid name
+    # and a table of settings.
     invalid: dict[str, Any] = {
         "roots": None,
         "sampling": 3,

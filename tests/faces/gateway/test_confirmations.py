@@ -25,6 +25,7 @@ from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, open_gate
 
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
 RULE = {"tools": "ext_e_echo", "do": "ask", "reason": "look first"}  # the reason is shown
+# In these tests, `cache=None` switches off the cache of the client library for responses.
 in_both_eras = pytest.mark.parametrize("era", ERAS)
 of_both_kinds = pytest.mark.parametrize("dialect", ["nexo", "mcp"])
 
@@ -196,6 +197,7 @@ async def test_an_answer_of_another_client_or_for_other_arguments_does_not_count
         state = await ask_for(client, a="one")
         with pytest.raises(MCPError, match="belongs to another request"):
             await answer(other, state, **arguments)
+        # The attempt has ended the question, so its own client cannot answer it any more either.
         with pytest.raises(MCPError, match="unknown or expired"):
             await answer(client, state, a="one")
     assert ended == []

@@ -24,7 +24,8 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 # The limit of every wait. It only bounds a test that hangs.
 WAIT_SECONDS = 150.0
 
-# Moves the two pipes to the descriptors 3 and 4, where Chromium expects them.
+# Moves the two pipes to the descriptors 3 and 4, where Chromium expects them. They are copied to
+# numbers from 10 on before, because one of them may be 3 or 4 already.
 _LAUNCH = (
     "import os, sys; from fcntl import fcntl, F_DUPFD; "
     "pipes = [fcntl(int(word), F_DUPFD, 10) for word in sys.argv[1:3]]; "

@@ -139,7 +139,7 @@ def test_a_call_from_a_listener_fails_at_once_and_is_not_sent() -> None:
         assert host["a"].call("echo", 2) == 2
         host.flush_events()  # after this, the loop has called the listener
         unsubscribe()
-        assert set(codes) == {"X1314"}  # a blocking call on the loop would never return
+        assert codes == ["X1314"] * 3  # a blocking call on the loop would never return
         assert host["a"].stats.result == 1
 
 

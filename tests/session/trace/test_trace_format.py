@@ -247,7 +247,7 @@ async def test_a_buffer_keeps_the_last_records_and_counts_dropped_ones() -> None
     buffer(REQUEST._replace(id=6))
     buffer.close()
     await reading
-    assert ids_and_dropped == [(5, 5), (6, 0)]
+    assert ids_and_dropped == [(5, 5), (6, 0)]  # five records were dropped before the one with id 5
 
 
 def test_a_blocked_file_loses_records_and_does_not_wait(

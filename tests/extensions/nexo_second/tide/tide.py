@@ -30,7 +30,7 @@ def text(value: str) -> Any:
 
 
 def recall(params: Any) -> Any:
-    """Send a request to the host, and return its answer."""
+    """Send a request to the host, with an id that the host does not use, and return its answer."""
     write({"id": 900, "method": "memory.recall", "params": params})
     for line in sys.stdin:
         answer = json.loads(line)
@@ -84,6 +84,7 @@ for line in sys.stdin:
     try:
         answer = {"result": handle(request["method"], request.get("params"))}
     except LookupError as error:
+        # The codes of nexo's protocol for an unknown tool and for an error of a tool.
         answer = {"error": {"code": -33401, "message": f"no tool {error}"}}
     except Exception as error:
         answer = {"error": {"code": -33403, "message": repr(error)}}

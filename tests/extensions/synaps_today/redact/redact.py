@@ -20,7 +20,7 @@ def hook(event: dict[str, Any]) -> dict[str, Any]:
     output = event["tool_output"]
     if "hunter2" in output:
         return {"action": "replace", "output": output.replace("hunter2", "*******")}
-    if "grow" in output:
+    if "grow" in output:  # more than the MiB that the host accepts: 600 Ki characters of two bytes
         return {"action": "replace", "output": "é" * (600 * 1024)}
     return {"action": "continue"}
 
