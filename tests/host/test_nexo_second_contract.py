@@ -233,10 +233,10 @@ async def test_a_manifest_may_ask_for_restarts() -> None:
 
 
 @shows("nexo-second-14")
-async def test_a_plugin_is_ended_by_a_shutdown_request() -> None:
+async def test_a_plugin_is_ended_by_a_shutdown_request(caplog: pytest.LogCaptureFixture) -> None:
     lines: list[LogLine] = []
     exits: list[Exited] = []
-    logging.getLogger("exthost").setLevel(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "exthost")
     async with Host(config()) as host:
         host.events.subscribe(LogLine, lines.append)
         host.events.subscribe(Exited, exits.append)
