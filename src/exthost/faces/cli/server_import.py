@@ -244,7 +244,7 @@ def _remote_with_references(
     url = table["url"]
     if named := _VARIABLE.fullmatch(url):
         result["url"] = {"from": named[1] or variable_name(named[2])}
-    elif _PLACEHOLDER.search(url) or (_masked_url(url) != url.rstrip("?#") and not with_secrets):
+    elif _PLACEHOLDER.search(url) or (_has_secret(url) and not with_secrets):
         result["url"] = {"from": f"{prefix}_URL"}
     values = (result["url"], result.get("token"), *headers.values())
     return result, tuple(str(value["from"]) for value in values if isinstance(value, dict))
@@ -290,16 +290,26 @@ def _mask_assignment(match: "re.Match[str]") -> str:
     return match[0].removesuffix(match[2]) + HIDDEN
 
 
+def _has_secret(url: str) -> bool:
+    # `_masked_url` also removes the `?` of an empty query and the `#` of an empty fragment, which
+    # are not secrets.
+    return _masked_url(url) != url.rstrip("?#")
+
+
 def _masked_url(url: str) -> str:
-    """Return a URL without what may be a key: user, query, fragment, and long parts of the path."""
+    """Return a URL without what may be a key: user, query, fragment, and long parts of the path.
+    The rest is as written, so that a URL without a key is returned unchanged."""
     try:
         url_parts = urlsplit(url)
-        host, port = url_parts.hostname, url_parts.port
+        host, _ = url_parts.hostname, url_parts.port  # `port` raises if it is not a number
     except ValueError:
         return "no URL"
     if not host:
         return "no URL"
+    # Not `url_parts.scheme` and `.hostname`, which are in lower case, the latter without brackets.
+    scheme = url[: len(url_parts.scheme)]
+    host_and_port = url_parts.netloc.rpartition("@")[2]
     path = "/".join(
         part if len(part) <= _MAX_SHOWN_PATH_PART else HIDDEN for part in url_parts.path.split("/")
     )
-    return f"{url_parts.scheme}://{host}{f':{port}' if port else ''}{path}"
+    return f"{scheme}://{host_and_port}{path}"
