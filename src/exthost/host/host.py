@@ -271,8 +271,8 @@ class Host(AsyncOnly):
             from exthost.config.discovery.configfile import read_named_manifest
 
             spec = await asyncio.to_thread(read_named_manifest, spec)
-        stored = await self._api.with_stored_settings(spec)
-        extension = self._extensions.add(stored, self._factory)
+        complete_spec = await self._api.with_stored_settings(self._with_host_files(spec))
+        extension = self._extensions.add(complete_spec, self._factory)
         try:
             if extension.internals.starts_eagerly:
                 await extension.start()
@@ -298,11 +298,7 @@ class Host(AsyncOnly):
         two.
         """
         self._extensions.require_open()
-        origin = self.config.origin or spec.config_file
-        audit = self.config.audit_path or ""
-        overridden = replace(
-            self.config.apply_overrides(spec), config_file=origin, audit_file=audit
-        )
+        overridden = self._with_host_files(self.config.apply_overrides(spec))
         from exthost.config.discovery.locked_specs import lock_specs
 
         [locked], _ = await asyncio.to_thread(lock_specs, self.config, [overridden])
@@ -311,6 +307,15 @@ class Host(AsyncOnly):
         # The watch of manifests calls this with a manifest that was accepted. Should a later
         # manifest be rejected, these are the last known hooks of the extension.
         await self._api.known_hooks.record([complete_spec])
+
+    def _with_host_files(self, spec: Spec) -> Spec:
+        """Return the spec with the paths of the host's config and audit, which a sandbox protects
+        from the extension. Secrets with relative paths are beside the config."""
+        return replace(
+            spec,
+            config_file=self.config.origin or spec.config_file,
+            audit_file=self.config.audit_path or "",
+        )
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
