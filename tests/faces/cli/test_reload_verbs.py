@@ -326,6 +326,16 @@ def test_an_up_that_stops_waiting_reports_that_its_host_still_starts(
     assert "still starts in the background, process 4711; exthost down ends it" in result.stderr
 
 
+def test_the_exit_code_of_up_is_that_of_a_shell_if_a_signal_killed_its_host(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    process = mock.Mock(pid=4711, returncode=-9)
+    process.poll.return_value = -9
+    with mock.patch.object(subprocess, "Popen", return_value=process):
+        result = run_exthost(tmp_path, "up", "-d")
+    assert result.returncode == 137
+    assert "the host ended with exit code 137; its output is in " in result.stderr
+
+
 def test_an_interrupted_up_leaves_the_output_of_another_host_alone(tmp_path: Path) -> None:
     path = write_config(tmp_path)
     output = Path(log_file(os.environ, config_key(path), "one")).with_name("host.out")

@@ -76,8 +76,11 @@ def run(args: Args) -> int:
         else:
             new_output.replace(output)
             where = f"; its output is in {output}"
-        say(f"the host ended with exit code {process.returncode}{where}")
-        return process.returncode or 1
+        code = process.returncode
+        if code < 0:  # a signal killed it: the exit code of a shell for that
+            code = 128 - code
+        say(f"the host ended with exit code {code}{where}")
+        return code or 1
     new_output.replace(output)
     say(f"its output is in {output}")
     process.returncode = 0  # suppresses the warning that the process still runs
