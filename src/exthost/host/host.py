@@ -613,7 +613,7 @@ class Host(AsyncOnly):
         await self._api.close()
         # The audit and the trace come last, so that they record the ends of the extensions.
         self._services.close()
-        self._extensions.is_open = False
+        self._extensions.is_open = False  # from now on the host can be opened again
 
     def kill(self) -> None:
         """Kill every process of the extensions now. `close` then returns soon."""

@@ -114,8 +114,7 @@ def plan_import(
 class _ServerIndex:
     """Servers by name, and by command line with environment. `environment` is any hashable value
     that has the variables and the working folder. The command line of a remote server is its URL,
-    so two remote servers are the same if they have the same URL; their headers are not compared,
-    except with a remote server of another name in the config."""
+    so remote servers of one name are the same if they have the same URL, whatever their headers."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, tuple[str, ...]] = {}
