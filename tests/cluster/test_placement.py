@@ -17,6 +17,7 @@ import pytest
 
 import exthost
 from exthost._version import __version__
+from exthost.cluster import local_nodes
 from exthost.cluster.cluster import Cluster
 from exthost.cluster.local_nodes import LocalNodes
 from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
@@ -346,3 +347,17 @@ async def test_a_start_waits_for_a_larger_node_only_if_the_cluster_can_grow(
     await cluster.close()
     assert error.code == code
     assert len(requests) == (can_grow and resources is not None)
+
+
+async def test_the_reason_of_an_agent_that_ended_is_the_end_of_its_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A traceback may be longer than the part that is reported, and its last line is the error."""
+    program = "import sys; sys.exit('x' * 20_000 + ' the error')"
+    monkeypatch.setattr(local_nodes, "agent_command", lambda _: [sys.executable, "-c", program])
+    placer = LocalNodes(1)
+    [node] = await placer.nodes()
+    await placer.start_agent(node, AgentStart(address="localhost:1", nonce=""))
+    reason = await placer.wait_agent_ended(node, "")
+    await placer.close()
+    assert reason.endswith("x the error") and len(reason) < 5000

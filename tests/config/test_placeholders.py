@@ -54,11 +54,29 @@ def test_the_folder_of_a_config_without_a_file_is_not_known() -> None:
         ("${input:api-key}", "${input:api-key}"),
         ("Bearer ${KEY}", "Bearer k"),
         ("${KEY:-x}", "k"),
+        ("${env:cwd}", "${env:cwd}"),
         (1, 1),
     ],
 )
 def test_a_reference_to_a_secret_is_kept(table: str, value: Any, expected: Any) -> None:
     assert fill_placeholders({table: {"A": value}}, ENVIRON, None) == {table: {"A": expected}}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("${workspaceFolder}", "/config"),
+        ("${workspaceRoot}", "/config"),
+        ("${cwd}", "/config"),
+        ("${userHome}", "/home/a"),
+        ("${pathSeparator}", "/"),
+    ],
+)
+def test_a_placeholder_that_is_not_a_variable_is_filled_in_a_variable(
+    value: str, expected: str
+) -> None:
+    filled = fill_placeholders({"env": {"A": value}}, ENVIRON, "/config")
+    assert filled == {"env": {"A": expected}}
 
 
 def test_a_list_of_variables_is_filled() -> None:

@@ -62,7 +62,7 @@ def test_the_end_of_a_proxy_is_logged_and_published(
 ) -> None:
     bus, events = Bus(), list[NetworkProxyEnded]()
     bus.subscribe(NetworkProxyEnded, events.append)
-    NetworkActivity("a", bus).restarted("it ended", is_final)
+    NetworkActivity("a", bus).proxy_ended("it ended", is_final)
     (record,) = caplog.records
     assert record.levelno == level and text in record.getMessage()
     assert events == [NetworkProxyEnded("a", "it ended", not is_final)]

@@ -131,6 +131,21 @@ async def test_a_lazy_extension_is_started_once_by_a_hundred_first_calls() -> No
         assert len(spawned) == 1
 
 
+async def test_a_loaded_extension_has_the_config_and_the_audit_of_the_host(tmp_path: Path) -> None:
+    """The sandbox protects these files from an extension that may write, and the path of a secret
+    begins at the folder of the config."""
+    path = tmp_path / "exthost.toml"
+    path.write_text("[audit]\npath = 'audit.jsonl'\n")
+    secret = tmp_path / "token"
+    secret.write_text("hush")
+    secret.chmod(0o600)
+    async with exthost.Host.from_config(path) as host:
+        extension = await host.load(entry("a", env={"TOKEN": {"file": "token"}}))
+        assert extension.state == "ready"
+        assert extension.spec.config_file == str(path)
+        assert extension.spec.audit_file == str(tmp_path / "audit.jsonl")
+
+
 @shows("morphir-config-03")
 async def test_disabled_entries_are_not_loaded() -> None:
     async with exthost.Host.from_config(config(entry("a", enabled=False))) as host:

@@ -50,7 +50,7 @@ class Observer:
         self.refusals.append(refused)
         self.changed.set()
 
-    def restarted(self, reason: str, is_final: bool) -> None:
+    def proxy_ended(self, reason: str, is_final: bool) -> None:
         self.ends.append((reason, is_final))
         self.changed.set()
 

@@ -19,7 +19,10 @@ from exthost.process.after_fork import disown_after_fork, replace_by_null
 # How long an agent may take to end before it is killed.
 _END_SECONDS = 4.0
 
-# How much of the stderr of an agent is reported: a line, or a traceback.
+# The capacity of a pipe on Linux.
+_PIPE_BYTES = 65536
+
+# How much of the stderr of an agent is reported: its end, because a traceback ends with the error.
 _MAX_OUTPUT_BYTES = 4096
 
 # The variables that an agent needs, and that its processes inherit from their node.
@@ -36,8 +39,8 @@ class LocalNodes:
     amount if None. `Placer` documents the methods without a docstring; `join`, `drain` and `leave`
     change the nodes in a test. All agents run without an image, so `image` is not used."""
 
-    has_ended = False
-    can_grow = False
+    has_ended = False  # it works until it is closed
+    can_grow = False  # no node is added when all are full
 
     def __init__(self, count: int = 3, resources: Mapping[str, float] | None = None) -> None:
         self._resources = resources
@@ -111,7 +114,8 @@ class LocalNodes:
             os.close(pidfd)
         assert process.stderr is not None
         # The agent has ended, so all of its output is in the pipe, and one read is enough.
-        return os.read(process.stderr.fileno(), _MAX_OUTPUT_BYTES).decode(errors="replace").strip()
+        output = os.read(process.stderr.fileno(), _PIPE_BYTES)
+        return output[-_MAX_OUTPUT_BYTES:].decode(errors="replace").strip()
 
     async def stop_agent(self, node: Node, image: str) -> None:
         process = self.agents.pop(node.id, None)
@@ -141,8 +145,8 @@ def _has_free(node: Node, request: PlaceRequest) -> bool:
 
 
 def agent_command(start: AgentStart, *options: str) -> list[str]:
-    """Return the command of an agent. The nonce is not in it, because every user of a machine can
-    read the arguments of a process."""
+    """Return the command of an agent. The nonce, by which the host recognises the agent, is not in
+    it, because every user of a machine can read the arguments of a process."""
     arguments = [start.address, *([start.certificates] if start.certificates else []), *options]
     return [sys.executable, "-P", "-m", "exthost.cluster.agent", *arguments]
 
@@ -155,7 +159,7 @@ def _start(start: AgentStart) -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**inherited, "PYTHONPATH": package_root()},
-        start_new_session=True,
+        start_new_session=True,  # Ctrl-C in the terminal of the host does not end the agent
     )
     assert process.stdin is not None
     try:

@@ -19,9 +19,12 @@ from exthost.model.names import variable_name
 _PLACEHOLDER = re.compile(
     r"\$\{(?:(?:env:)?([A-Za-z_]\w*|/)(?::-([^}]*))?|input:([\w.-]+))\}", re.ASCII
 )
-_ONE_VARIABLE = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_]\w*|input:[\w.-]+)\}", re.ASCII)
 
-# The placeholders of nexo manifests, which are replaced there.
+# A value that consists of one placeholder. Without `env:` or `input:`, the name is in group 1, and
+# may be one of _OTHER_NAMES.
+_ONE_VARIABLE = re.compile(r"\$\{(?:([A-Za-z_]\w*)|env:[A-Za-z_]\w*|input:[\w.-]+)\}", re.ASCII)
+
+# The placeholders of nexo manifests. `dialects/nexo/mcp_servers.py` replaces them.
 _MANIFEST_NAMES = ("EXTENSION_ROOT", "EXTENSION_ID", "EXTENSION_VERSION", "AGENT_VERSION")
 
 # The tables of a server whose values may be references to variables of the host.
@@ -29,10 +32,16 @@ _REFERENCE_TABLES = ("env", "environment", "headers", "http_headers")
 
 _FOLDER_NAMES = ("workspaceFolder", "workspaceRoot", "cwd")
 
+# Placeholders that look like those of variables, but are not secret, and are always replaced.
+_OTHER_NAMES = (*_FOLDER_NAMES, "userHome", "pathSeparator")
+
 
 def find_placeholder(text: str) -> str | None:
     """Return the name of the variable in the first placeholder of a text; None if it has none. The
-    placeholders of nexo manifests do not count."""
+    placeholders of nexo manifests do not count.
+
+    It finds placeholders that were not replaced: those of unset variables, and those in a config of
+    exthost itself, which has no placeholders. The user is warned about them."""
     for match in _PLACEHOLDER.finditer(text):
         name = variable_name(match[3]) if match[3] else match[1]
         if name not in _MANIFEST_NAMES and name != "/":
@@ -44,8 +53,9 @@ def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None
     """Return a value with the placeholders in all its texts replaced. `environ` has the variables
     of the host, and `folder` is the folder of the config.
 
-    A variable or a header whose value is one `${NAME}` is kept. It is resolved when a process
-    starts, so that a secret does not become part of the config.
+    A variable or a header whose value is one `${NAME}` of an environment variable is kept. Its
+    server's reader makes it a reference, which is resolved when a process starts, so that a secret
+    does not become part of the config.
     """
     if isinstance(value, str):
         return _fill_text(value, environ, folder)
@@ -65,13 +75,16 @@ def _fill_variables(
     variables: dict[Any, Any], environ: Mapping[str, str], folder: str | None
 ) -> dict[Any, Any]:
     """Return a table of variables or headers with placeholders replaced, except for values that are
-    one `${NAME}`."""
+    one `${NAME}` of an environment variable."""
     return {
-        name: value
-        if isinstance(value, str) and _ONE_VARIABLE.fullmatch(value)
-        else fill_placeholders(value, environ, folder)
+        name: value if _is_one_variable(value) else fill_placeholders(value, environ, folder)
         for name, value in variables.items()
     }
+
+
+def _is_one_variable(value: Any) -> bool:
+    match = _ONE_VARIABLE.fullmatch(value) if isinstance(value, str) else None
+    return match is not None and match[1] not in _OTHER_NAMES
 
 
 def _fill_text(text: str, environ: Mapping[str, str], folder: str | None) -> str:

@@ -48,14 +48,17 @@ class StreamKind:
     """How the events of one method are sent. The method's request opens a stream.
 
     notifications  the methods of the notifications that carry events. Each maps to the field of its
-                   params that names the stream, or to None if the event belongs to whichever call
-                   of this method is in flight
+                   params that has the name of the stream, or to None if the event belongs to
+                   whichever call of this method is in flight
     decode         returns the event, given the method and params of its notification. None or
                    Unreadable means that the event cannot be decoded: it is logged and ignored
-    key            the field of the opening request's params that names the stream
+    key            the field of the opening request's params in which the caller names the stream.
+                   Needed if a notification has a name; None if no notification has
     ends           "reply" if the reply ends the stream, "terminal" if the reply only acknowledges
                    it and a terminal event ends it
-    acknowledged   returns whether the reply acknowledges the stream, given the params and result
+    acknowledged   for "terminal": returns whether the reply acknowledges this stream, given the
+                   params and result, for example by repeating its name. If it returns False, the
+                   call fails. None accepts each reply that is not an error
     cancel         returns the message that cancels a stream, given its params and the reason
     limit          returns the time limit of an acknowledged stream in seconds, given its params;
                    None for no limit

@@ -53,6 +53,7 @@ class NetworkActivity:
         """Count connections that were refused, publish that, and log the first of each target."""
         target, reason, entry, count = refused
         self.refused_counts = _add(self.refused_counts, target, count)
+        # A target beyond MAX_TARGETS was counted under OTHER_TARGETS, which has no entry.
         if entry and target in self.refused_counts:
             self.missing_entries = {**self.missing_entries, target: entry}
         if self._logged is None:
@@ -66,7 +67,7 @@ class NetworkActivity:
         if NetworkRefused in self._bus.listeners:
             self._bus.publish(NetworkRefused(self._extension, target, reason, entry, count))
 
-    def restarted(self, reason: str, is_final: bool) -> None:
+    def proxy_ended(self, reason: str, is_final: bool) -> None:
         """Log and publish that a proxy ended. `is_final` is whether it is not started again."""
         consequence = "its connections are refused" if is_final else "it was started again"
         level = logging.ERROR if is_final else logging.WARNING

@@ -149,7 +149,7 @@ class ProcessChoice:
             ):
                 self._batch_calls_left -= 1
                 return session
-        if max_in_flight < 1:  # calls are held back
+        if max_in_flight < 1:  # the queue holds all calls back for now
             return None
         times = self._times.get(method)
         is_fast = times is not None and times.replies_per_read >= _FAST_REPLIES

@@ -136,7 +136,7 @@ class QueueBreaker:
 
     def _stop_probing(self) -> None:
         self._queue.outcomes.on_result = None
-        self._queue.set_concurrency(None)
+        self._queue.set_concurrency(None)  # as many calls at a time as configured
 
     def reject_calls(self) -> None:
         """Fail every waiting and every new call, until the supervisor reopens the queue."""

@@ -110,7 +110,8 @@ class Totals:
         self._instances += (counts,)
 
     def remove(self, counts: Counts) -> None:
-        """Keep the last counts of an object that was closed, if another object replaced it."""
+        """Keep the last counts of an object that was closed, and forget the object. If no other
+        object replaced it, it stays, because its counts can still be read."""
         if len(self._instances) > 1 and counts in self._instances:
             self._instances = tuple(
                 instance for instance in self._instances if instance is not counts

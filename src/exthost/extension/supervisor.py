@@ -221,7 +221,7 @@ class Supervisor:
                 self.reconcile()
                 if self._is_settled():
                     if not self.processes.count:
-                        self._starter.end_next()
+                        self._starter.end_next()  # the process that was started in advance
                     commands.complete_settled()
                     commands.complete_restarts(None)
                 if not commands.stop:

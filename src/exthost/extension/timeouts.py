@@ -53,6 +53,8 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         )
     session = call.session
     offending = b""
+    # Output that has the id of the call but is not a message was perhaps meant as the reply. The id
+    # is compared, because a call of several requests gets another id for each.
     if call.unreadable_reply is not None and call.unreadable_reply[0] == call.id:
         _, noise = call.unreadable_reply
         offending = noise.data
@@ -99,7 +101,7 @@ def _explain_silence(call: Call, session: Session) -> tuple[str, str]:
                 f"messages to stdout; the log has the first {MAX_LOGGED_SINGLY} and some more"
             )
         return reason, f"{help}. The last one: {diagnostics.stray_reason}"
-    oldest = next(iter(session.pending.values()), call)
+    oldest = next(iter(session.pending.values()), call)  # `pending` is in the order of sending
     if oldest is not call:
         oldest_seconds = call.deadline - oldest.started_at
         # An older request has no reply either, so the extension may hang on that request.

@@ -15,6 +15,7 @@ from exthost.host.connection import Connection, connection_spec
 from exthost.host.detection import DetectedConnection
 from exthost.session.inbound import Handler
 
+# The two objects that `connect` returns: for a dialect that is named, and for one to be detected.
 AnyConnection: TypeAlias = Connection | DetectedConnection
 
 
@@ -33,7 +34,7 @@ def connect(
     extension to the host, by method. `events` is the bus on which events are published. `settings`
     are the keys of an `[[extensions]]` entry of a config: config, env, cwd, limits, restart …
 
-    Raises ConfigError for settings that cannot be; entering the block raises SpawnFailed or
+    Raises ConfigError for invalid settings; entering the block raises SpawnFailed or
     HandshakeFailed if the program does not start or does not speak the dialect.
     """
     return make_connection(command, dialect, settings, handlers=handlers, events=events)

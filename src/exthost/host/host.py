@@ -254,7 +254,8 @@ class Host(AsyncOnly):
         """Add an extension at run time: an `[[extensions]]` entry as a dict.
 
         Return when it is ready, or at once if it starts at first use. If it does not get ready, it
-        is removed, and the error is raised.
+        is removed, and the error is raised. `exthost.lock` does not apply: the program that calls
+        this decides what it trusts. A Spec is used as it is, without `[overrides]`.
         """
         self._extensions.require_open()
         from exthost.model.spec import Spec
@@ -271,8 +272,8 @@ class Host(AsyncOnly):
             from exthost.config.discovery.configfile import read_named_manifest
 
             spec = await asyncio.to_thread(read_named_manifest, spec)
-        stored = await self._api.with_stored_settings(spec)
-        extension = self._extensions.add(stored, self._factory)
+        complete_spec = await self._api.with_stored_settings(self._with_host_files(spec))
+        extension = self._extensions.add(complete_spec, self._factory)
         try:
             if extension.internals.starts_eagerly:
                 await extension.start()
@@ -298,19 +299,26 @@ class Host(AsyncOnly):
         two.
         """
         self._extensions.require_open()
-        origin = self.config.origin or spec.config_file
-        audit = self.config.audit_path or ""
-        overridden = replace(
-            self.config.apply_overrides(spec), config_file=origin, audit_file=audit
-        )
+        overridden = self._with_host_files(self.config.apply_overrides(spec))
         from exthost.config.discovery.locked_specs import lock_specs
 
+        # `exthost.lock` records the approved code and permissions of each extension. The spec gets
+        # its record, or a refusal if there is none.
         [locked], _ = await asyncio.to_thread(lock_specs, self.config, [overridden])
         complete_spec = await self._api.with_stored_settings(locked)
         await self._extensions.replace(complete_spec, before, self._factory)
         # The watch of manifests calls this with a manifest that was accepted. Should a later
         # manifest be rejected, these are the last known hooks of the extension.
         await self._api.known_hooks.record([complete_spec])
+
+    def _with_host_files(self, spec: Spec) -> Spec:
+        """Return the spec with the paths of the host's config and audit, which a sandbox protects
+        from the extension. Secrets with relative paths are beside the config."""
+        return replace(
+            spec,
+            config_file=self.config.origin or spec.config_file,
+            audit_file=self.config.audit_path or "",
+        )
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
@@ -327,10 +335,12 @@ class Host(AsyncOnly):
         from exthost.config.discovery.configfile import find_extensions
         from exthost.config.discovery.locked_specs import keep_enforced
 
-        # A lock that this host enforces stays in force, even if its file has been deleted.
+        # A lock (`exthost.lock`) that this host enforces stays in force, even if its file has been
+        # deleted.
         if config.folder == self.config.folder and self.config.trust.lock == "enforce":
             config = keep_enforced(config, (ext.spec for ext in self._extensions.by_id.values()))
         discovered = await asyncio.to_thread(find_extensions, config)
+        # A lock that is new is enforced from now on, too.
         config = keep_enforced(config, discovered.specs)
         self._services.apply(config)
         await self._services.stop_watch()
@@ -497,7 +507,8 @@ class Host(AsyncOnly):
 
         The name of a model begins with its extension and a colon. Tools run by `call_tool`, in at
         most `rounds` rounds, and the model gets at most `max_tool_output` bytes of each result.
-        `options` go to the facet of the extension that is a `ModelProvider`.
+        `options` go to the `ModelProvider` of the extension (a facet: the part of its interface
+        that only some dialects, or protocols, have).
         """
         check_name(model, "a model")
         extension = self[model.partition(":")[0]]
@@ -544,6 +555,8 @@ class Host(AsyncOnly):
 
         watch = await self._services.make_watch(self.config)
         discovered = await asyncio.to_thread(find_extensions, self.config)
+        # If extensions are checked against a lock (`exthost.lock`), they are from now on, even if
+        # that file is deleted.
         self.config = keep_enforced(self.config, discovered.specs)
         specs, guards = await self._prepare_specs(discovered)
         added = await self._config_reloader.open(specs, guards)
@@ -570,7 +583,8 @@ class Host(AsyncOnly):
         return await self._api.known_hooks.recall(specs, discovered.rejected, self.config)
 
     async def _update_guards(self) -> None:
-        """Look for refused guards again, and leave all other extensions as they are."""
+        """Look for refused guards again, and leave all other extensions as they are. The watch of
+        manifests calls this after each change of a manifest."""
         from exthost.config.discovery.configfile import find_extensions
 
         discovered = await asyncio.to_thread(find_extensions, self.config)
@@ -599,7 +613,7 @@ class Host(AsyncOnly):
         await self._api.close()
         # The audit and the trace come last, so that they record the ends of the extensions.
         self._services.close()
-        self._extensions.is_open = False
+        self._extensions.is_open = False  # from now on the host can be opened again
 
     def kill(self) -> None:
         """Kill every process of the extensions now. `close` then returns soon."""
@@ -614,7 +628,7 @@ class Host(AsyncOnly):
 
 
 def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]:
-    """Return a diagnostic for each of these extensions that failed or was refused."""
+    """Return a diagnostic for each of these extensions that failed to start or was refused."""
     return tuple(
         _make_diagnostic(extension, extension.cause)
         for extension in extensions
@@ -624,7 +638,7 @@ def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]
 
 def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
     """Raise the first error among the diagnostics of discovery. If there is none, raise the error
-    of the first extension that failed, if any."""
+    of the first extension that failed to start or was refused, if any."""
     for diagnostic in diagnostics:
         if diagnostic.level == "error":
             raise diagnostic.as_error()

@@ -2,8 +2,8 @@
 
 A rule of the config or a hook of an extension may request that. The function of the program that
 made the call is used (`call_tool(…, confirm=ask)`), or else that of the host (`Host(…,
-confirm=ask)`). Any answer but True means no. A person who disagrees is False; if no person could be
-asked or answered, an error is raised.
+confirm=ask)`). Any answer but True means no, and False is returned. If no person could be asked, or
+no person answered, an error is raised.
 """
 
 import logging

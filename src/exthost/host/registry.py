@@ -230,7 +230,7 @@ class Registry:
         tables.tools, tables.by_name, tables.by_own_name = tools, by_name, by_own_name
         tables.serves, tables.prefixes = serves, tuple(map(registered_prefix, serves))
         tables.quarantined = quarantined
-        tables.owners.update(owners)
+        tables.owners.update(owners)  # the same dict, because `fresh_owners` refers to it
         # Last, because another thread may use the tables meanwhile, and an exception of a signal
         # handler may end this function before they are complete.
         tables.is_built = True

@@ -44,6 +44,7 @@ class ToolFinder:
         check_name(name)
         try:
             tool = self._registry.find(name, capability=capability)
+            # Only a tool's own name can belong to another extension, too.
             if not ask_all or tool.name == name or ":" in name:
                 return tool
             silent = self._silent_extensions()

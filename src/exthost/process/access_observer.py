@@ -54,6 +54,9 @@ _REPLACE_DESCRIPTOR = 1
 # The script that applies the filter.
 _LAUNCHER = str(Path(__file__).with_name("observed_program.py"))
 
+# The size of struct sockaddr_storage.
+_MAX_ADDRESS_BYTES = 128
+
 _PAGE_BYTES = 4096
 _MAX_PATH_BYTES = 4096
 # In place of the descriptor of a folder: the working folder.
@@ -125,6 +128,8 @@ class AccessObserver:
         self._created: set[str] = set()
         self._destinations: dict[Destination, None] = {}
         self._names: dict[str, str] = {}  # name by address
+        # Ordered sets: the names that were looked up, the ports on which the program listens (such
+        # as "tcp 8080"), and the paths of the Unix sockets to which it connects.
         self._looked_up: dict[str, None] = {}
         self._listeners: dict[str, None] = {}
         self._unix_sockets: dict[str, None] = {}
@@ -177,7 +182,7 @@ class AccessObserver:
 
     def _serve(self, server: socket.socket) -> None:
         """Accept the connection of the launched process, and receive the calls of its program."""
-        listener = -1
+        listener = -1  # the observer's end of the filter, as the kernel calls it
         try:
             with server:
                 poll = select.poll()
@@ -299,7 +304,7 @@ class AccessObserver:
         call, arguments = reported.call, reported.arguments
         # A socket address: its family, and then for AF_UNIX a path, for AF_INET and AF_INET6 the
         # port and the address.
-        length = min(arguments[call.address + 1], 128)
+        length = min(arguments[call.address + 1], _MAX_ADDRESS_BYTES)
         with Path(f"/proc/{reported.pid}/mem").open("rb", buffering=0) as memory:
             data = os.pread(memory.fileno(), length, arguments[call.address])
         if not self._is_waiting(listener, reported) or len(data) < 2:
@@ -313,6 +318,7 @@ class AccessObserver:
         if family not in (socket.AF_INET, socket.AF_INET6) or len(data) < 8:
             return False
         port = struct.unpack("!H", data[2:4])[0]
+        # Before an IPv6 address there are four bytes with the flow information.
         raw = data[4:8] if family == socket.AF_INET else data[8:24]
         address = _plain_address(raw)
         original = _take_descriptor(reported.pid, arguments[0])

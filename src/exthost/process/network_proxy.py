@@ -60,7 +60,7 @@ class ProxyObserver(Protocol):
 
     def reached(self, target: str, count: int) -> None: ...
     def refused(self, refused: RefusedTarget) -> None: ...
-    def restarted(self, reason: str, is_final: bool) -> None: ...
+    def proxy_ended(self, reason: str, is_final: bool) -> None: ...
 
 
 class NetworkProxy:
@@ -194,7 +194,7 @@ class NetworkProxy:
         elif self._observer is not None:
             self.watch(loop, self._observer)
         if self._observer is not None:
-            self._observer.restarted(reason, is_final)
+            self._observer.proxy_ended(reason, is_final)
 
     def _read_reports(self) -> bool:
         """Read what the proxy has reported. Return False at the end of its output."""

@@ -238,6 +238,30 @@ def test_a_second_fork_closes_no_file_of_the_program() -> None:
     assert result.returncode == 0, result.stderr
 
 
+# Closes stderr, so that the first free number is 2. Exit status 1: `claim` used it for the wire, or
+# stdout does not lead to /dev/null.
+WITHOUT_STDERR = """
+import os
+os.close(2)
+from exthost_sdk.wire.descriptors import claim
+
+wire = claim()
+is_harmless = os.path.samestat(os.fstat(1), os.stat(os.devnull))
+os._exit(0 if is_harmless and min(wire) > 2 else 1)
+"""
+
+
+def test_a_program_without_stderr_prints_to_dev_null() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_STDERR],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0
+
+
 def test_a_forked_process_does_not_keep_stdout_open() -> None:
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     argv = command(NOISY, "morphir")

@@ -302,6 +302,21 @@ def test_secrets_of_a_remote_server_become_references(machine: Path) -> None:
     assert written["token"]["token"] == {"from": "TOKEN"}
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://Example.com/mcp",
+        "http://[::1]:8080/mcp",
+        "http://example.com:080/mcp",
+        "http://example.com:/mcp",
+    ],
+)
+def test_a_url_in_an_unusual_form_has_no_secret(machine: Path, url: str) -> None:
+    (verdict,) = verdicts(machine, {"url": url})
+    assert (verdict.state, verdict.detail) == (ImportDecision.NEW, url)
+    assert (verdict.table["url"], verdict.variables) == (url, ())
+
+
 def test_a_url_is_shown_without_possible_keys(machine: Path) -> None:
     url = "https://u:p@example.org:8443/mcp/0123456789abcdef0123?key=1#f"
     write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})

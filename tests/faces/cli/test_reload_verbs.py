@@ -18,7 +18,7 @@ import pytest
 
 from exthost.config.discovery.configfile import read_config
 from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
-from exthost.errors import UsageError
+from exthost.errors import CallTimeout, UsageError
 from exthost.faces.cli import config_lock, up
 from exthost.host.control.address import socket_paths
 from exthost.host.control.socket_path import config_key
@@ -307,15 +307,51 @@ def test_a_config_that_cannot_be_read_is_not_edited(
     assert "error[X0101]" in result.stderr and "exthost.toml cannot be read" in result.stderr
 
 
-def test_an_interrupted_up_reports_that_its_host_still_starts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (CallTimeout("X0875", "it hangs"), CallTimeout.exit_code)],
+)
+def test_an_up_that_stops_waiting_reports_that_its_host_still_starts(
+    tmp_path: Path, error: BaseException, code: int
+) -> None:
     write_config(tmp_path)
+    process = mock.Mock(pid=4711)
+    process.poll.return_value = None  # it still runs
     with (
-        mock.patch.object(subprocess, "Popen", return_value=mock.Mock(pid=4711)),
+        mock.patch.object(subprocess, "Popen", return_value=process),
+        mock.patch.object(up, "_wait_until_open", side_effect=error),
+    ):
+        result = run_exthost(tmp_path, "up", "-d")
+    assert result.returncode == code
+    assert "still starts in the background, process 4711; exthost down ends it" in result.stderr
+
+
+def test_the_exit_code_of_up_is_that_of_a_shell_if_a_signal_killed_its_host(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    process = mock.Mock(pid=4711, returncode=-9)
+    process.poll.return_value = -9
+    with mock.patch.object(subprocess, "Popen", return_value=process):
+        result = run_exthost(tmp_path, "up", "-d")
+    assert result.returncode == 137
+    assert "the host ended with exit code 137; its output is in " in result.stderr
+
+
+def test_an_interrupted_up_leaves_the_output_of_another_host_alone(tmp_path: Path) -> None:
+    path = write_config(tmp_path)
+    output = Path(log_file(os.environ, config_key(path), "one")).with_name("host.out")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text("output of the other host\n")
+    process = mock.Mock(pid=4711)
+    process.poll.return_value = 2  # it has ended, because another host runs
+    with (
+        mock.patch.object(subprocess, "Popen", return_value=process),
+        mock.patch.object(up, "lock_holder", return_value=4712),
         mock.patch.object(up, "_wait_until_open", side_effect=KeyboardInterrupt),
     ):
         result = run_exthost(tmp_path, "up", "-d")
-    assert result.returncode == 130
-    assert "still starts in the background, process 4711; exthost down ends it" in result.stderr
+    assert "still starts" not in result.stderr
+    assert output.read_text() == "output of the other host\n"
+    assert not list(output.parent.glob("host.out?*"))
 
 
 def test_the_error_of_up_without_a_folder_for_its_logs_names_the_variable(tmp_path: Path) -> None:

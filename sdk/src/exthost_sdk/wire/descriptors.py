@@ -8,6 +8,7 @@ and the output of children end up in the host's log, and only the SDK reads the 
 Output that was flushed before `claim` cannot be taken back.
 """
 
+import fcntl
 import os
 import stat
 import sys
@@ -31,15 +32,16 @@ def claim() -> Wire:
     global _claimed
     if _claimed is not None:
         return _claimed
-    wire = Wire(os.dup(0), os.dup(1))
+    # Number 2 is not used, even if it is free because the program was started without stderr: what
+    # the program writes to stderr must not reach the host as a message.
+    reader, writer = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
+    wire = Wire(reader, writer)
     # sys.stdout is not flushed first: buffered output must go to stderr as well.
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # started without stderr
-        os.dup2(empty, 1)
-    os.close(empty)
+    os.dup2(2, 1)
+    if empty != 2:  # otherwise the program was started without stderr, and gets this one
+        os.close(empty)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # like stderr: whole lines are logged
     _claimed = wire

@@ -44,7 +44,8 @@ class NonblockingWriter:
         self._thread.start()
 
     def write(self, text: str) -> int:
-        """Queue the text. Never blocks and never fails."""
+        """Queue the text. Never blocks and never fails. A text that is queued after `close` is
+        lost, because the thread has ended."""
         with self._condition:
             if len(self._queue) >= MAX_QUEUED_TEXTS:
                 self._queue.popleft()
@@ -74,11 +75,11 @@ class NonblockingWriter:
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._queue or self._is_closing)
+                if not self._queue:  # closing, and everything is written
+                    return
                 text = "".join(self._queue)
                 self._queue.clear()
                 dropped_count, self._dropped_texts = self._dropped_texts, 0
-            if not text:  # closing, and everything is written
-                return
             notice = self._format_dropped(dropped_count) + "\n" if dropped_count else ""
             try:
                 _write_all(self._fd, (notice + text).encode("utf-8", "backslashreplace"))

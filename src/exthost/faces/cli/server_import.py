@@ -2,9 +2,10 @@
 import` adds it to the config. Does no I/O.
 
 Secrets are not copied. A variable that looks like a secret, by its name or its value, is written as
-a reference to an environment variable of the host. A server with a secret in its arguments is not
-imported. With `with_secrets`, secrets in variables and in arguments are copied. Text for the user
-never has the value of a secret.
+a reference to an environment variable of the host. So are the token, most headers, and the URL of a
+remote server, if it has a part that may be a key. A server with a secret in its arguments is not
+imported. With `with_secrets`, all of these are copied. Text for the user never has the value of a
+secret.
 """
 
 import re
@@ -26,11 +27,13 @@ _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 # A placeholder that names an environment variable (group 1) or an input of the program (group 2).
 _VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_]\w*)|input:([\w.-]+))\}", re.ASCII)
 
-# Values that are secrets under any name: keys of well-known services, bearer tokens.
+# Values that are secrets under any name: keys of well-known services (`ghp_…` of GitHub), bearer
+# tokens (`Bearer …`), and what follows the name of a header (`Authorization: Basic …`).
 _SECRET_VALUE = re.compile(
     r"\b(?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abpr]-|AKIA|AIza|hf_|npm_|eyJ)[\w-]{8,}"
     r"|\b[Bb]earer +\S+|(?<=\b[Aa]uthorization)\s*[:=].*"
 )
+# `user:password` in `postgres://user:password@host/db`.
 _PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 # A name and its value: --NAME=VALUE, NAME: VALUE, or NAME=VALUE in the query of a URL.
 _ASSIGNMENT = re.compile(
@@ -59,11 +62,11 @@ class ImportDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision about a server. `name` is the name of the server in the config of exthost,
-    `state` is the decision, and `server` is the server. `detail` is the command line of a new
-    server, or the reason why a server is not imported. For a new server, `table` is the table that
-    is written to the config, and `variables` are the environment variables that the host must
-    have for the server."""
+    """The decision about a server, with its details. `name` is the name of the server in the config
+    of exthost, `state` is the decision, and `server` is the server. `detail` is the command line or
+    the URL of a new server, or the reason why a server is not imported. For a new server, `table`
+    is the table that is written to the config, and `variables` are the environment variables that
+    the host must have for the server."""
 
     name: str
     state: ImportDecision
@@ -110,7 +113,8 @@ def plan_import(
 
 class _ServerIndex:
     """Servers by name, and by command line with environment. `environment` is any hashable value
-    that has the variables and the working folder."""
+    that has the variables and the working folder. The command line of a remote server is its URL,
+    so remote servers of one name are the same if they have the same URL, whatever their headers."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, tuple[str, ...]] = {}
@@ -133,7 +137,7 @@ class _ServerIndex:
 
 
 def _comparable_argv(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the command line that an entry of the config gives."""
+    """Return the command line that an entry of the config gives; for a remote server, its URL."""
     [spec] = config_from_mapping({"mcp_servers": {name: table}}).specs
     return spec.argv
 
@@ -205,6 +209,8 @@ def _with_references(
             is_secret_name(name) or _mask_secrets([value]) != [value]
         )
         has_placeholder = isinstance(value, str) and _PLACEHOLDER.search(value)
+        # A value that is one placeholder is a reference already (`dialects/mcp/json_config.py`). A
+        # reference gives a whole value, so that of any other placeholder would be too short.
         needs_reference = has_placeholder or (is_secret and not with_secrets)
         env[name] = {"from": name} if needs_reference else value
     references = [value["from"] for value in env.values() if isinstance(value, dict)]
@@ -244,7 +250,7 @@ def _remote_with_references(
     url = table["url"]
     if named := _VARIABLE.fullmatch(url):
         result["url"] = {"from": named[1] or variable_name(named[2])}
-    elif _PLACEHOLDER.search(url) or (_masked_url(url) != url.rstrip("?#") and not with_secrets):
+    elif _PLACEHOLDER.search(url) or (_has_secret(url) and not with_secrets):
         result["url"] = {"from": f"{prefix}_URL"}
     values = (result["url"], result.get("token"), *headers.values())
     return result, tuple(str(value["from"]) for value in values if isinstance(value, dict))
@@ -252,7 +258,9 @@ def _remote_with_references(
 
 def _working_folder(cwd: str | None, server: ForeignServer, folder: Path) -> str | None:
     """Return the working folder of the server, or None if it is the folder of the config, which is
-    the default."""
+    the default. `server.folder` is the folder in which its program starts it; None for a program
+    with one config for all projects. Then a relative `cwd` begins at the folder of the config file,
+    and without `cwd` the server starts where the config of exthost is."""
     base = server.folder or server.file.parent
     if cwd is not None:
         return str(base / cwd)
@@ -290,16 +298,26 @@ def _mask_assignment(match: "re.Match[str]") -> str:
     return match[0].removesuffix(match[2]) + HIDDEN
 
 
+def _has_secret(url: str) -> bool:
+    # `_masked_url` also removes the `?` of an empty query and the `#` of an empty fragment, which
+    # are not secrets.
+    return _masked_url(url) != url.rstrip("?#")
+
+
 def _masked_url(url: str) -> str:
-    """Return a URL without what may be a key: user, query, fragment, and long parts of the path."""
+    """Return a URL without what may be a key: user, query, fragment, and long parts of the path.
+    The rest is as written, so that a URL without a key is returned unchanged."""
     try:
         url_parts = urlsplit(url)
-        host, port = url_parts.hostname, url_parts.port
+        host, _ = url_parts.hostname, url_parts.port  # `port` raises if it is not a number
     except ValueError:
         return "no URL"
     if not host:
         return "no URL"
+    # Not `url_parts.scheme` and `.hostname`, which are in lower case, the latter without brackets.
+    scheme = url[: len(url_parts.scheme)]
+    host_and_port = url_parts.netloc.rpartition("@")[2]
     path = "/".join(
         part if len(part) <= _MAX_SHOWN_PATH_PART else HIDDEN for part in url_parts.path.split("/")
     )
-    return f"{url_parts.scheme}://{host}{f':{port}' if port else ''}{path}"
+    return f"{scheme}://{host_and_port}{path}"

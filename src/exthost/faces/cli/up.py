@@ -55,12 +55,18 @@ def run(args: Args) -> int:
     process = _start_in_background(args, path, new_output)
     try:
         host = _wait_until_open(path, process)
-    except BaseException as error:
-        new_output.replace(output)
-        if not isinstance(error, KeyboardInterrupt):
-            raise
-        say(f"the host still starts in the background, process {process.pid}; exthost down ends it")
-        process.returncode = 0  # suppresses the warning that the process still runs
+    except BaseException:  # Ctrl-C, or the host does not answer
+        # The process continues: it may need longer than the user wants to wait.
+        if lock_holder(path) in (None, process.pid):
+            new_output.replace(output)
+        else:  # another host runs, so this process ends soon, with an error
+            new_output.unlink()
+        if process.poll() is None:
+            say(
+                f"the host still starts in the background, process {process.pid}; exthost down "
+                "ends it"
+            )
+            process.returncode = 0  # suppresses the warning that the process still runs
         raise
     sys.stderr.write(new_output.read_text("utf-8", "replace"))
     if host is None:
@@ -70,8 +76,11 @@ def run(args: Args) -> int:
         else:
             new_output.replace(output)
             where = f"; its output is in {output}"
-        say(f"the host ended with exit code {process.returncode}{where}")
-        return process.returncode or 1
+        code = process.returncode
+        if code < 0:  # a signal killed it: the exit code of a shell for that
+            code = 128 - code
+        say(f"the host ended with exit code {code}{where}")
+        return code or 1
     new_output.replace(output)
     say(f"its output is in {output}")
     process.returncode = 0  # suppresses the warning that the process still runs
@@ -115,7 +124,8 @@ def _report_failed(path: str) -> int:
 
 
 def _is_served(path: str) -> bool:
-    """Return whether a host of this config runs."""
+    """Return whether a host of this config runs. A host that has just started, or has other
+    environment variables than this process, is not found at its socket, but it holds the lock."""
     try:
         ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
     except NotFound:
@@ -126,8 +136,8 @@ def _is_served(path: str) -> bool:
 
 
 def _require_no_host(path: str) -> None:
-    """Raise UsageError if a host of this config runs. Called before its output file would be
-    overwritten."""
+    """Raise UsageError if a host of this config runs. A host that holds the lock but is not found
+    (see `_is_served`) is noticed by the process in the background, which then ends."""
     try:
         host = ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
     except NotFound:
@@ -151,14 +161,14 @@ def _run_arguments(args: Args, path: str) -> list[str]:
 
 def _output_file(path: str) -> Path:
     """Return the file for the messages of the host, and make its folder."""
-    # Used only for its folder, in which the logs of the extensions are.
-    extension_log = Path(log_file(os.environ, config_key(path), "host"))
+    # `log_file` returns the log of an extension. Only its folder is used, so any name will do.
+    folder = Path(log_file(os.environ, config_key(path), "any")).parent
     try:
-        make_private_folder(extension_log.parent)
+        make_private_folder(folder)
     except Refused as error:
         error.help = "set EXTHOST_HOME to a folder of your own"  # logs have no other place
         raise
-    return extension_log.with_name("host.out")
+    return folder / "host.out"
 
 
 def _wait_until_open(path: str, process: "subprocess.Popen[bytes]") -> dict[str, Any] | None:

@@ -51,8 +51,8 @@ class PageQuestions:
         question: Mapping[str, Any],
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
     ) -> Mapping[str, Any]:
-        """Send a question as an event of its call, and return the answer. The caller limits the
-        time."""
+        """Send a question as an event of its call, and return the answer in the form in which a
+        client of the host answers, `{"agreed": …}`. The caller limits the time."""
         data = {"kind": "question", **_question_as_data(question)}
         return {"agreed": (await self._ask(data, send)).agreed}
 
@@ -61,9 +61,9 @@ class PageQuestions:
         request: Mapping[str, Any],
         send: Callable[[Mapping[str, Any]], Awaitable[None]] | None,
     ) -> PageAnswer:
-        """Show a request of a server as an event of a call, or on every open page if `send` is
-        None, and return the answer. The caller limits the time. Raises Refused if too many
-        questions are open."""
+        """Show a request of an MCP server, and return the answer. `send` sends it as an event of a
+        call, so that only the page of that call shows it; with None, every open page does. The
+        caller limits the time. Raises Refused if too many questions are open."""
         if send is None:
             self._require_room()
         data = {"kind": "request", **_request_as_data(request)}
@@ -111,6 +111,7 @@ class PageQuestions:
                 help="open the page of the host (exthost run --web), or use a client that can ask",
             )
         self._require_room()
+        # The page shows who makes the call, because it is not a call of the page, and no countdown.
         question = {**as_data(confirmation._asdict()), "seconds": None, "client": CLIENT.get()}
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -155,6 +156,7 @@ def _question_as_data(question: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "extension": question["extension"],
         "message": truncate(escape_controls(question["message"]), _MAX_CHARACTERS),
+        # The event of a hook that is not about a tool call has no tool: then the name of the hook.
         "tool": escape_controls(str(event.get("tool_name", question["hook"]))),
         "arguments": truncate(escape_controls(arguments), _MAX_CHARACTERS),
         "seconds": question["seconds"],
@@ -163,8 +165,10 @@ def _question_as_data(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _request_as_data(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a request of a server that the page displays."""
+    """Return the parts of a request of a server that the page displays. The page makes a form of
+    `requestedSchema`, so that schema is sent as it is, or not at all if it is too long."""
     params = request["params"] if isinstance(request["params"], dict) else {}
+    # `_meta` is for programs, not for the person.
     shown = to_json({name: value for name, value in params.items() if name != "_meta"})
     schema = params.get("requestedSchema")
     is_short = len(to_json(schema)) <= _MAX_CHARACTERS

@@ -162,8 +162,8 @@ class AttachedHost(AsyncOnly):
         start: bool = False,
     ) -> None:
         self._may_start = start
-        self._path = str(Path(config).absolute())
-        self._config = str(Path(config))
+        self._path = str(Path(config).absolute())  # for a host that is started
+        self._config = str(Path(config))  # as the user wrote it, for errors
         self._environ = environ
         self._confirm = check_confirm(confirm)
         self._client: AsyncHostClient | None = None
@@ -264,7 +264,7 @@ class AttachedHost(AsyncOnly):
         check_name(name, "an extension")
         if name in self._rows:
             return AttachedExtension(self, name)
-        if not self.pid:  # it was never open
+        if not self.pid:  # it was never open, so `_connected` raises
             self._connected()
         nearest_id = nearest(name, self._rows)
         advice = f"the extensions here are: {', '.join(self._rows) or 'none'}"

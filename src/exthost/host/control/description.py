@@ -1,7 +1,8 @@
-"""Describes extensions and their tools as data, for `exthost inspect` and `exthost tools`.
+"""Describes extensions, their settings and tools, and the rules about calls of a tool, as data.
 
-A running host sends the data over the control socket. If no host is running, the command starts the
-extension in its own process, and describes it in the same way.
+`exthost inspect`, `tools`, `rules` and `status` show the data. A running host sends it over the
+control socket. If no host is running, `inspect` and `tools` start the extension in their own
+process, and describe it in the same way.
 """
 
 import hashlib
@@ -109,7 +110,9 @@ def _comparable(value: Any) -> Any:
 
 
 def describe_settings(extension: Extension) -> dict[str, Any]:
-    """Return the settings that an extension runs with: some as values, and all as digests."""
+    """Return the settings that an extension runs with: some as values, and all as digests. The
+    command line compares the digests with those of the config, to report what a reload would
+    change (`unapplied_settings`)."""
     spec, dialect = extension.spec, extension.dialect
     return {
         "argv": list(spec.argv),
@@ -146,6 +149,7 @@ def _rules_for(host: ServedHost, tool: RegisteredTool) -> tuple[CallRule, ...]:
 def _describe_denied_tool(host: ServedHost, tool: RegisteredTool) -> dict[str, str] | None:
     """Return a row about a tool of which a rule denies every call; None for any other tool."""
     rules = _rules_for(host, tool)
+    # The first rule that fits a call decides, so only the first one can decide about every call.
     if not rules or rules[0].action != "deny" or not rules[0].is_unconditional:
         return None
     reason = f": {rules[0].reason}" if rules[0].reason else ""

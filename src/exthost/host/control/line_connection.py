@@ -168,7 +168,8 @@ class LineConnection:
         self._close_socket()
 
     def detach(self) -> socket.socket:
-        """Give the socket to another owner, and return it. Nothing may wait to be written."""
+        """Stop using the socket, and return it to a new owner, such as the MCP service of the host.
+        `connection_lost` is not called. Nothing may wait to be written."""
         self.pause_reading()
         self.is_closing = True
         self._fd = -1

@@ -48,7 +48,7 @@ class LoopThread:
     def __init__(self) -> None:
         self.before_drop: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._pid = os.getpid()
-        self._is_open = False
+        self._is_open = False  # set first: `__del__` reads it, even if the next line raises
         _require_threads()
         self.loop = new_event_loop()
         self._futures: set[Future[Any]] = set()  # of the calls of `run` that wait
