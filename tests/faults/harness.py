@@ -24,6 +24,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from exthost.authoring.testing import hostile as program
 from exthost.authoring.testing.behaviours import ID
@@ -126,14 +127,17 @@ def extension(
     engine = os.environ.get(ENGINE_VARIABLE)
     if engine is None:
         return Extension(spec, chosen_dialect, bus=bus)
-    shared = _SharedCluster() if engine == "local" else _ray_cluster
+    shared = _SharedCluster(engine)
+    if engine == "ray":  # shared by the trials of a test, because it takes seconds to connect
+        shared = _ray_clusters.setdefault(asyncio.get_running_loop(), shared)
     return _OnNode(spec, chosen_dialect, bus=bus, spawn=shared.enter().spawner(spec), shared=shared)
 
 
 class _SharedCluster:
     """A cluster that is closed with the last extension that uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
         self._cluster: Cluster | None = None
         self._users = 0
 
@@ -153,18 +157,11 @@ class _SharedCluster:
             await cluster.close()
 
     def _make_placer(self) -> Placer:
-        return LocalNodes()
+        return RayNodes(os.environ[RAY_ADDRESS]) if self._engine == "ray" else LocalNodes()
 
 
-class _RayCluster(_SharedCluster):
-    """The cluster at `RAY_ADDRESS`. Trials that run at the same time share it, because it takes
-    seconds to connect to one."""
-
-    def _make_placer(self) -> Placer:
-        return RayNodes(os.environ[RAY_ADDRESS])
-
-
-_ray_cluster = _RayCluster()
+# The connections to the cluster at `RAY_ADDRESS`, by event loop.
+_ray_clusters: WeakKeyDictionary[asyncio.AbstractEventLoop, _SharedCluster] = WeakKeyDictionary()
 
 
 class _OnNode(Extension):
@@ -173,10 +170,13 @@ class _OnNode(Extension):
     def __init__(self, *args: Any, shared: _SharedCluster, **named: Any) -> None:
         super().__init__(*args, **named)
         self._shared = shared
+        self._has_left = False
 
     async def close(self, *, patience: float | None = 0.0) -> None:
         await super().close(patience=patience)
-        await self._shared.leave()
+        if not self._has_left:  # a trial may close it more than once
+            self._has_left = True
+            await self._shared.leave()
 
 
 def hurried(peer: HostilePeer, seconds: float) -> Dialect:
