@@ -156,6 +156,7 @@ class StdinWriter:
     async def drained(self) -> None:
         """Wait until everything is in the pipe, or the pipe is closed. Only in the loop's
         thread."""
+        self._flush()  # frames that were gathered go into the pipe or the backlog
         if self._backlog and self._pipe is not None:
             future = self._loop.create_future()
             if self._drain_waiters is None:
@@ -164,13 +165,15 @@ class StdinWriter:
             await future
 
     def close(self) -> bool:
-        """Close the pipe: the child reads end-of-file. Return False if bytes were dropped."""
+        """Close the pipe: the child reads end-of-file. Return False if bytes were dropped, now or
+        when the pipe broke; True if the pipe was closed already."""
         with self._lock:
             if self._pipe is None:
                 return True
             if self._gathered:  # still written, as far as the pipe has room
                 self._flush_gathered()
-            clean = not self._backlog
+            # Before the pipe is closed, only `_break` sets `_unread_at_end`.
+            clean = not self._backlog and self._unread_at_end == 0
             self._unread_at_end = max(self._unread_at_end, self.unread_bytes())
             self._unwatch()
             self._backlog = None
