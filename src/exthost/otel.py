@@ -36,6 +36,10 @@ __all__ = ["CallSpans", "otlp_meter_provider", "otlp_provider", "trace_context"]
 # forgotten, and its span has no parent.
 MAX_OPEN_CALLS = 100_000
 
+# The parent of a span without a parent. None would mean the span that is current when the call ends,
+# which may belong to another caller.
+_NO_PARENT = otel_context.Context()
+
 # The boundaries that the conventions advise, in seconds. Those of the SDK are for milliseconds.
 DURATION_BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
@@ -136,7 +140,7 @@ class CallSpans:
 
     def _on_call_ended(self, ended: CallEnded) -> None:
         """Make the span of a call, and record the duration of a tool call."""
-        parent = self._parents.pop(ended.key, None)
+        parent = self._parents.pop(ended.key, _NO_PARENT)
         end = time.time_ns()
         name = f"{ended.extension} {ended.method}"
         attributes: dict[str, str] = {}
