@@ -89,18 +89,19 @@ def _session_id(call: HookCall, id: Any) -> Any:
 
 
 def _format_output(event: Mapping[str, Any]) -> str | None:
-    """Return the output of the event's tool as text, at most HOOK_OUTPUT_BYTES of it; None if the
-    event has no output."""
+    """Return the output or the error of the event's tool as text, at most HOOK_OUTPUT_BYTES of it;
+    None if the event has neither."""
     if "error" in event:
         error = event["error"]
         message = error.get("message") if isinstance(error, Mapping) else error
-        return f"Tool execution failed: {message}"
-    if "result" not in event:
+        text = f"Tool execution failed: {message}"
+    elif "result" in event:
+        result = event["result"]
+        if has_text(result):
+            result = result["content"]
+        text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
+    else:
         return None
-    result = event["result"]
-    if has_text(result):
-        result = result["content"]
-    text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
     data = text.encode("utf-8", "replace")
     if len(data) <= HOOK_OUTPUT_BYTES:
         return text
@@ -121,9 +122,9 @@ def _read_answer(call: HookCall, result: Any) -> HookAnswer:
     action = fields.get("action")
     hook_answer = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
     if hook_answer is None and action == "modify":
-        # The plugin requested other input, but sent none. The unchanged input must not be used, so
-        # the call is blocked.
-        action = "block"
+        # The plugin wanted to change the input, but sent none, so the unchanged input must not be
+        # used. The error below would not ensure that: with `[hooks] on_failure = "open"`, the call
+        # of a hook that failed is made all the same.
         hook_answer = HookAnswer(abort=True, reason="its modify was malformed", final=True)
     if hook_answer is None:
         raise ProtocolViolation(
