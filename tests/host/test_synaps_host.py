@@ -174,7 +174,7 @@ async def test_filters_decide_which_extensions_are_asked(
     write_guard(tmp_path, {"action": "block", "reason": "no"}, **filter)
     async with exthost.Host(config(tmp_path)) as host:
         if is_stopped:  # also if the call uses another name of the tool than the filter
-            assert isinstance(await error_of(host.call_tool("echo", arguments)), Refused)
+            assert isinstance(await error_of(host.call_tool("tools:echo", arguments)), Refused)
         else:
             assert (await host.call_tool(ECHO, arguments)).data == arguments
 
