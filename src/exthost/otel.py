@@ -33,13 +33,18 @@ from exthost.events import Bus, CallEnded, CallStarted
 __all__ = ["CallSpans", "otlp_meter_provider", "otlp_provider", "trace_context"]
 
 # The largest number of open calls whose parent is remembered. If there are more, the oldest is
-# forgotten, and its span has no parent.
+# forgotten, and its span has no parent. This bounds the memory.
 MAX_OPEN_CALLS = 100_000
+
+# The context of a span without a parent. With None, the parent would be the span that is current
+# when the call ends, which may belong to another caller.
+_NO_PARENT = otel_context.Context()
 
 # The boundaries that the conventions advise, in seconds. Those of the SDK are for milliseconds.
 DURATION_BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 
-# The values of the attribute `error.type` for tool calls, by outcome.
+# The values of the attribute `error.type` for tool calls, by outcome (`CallEnded.outcome`). The
+# conventions prescribe "tool_error"; the others are the outcomes themselves.
 ERROR_TYPES = {
     "error": "tool_error",
     "timeout": "timeout",
@@ -65,6 +70,7 @@ def otlp_provider() -> Any:
     from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    # The user of the provider calls `shutdown`, so the SDK need not do that when Python exits.
     provider = SdkTracerProvider(resource=_resource(), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
@@ -94,7 +100,12 @@ def _resource() -> Any:
 
 
 class CallSpans:
-    """Makes a span for each call, and records its duration, until `close` is called."""
+    """Makes a span for each call, and records its duration, until `close` is called.
+
+    A span is made when its call ends, and dated back to the beginning of the call. Until then a
+    call is an entry in a dictionary, which can be forgotten; a span that was started would have to
+    be ended.
+    """
 
     def __init__(
         self,
@@ -136,7 +147,7 @@ class CallSpans:
 
     def _on_call_ended(self, ended: CallEnded) -> None:
         """Make the span of a call, and record the duration of a tool call."""
-        parent = self._parents.pop(ended.key, None)
+        parent = self._parents.pop(ended.key, _NO_PARENT)
         end = time.time_ns()
         name = f"{ended.extension} {ended.method}"
         attributes: dict[str, str] = {}

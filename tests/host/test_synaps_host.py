@@ -18,7 +18,7 @@ import exthost
 from exthost.config import Config, config_from_mapping
 from exthost.dialects.calls import HookCall
 from exthost.dialects.synaps.dialect import DIALECT
-from exthost.dialects.synaps.hooks import make_hook_params
+from exthost.dialects.synaps.hooks import RUN_HOOK, make_hook_params
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import (
     CallFailed,
@@ -174,7 +174,7 @@ async def test_filters_decide_which_extensions_are_asked(
     write_guard(tmp_path, {"action": "block", "reason": "no"}, **filter)
     async with exthost.Host(config(tmp_path)) as host:
         if is_stopped:  # also if the call uses another name of the tool than the filter
-            assert isinstance(await error_of(host.call_tool("echo", arguments)), Refused)
+            assert isinstance(await error_of(host.call_tool("tools:echo", arguments)), Refused)
         else:
             assert (await host.call_tool(ECHO, arguments)).data == arguments
 
@@ -219,6 +219,23 @@ def test_long_output_is_cut_at_a_character_with_a_note() -> None:
     long_output = tool_output("x" + "é" * limit)
     assert long_output.startswith("xé") and f"{2 * limit + 1} bytes" in long_output
     assert len(long_output.partition("\n")[0].encode()) == limit - 1
+
+
+@shows("synaps-hook-01")
+def test_the_long_error_of_a_tool_is_cut_as_its_output_is() -> None:
+    message = "x" * (256 * 1024)
+    call = HookCall("after_tool_call", {"error": {"message": message}})
+    text = f"Tool execution failed: {message}"
+    output, _, note = make_hook_params(call)["tool_output"].partition("\n")
+    assert output == text[: 256 * 1024] and f"{len(text)} bytes" in note
+
+
+@shows("synaps-hook-03")
+def test_a_modify_without_input_blocks_only_where_modify_is_allowed() -> None:
+    modify = {"action": "modify"}
+    assert RUN_HOOK.finish(HookCall("before_tool_call", {}), modify).abort
+    with pytest.raises(ProtocolViolation, match="cannot be answered with 'modify'"):
+        RUN_HOOK.finish(HookCall("before_message", {}), modify)
 
 
 @shows("synaps-hook-03", "synaps-hook-06")

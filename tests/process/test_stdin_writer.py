@@ -160,6 +160,17 @@ async def test_drained_returns_when_the_backlog_is_read_or_the_pipe_ends(
         os.close(pipe.reader)
 
 
+async def test_drained_waits_also_for_messages_that_were_gathered_before() -> None:
+    pipe = Pipe()
+    pipe.fill()
+    pipe.stdin.gather(b"gathered")
+    asyncio.get_running_loop().call_soon(pipe.read)  # makes room, in the next iteration
+    async with asyncio.timeout(10):
+        await pipe.stdin.drained()
+    assert pipe.read() == b"gathered"
+    assert pipe.end() is True
+
+
 async def test_a_write_does_not_overtake_data_that_was_gathered_before_it() -> None:
     pipe = Pipe()
     pipe.stdin.gather(b"first ")
@@ -244,7 +255,7 @@ async def test_a_reader_that_closed_is_reported_as_broken(when: str) -> None:
         pipe.stdin.write(b"x")
     await wait_until(lambda: pipe.reported != [])
     assert pipe.reported == ["broken"]
-    pipe.stdin.close()
+    assert pipe.stdin.close() is False  # "x" was lost
 
 
 async def test_a_large_message_widens_the_pipe_once() -> None:

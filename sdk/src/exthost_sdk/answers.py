@@ -1,5 +1,5 @@
 """The types that handlers of hooks, providers and generators take and return, the same in every
-dialect:
+dialect (protocol of a host). An extension imports them from `exthost_sdk`:
 
     @ext.hook("before_tool_call")
     def guard(event: HookEvent) -> Block | None:
@@ -67,7 +67,7 @@ class Turn(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        """The text of the last message of the user."""
+        """The text of the last message of the user, "" if there is none."""
         for message in reversed(self.messages):
             text = _user_text(message)
             if text is not None:
@@ -78,7 +78,8 @@ class Turn(NamedTuple):
 def _user_text(message: Any) -> str | None:
     if not isinstance(message, dict):
         return None
-    if isinstance(user_message := message.get("UserMessage"), dict):  # a transcript of roder
+    # roder sends {"UserMessage": {"text": …}}, the other dialects {"role": "user", "content": …}.
+    if isinstance(user_message := message.get("UserMessage"), dict):
         return str(user_message.get("text", ""))
     if message.get("role") != "user":
         return None
@@ -160,7 +161,8 @@ class EditorEvent(NamedTuple):
 
 
 class Render(NamedTuple):
-    """Answer of an editor: show these rows."""
+    """Answer of an editor: show these rows. `cursor` is the place of the cursor, and `footer` a
+    line below the rows."""
 
     rows: list[Any]
     cursor: Any = None
@@ -180,7 +182,13 @@ class Close(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """A file, or a piece of one, that a generator wants written."""
+    """A file, or a piece of one, that a generator wants written.
+
+    strategy  "replace": `content` is the whole file. "merge": it is a YAML or JSON mapping, which
+              is merged into that of the file. "append": it is added to the end of the file
+    order     the position among the appended pieces of a file, the lowest first
+    format    "yaml" or "json", for a merge; "" to tell it by the suffix of the path
+    """
 
     path: str
     content: str
@@ -190,8 +198,10 @@ class Fragment(NamedTuple):
 
 
 def own_hook_answer(answer: Any) -> Any:
-    """Return an answer of a hook that is in the form of the dialect: an object. Raises TypeError
-    for any other value, such as True, because its author did not mean to let the event pass."""
+    """Return an answer of a hook that is a dict, in place of one of the types above: the author
+    wrote it in the dialect's own form, and it is sent unchanged. Raises TypeError for any other
+    value, such as True: if it were sent as "no answer", the event would pass, and the author may
+    not have meant that."""
     if isinstance(answer, Mapping):
         return answer
     raise TypeError(

@@ -86,7 +86,7 @@ class ManifestTable:
         return list(self._get(key, list, "a list")) if self.has(key) else []
 
     def table(self, key: str) -> Self:
-        """Return the table under a key, which must be there."""
+        """Return the table under a key. The caller has checked with `has` that it is there."""
         return replace(self, values=self.values[key], place=self._place_of(key))
 
     def tables(self, key: str, default: list[Any] | None = None) -> list[Self]:

@@ -4,8 +4,10 @@
 current event-loop iteration. Bytes that do not fit into the pipe are kept in a backlog, and written
 when the pipe has room. A child that reads nothing for `stall_seconds` is reported as stalled.
 
-If other threads write, too, as the blocking API does, callers of `write` must hold `lock`. Only the
-thread of the loop may call `gather`.
+If other threads write, too, as the blocking API does, callers of `write` must hold `lock`, and
+`gather` must not be used, since it takes no lock. Other threads only write: everything else here is
+called in the thread of the loop. So only that thread removes bytes from the backlog, watches the
+pipe and closes it.
 """
 
 import asyncio
@@ -135,7 +137,7 @@ class StdinWriter:
 
     def gather(self, frame: bytes) -> None:
         """Write a frame at the end of this event-loop iteration, together with other frames. Only
-        in the loop's thread."""
+        in the loop's thread, and only if no other thread writes."""
         gathered = self._gathered
         if gathered is None:
             gathered = self._gathered = []
@@ -156,6 +158,7 @@ class StdinWriter:
     async def drained(self) -> None:
         """Wait until everything is in the pipe, or the pipe is closed. Only in the loop's
         thread."""
+        self._flush()  # frames that were gathered go into the pipe or the backlog
         if self._backlog and self._pipe is not None:
             future = self._loop.create_future()
             if self._drain_waiters is None:
@@ -164,13 +167,15 @@ class StdinWriter:
             await future
 
     def close(self) -> bool:
-        """Close the pipe: the child reads end-of-file. Return False if bytes were dropped."""
+        """Close the pipe: the child reads end-of-file. Return False if bytes were dropped, now or
+        when the pipe broke; True if the pipe was closed already."""
         with self._lock:
             if self._pipe is None:
                 return True
             if self._gathered:  # still written, as far as the pipe has room
                 self._flush_gathered()
-            clean = not self._backlog
+            # Before the pipe is closed, only `_break` sets `_unread_at_end`.
+            clean = not self._backlog and self._unread_at_end == 0
             self._unread_at_end = max(self._unread_at_end, self.unread_bytes())
             self._unwatch()
             self._backlog = None
@@ -210,13 +215,17 @@ class StdinWriter:
                 self._loop.call_soon_threadsafe(self._watch)
 
     def _watch(self) -> None:
-        """Write the backlog when the pipe has room, and start the stall timer."""
+        """Write the backlog when the pipe has room, and start the stall timer. Only in the loop's
+        thread: no other thread could close the pipe or empty the backlog meanwhile."""
         if self._pipe is not None and self._backlog:
             self._pipe.watch(self._loop, self._on_writable)
             self._stall_timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
     def _unwatch(self) -> None:
-        """Stop watching the pipe, and wake those that wait until everything is written."""
+        """Stop watching the pipe, and wake those that wait until everything is written.
+
+        Another thread calls this only from `_break`, after a write that found no backlog. Then the
+        pipe is not watched and there is no timer, so nothing of the loop is touched."""
         if self._drain_waiters:
             waiters, self._drain_waiters = self._drain_waiters, None
             self._loop.call_soon_threadsafe(_resolve, waiters)
@@ -243,7 +252,8 @@ class StdinWriter:
             self.unwritten_bytes -= written
             if not self._backlog:
                 self._unwatch()
-            elif self._stall_timer is not None:  # the child has read something: start it again
+            elif self._stall_timer is not None:  # None if the child was reported as stalled
+                # The child has read something, so its time starts again.
                 self._stall_timer.cancel()
                 self._stall_timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
@@ -252,7 +262,8 @@ class StdinWriter:
         self._on_stall()
 
     def _break(self) -> None:
-        """Handle a broken pipe: the child closed its stdin or has exited."""
+        """Handle a broken pipe: the child closed its stdin or has exited. Drop what is unwritten;
+        `on_broken` decides when to close the pipe."""
         self._unread_at_end = 1
         self._unwatch()
         self._backlog = None

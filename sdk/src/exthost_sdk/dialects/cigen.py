@@ -54,7 +54,7 @@ class CigenEndpoint(Endpoint):
         super().__init__(identity, server)
         self._messages = load_messages()
         self._next_request = "hello"
-        self._position = 0  # of the last request; identifies its call
+        self._position = 0  # of the last request: the key of its call, since it has no id
 
     def receive(self, frame: bytes) -> bytes | None:
         step = self._next_request
@@ -69,7 +69,7 @@ class CigenEndpoint(Endpoint):
     def _plan(self, request: Any) -> bytes | None:
         handler = self.registry.plan
         if handler is None:
-            return self._encode_plan(0, None, self._plan_all_jobs(request))
+            return self._encode_plan(None, None, self._plan_all_jobs(request))
         return self.run(
             self._position, handler, request, self._encode_plan, self._encode_plan_failure
         )
@@ -77,13 +77,13 @@ class CigenEndpoint(Endpoint):
     def _generate(self, request: Any) -> bytes | None:
         handler = self.registry.generate
         if handler is None:
-            return self._encode_files(0, None, {})
+            return self._encode_files(None, None, {})
         return self.run(
             self._position, handler, request, self._encode_files, self._encode_generate_failure
         )
 
     def _encode_info(self) -> Any:
-        name = self.identity.name
+        name = self.identity.name  # such as provider/make, whose capability is provider:make
         default_capabilities = (f"provider:{name.rpartition('/')[2]}",)
         return self._messages.PluginInfo(
             name=name,
@@ -111,7 +111,7 @@ class CigenEndpoint(Endpoint):
         return with_prefix(result.SerializeToString())
 
     def _encode_fragment(self, fragment: Any) -> Any:
-        if not isinstance(fragment, Fragment):
+        if not isinstance(fragment, Fragment):  # the author made a message of protobuf
             return fragment
         strategy = f"MERGE_STRATEGY_{fragment.strategy.upper()}"
         return self._messages.Fragment(

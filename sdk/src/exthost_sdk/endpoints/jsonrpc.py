@@ -81,7 +81,7 @@ class JsonRpcEndpoint(Endpoint):
         none."""
         id = message.get("id")
         method = message.get("method")
-        if method is None:  # a response to a request of ours
+        if method is None:  # the host's response to a request of the extension
             self.server.requests.resolve(message)
             return None
         if not can_be_id(id):

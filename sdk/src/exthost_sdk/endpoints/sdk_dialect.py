@@ -12,14 +12,16 @@ class SdkDialect(NamedTuple):
     """One dialect that the SDK speaks.
 
     endpoint          its endpoint class
-    recognises        returns whether a host of this dialect begins with these bytes, None if more
-                      are needed. The second argument is the JSON object on the first line, None if
-                      there is none
+    recognises        returns whether a host of this dialect begins with these bytes, or None if it
+                      cannot say before it has more bytes. The second argument is the JSON object on
+                      the first line; it is None if the line is not one
     templates         the templates of `exthost new` that it supports; the first is the default
     manifest_file     the path of its manifest in the folder of an extension; "" if it has none
     write_manifest    returns the text of the manifest, given the command that starts the extension
-    repeats_manifest  whether the handshake repeats the manifest, so that an extension reads it
-    provider_test     the body of the test of a new provider, if it supports that template
+    repeats_manifest  whether an extension sends its manifest to the host in the handshake, so that
+                      it needs the file when it runs
+    provider_test     Python source: the body of the test that `exthost new` writes for an extension
+                      of the template "provider"; "" if the dialect does not support that template
     is_tried_last     whether `recognises` accepts also what other dialects begin with
     extra             the extra of exthost-sdk that installs a package it needs; "" for none
     """

@@ -1,7 +1,7 @@
 """Writes the exception of a handler to stderr, for the author of the extension.
 
-Only the author's own frames are shown. Frames of the SDK, and those of the standard library that
-the SDK itself calls, say nothing about the author's code.
+Only the frames of the author's code, and of what it calls, are shown. Frames of the SDK, and those
+of the standard library that the SDK itself calls, say nothing about the author's code.
 """
 
 import os
@@ -43,9 +43,13 @@ def report(error: BaseException, function: Function | None = None) -> None:
 
 
 def own_frames(frames: "list[FrameSummary]") -> "list[FrameSummary]":
-    """Return the frames of the author's code, and of the libraries that it calls."""
+    """Return the frames of the author's code, and of the libraries that it calls.
+
+    A frame of the standard library belongs to the code that called it. So it is kept after a frame
+    of the author, and removed after one of the SDK, such as that of a thread pool.
+    """
     result = []
-    is_author = False
+    is_author = False  # whether the frames are those of the author, or of what the author calls
     for frame in frames:
         if frame.filename.startswith(_SDK_FOLDER):
             is_author = False

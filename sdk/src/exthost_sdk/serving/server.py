@@ -38,7 +38,8 @@ FAILURES = (Exception, SystemExit, InputRequired)
 class Server:
     """The running calls of one connection, and what they share: writer, threads, requests.
 
-    `thread` is the id of the thread that reads the input.
+    The key of a call, by which the host cancels it, is usually the id of its request. `thread` is
+    the id of the thread that reads the input.
     """
 
     endpoint: CallEndpoint  # set by the code that creates the server and the endpoint
@@ -262,7 +263,8 @@ def _drain(call: HandlerCall, items: Any) -> Any:
 
 
 async def _drain_async(call: HandlerCall, items: Any) -> Any:
-    """Do the same as `_drain` for an asynchronous generator, which cannot return a value."""
+    """Do the same as `_drain` for an asynchronous generator, which cannot return a value. A
+    cancelled call ends here by the CancelledError of its task."""
     collected: list[Any] = []
     try:
         async for item in items:

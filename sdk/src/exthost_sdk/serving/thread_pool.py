@@ -12,7 +12,8 @@ Work = Callable[[], None]
 
 
 class ThreadPool:
-    """Runs functions in at most `limit` threads. While all are busy, functions wait in a queue."""
+    """Runs functions in at most `limit` threads. While all are busy, functions wait in a queue.
+    None in the queue ends the thread that takes it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -22,9 +23,10 @@ class ThreadPool:
         self._threads: list[threading.Thread] = []
 
     def submit(self, work: Work) -> None:
-        """Run a function in a thread. It must not raise."""
+        """Run a function in a thread. The function must not raise, since that would end the
+        thread."""
         with self._lock:
-            if self._idle > 0:
+            if self._idle > 0:  # a thread that waits for work takes it
                 self._idle -= 1
             elif len(self._threads) < self._limit:
                 name = f"exthost-worker-{len(self._threads) + 1}"

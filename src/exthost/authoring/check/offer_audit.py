@@ -1,6 +1,9 @@
 """Checks the tools that an extension announces in its handshake (its offer): their names,
-descriptions and schemas. `exthost check` reports each `Problem` as a finding of a rule, such as
-`tool-names`. Does no I/O."""
+descriptions and schemas. `exthost check`, a command for authors of extensions, reports each
+`Problem` as a finding of a rule, such as `tool-names`. Does no I/O.
+
+    {"name": "get weather", "description": ""}    breaks `tool-names` (a space) and `tools`
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,13 +12,13 @@ from exthost.dialects.conformance import OfferWarning, Problem
 from exthost.model.offer import Offer, Tool
 from exthost.model.schema import Checker, schema_problem
 
-# Capabilities that announce nothing by themselves: an extension may have them, but no tools.
+# Capabilities that announce nothing by themselves: an extension may have `tools`, but no tool.
 _EMPTY_LABELS = frozenset({"logging", "tools"})
 
 # A name that every host accepts. Hosts replace the characters that the APIs of models do not allow.
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
-# Parts of the warnings that the dialects give for a tool whose name cannot be used.
+# The warnings that the dialects give for a tool whose name cannot be used, by a part of their text.
 _NAME_WARNINGS = (
     OfferWarning(" has no name and is ignored", "tool-names", "give each tool a name, as text"),
     OfferWarning(" twice; the first is used", "tool-names"),
@@ -32,7 +35,7 @@ def audit_offer(offer: Offer, known_warnings: Sequence[OfferWarning] = ()) -> li
     for warning in offer.warnings:
         known = (kind for kind in (*known_warnings, *_NAME_WARNINGS) if kind.text in warning)
         _, rule, fix = next(known, OfferWarning("", "tools"))
-        if rule:
+        if rule:  # "" if another check reports the same mistake
             problems.append(Problem(rule, warning, fix=fix))
     for tool in offer.tools:
         if not _NAME.fullmatch(tool.name):
@@ -78,7 +81,7 @@ def audit_stderr(lines: Iterable[str]) -> list[Problem]:
 
 def _input_problems(tool: Tool) -> list[Problem]:
     schema = tool.input_schema
-    if schema is None or schema == {}:
+    if schema is None or schema == {}:  # the tool takes any arguments
         return []
     problems = _schema_problems("input-schema", tool.name, schema)
     if not problems and isinstance(schema, Mapping) and schema.get("type") != "object":
@@ -94,15 +97,20 @@ def _schema_problems(rule: str, name: str, schema: object) -> list[Problem]:
     reason = schema_problem(schema)
     if reason:
         return [Problem(rule, f"the schema of {name} is invalid: {reason}")]
-    checker = Checker.of(schema)
+    checker = Checker.of(schema)  # None for a schema that accepts every value
+    # A warning is about a valid schema that the host cannot use, for example since it is too large.
     if checker is not None and checker.warning:
         return [Problem(rule, f"{name}: {checker.warning}")]
     return []
 
 
 def tool_with_required_arguments(offer: Offer) -> Tool | None:
-    """Return a tool whose schema rejects a call without arguments; None if there is no such
-    tool."""
+    """Return a tool whose schema rejects a call without arguments; None if there is no such tool.
+    `exthost check` calls it without arguments, to see whether the extension refuses the call.
+
+    Only schemas with `required` count, because the finding says that the tool requires arguments.
+    The schema is then also applied, because `required` may be an empty list.
+    """
     for tool in offer.tools:
         schema = tool.input_schema
         if isinstance(schema, Mapping) and isinstance(schema.get("required"), list | tuple):

@@ -122,8 +122,9 @@ def make_message(record: TraceRecord, id: Id | None) -> Message:
 
 
 def as_record(message: Message, method: str = "") -> TraceRecord:
-    """Return a message as a record, for a comparison or a description. `method` is the method of
-    the request that a reply answers; "" if it is unknown."""
+    """Return a message as a record, for a comparison or a description; its time is 0, and its
+    extension "". `method` is the method of the request that a reply answers; "" if it is
+    unknown."""
     match message:
         case RequestMessage(method, params, id):
             return TraceRecord(0, "", "request", id=id, method=method, data=params)

@@ -21,5 +21,6 @@ PEER = HostilePeer(
     unwrap_command=lambda params: json.loads(params["repo"]["root_path"]),
     wrap_value=lambda value: {"facts": {"value": json.dumps(value)}},
     unwrap_value=lambda result: json.loads(result["facts"].get("value", "null")),
+    # The messages are protobuf, and exthost_sdk contains their Python classes.
     modules=("google.protobuf", "exthost_sdk"),
 )

@@ -183,8 +183,9 @@ def _make_arguments(call: ToolCall) -> Any:
 def _with_context(
     arguments: dict[str, Any], call: ToolCall, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments with the caller's context as `_meta`, if the option
-    `context_passthrough` is set. It replaces a `_meta` among the arguments."""
+    """Return the arguments with two ids of the caller's context in a member `_meta`, if the option
+    `context_passthrough` is set. It replaces a `_meta` among the arguments. This is not the `_meta`
+    of MCP, which is beside the arguments."""
     if options.get("context_passthrough") is not True:
         return arguments
     context = call.context
@@ -211,14 +212,14 @@ def _check_output(tool: Tool, result: dict[str, Any]) -> None:
         )
 
 
-# A cache of (schema, checker) by the id() of the schema. The entry keeps a reference to the schema,
-# so that no other object gets the same id().
+# A cache of (schema, checker) by the id() of the schema, since a dict cannot be a key. The entry
+# keeps a reference to the schema, so that no other object gets the same id().
 _checkers: dict[int, tuple[Any, Checker | None]] = {}
 _MAX_CHECKERS = 4096
 
 
 def _get_checker(schema: Any) -> Checker | None:
-    """Return the checker of a schema; None if the schema cannot be checked."""
+    """Return the checker of a schema; None if the schema accepts every value."""
     entry = _checkers.get(id(schema))
     if entry is None or entry[0] is not schema:
         if len(_checkers) >= _MAX_CHECKERS:

@@ -1,4 +1,5 @@
-"""Reads the tables `[mcp_servers.NAME]` of a config.
+"""Reads the tables `[mcp_servers.NAME]` of a config, which other MCP clients write in JSON, as
+`mcpServers`.
 
     [mcp_servers.files]
     command = "uvx"
@@ -82,6 +83,7 @@ def _read_server(
         origin=origin,
         unrunnable=problem,
     )
+    # The name is not under a key, so an error about a duplicate name shows the command.
     return Entry(spec, settings, place, name_key="command")
 
 
@@ -102,6 +104,7 @@ _KEYS: Mapping[str, Key] = {
 # The keys of a server that set the key of the same name in its `options`.
 _OPTIONS = ("log_level", "context_passthrough", "era")
 
+# The section for the documentation of the config's keys; `read_mcp_servers` reads it.
 SECTION = make_section(
     "MCP servers by name.",
     {**_KEYS, **SETTING_KEYS},

@@ -157,6 +157,7 @@ def read(file: ManifestFile, document: Mapping[str, Any], source: str) -> Verdic
         ),
         restart=_make_restart(plugin.get("supervisor") or {}),
         declared_tools=(
+            # The manifest only names these; their schemas come with the handshake.
             *(Tool(name, input_schema={}) for name in manifest.tools),
             *(Tool(tool.name, tool.description, tool.input_schema) for tool in manifest.outbound),
         ),

@@ -5,6 +5,10 @@ tool call. The manifest subscribes to hooks, each with filters for the event (`S
 
     {"kind": "before_tool_call", "tool_name": "delete", "tool_input": {"path": "/"}, …}    a request
     {"action": "block", "reason": "not this path"}                                         its reply
+
+The first plugin that blocks, confirms, modifies or replaces decides: its answer is `final`, and the
+plugins after it are not called for the event. The texts of several `inject` are joined, and
+`continue` leaves the decision to the others, so those two are not final.
 """
 
 from collections.abc import Mapping
@@ -29,9 +33,9 @@ REPLACEMENT_BYTES = 1024 * 1024
 # The permission to replace the output of a tool.
 _TRANSFORM = "tools.transform_output"
 
-# The hooks whose events had no session id in the first description of the protocol. They have none
-# again if the option `hook_session_id` is false.
-_ONCE_WITHOUT_SESSION = frozenset(
+# The hooks whose events have no session id if the option `hook_session_id` is false, as in the
+# first description of the protocol.
+_OPTIONALLY_WITHOUT_SESSION = frozenset(
     {"before_tool_call", "after_tool_call", "before_message", "on_message_complete"}
 )
 
@@ -55,6 +59,7 @@ def _matches(subscription: Subscription, event: Mapping[str, Any]) -> bool:
     if subscription.equals is None and subscription.contains is None:
         return True
     text = jsontext.canonical(event.get("arguments"))
+    # `equals` is a tuple of one value, since the value itself may be None (null).
     if subscription.equals is not None and jsontext.canonical(subscription.equals[0]) != text:
         return False
     return subscription.contains is None or subscription.contains in text
@@ -84,23 +89,25 @@ def make_hook_params(call: HookCall) -> dict[str, Any]:
 
 
 def _session_id(call: HookCall, id: Any) -> Any:
+    # Without a spec, as in tests, the options have their defaults.
     has_session = call.spec is None or call.spec.options.get("hook_session_id", True)
-    return id if has_session or call.name not in _ONCE_WITHOUT_SESSION else None
+    return id if has_session or call.name not in _OPTIONALLY_WITHOUT_SESSION else None
 
 
 def _format_output(event: Mapping[str, Any]) -> str | None:
-    """Return the output of the event's tool as text, at most HOOK_OUTPUT_BYTES of it; None if the
-    event has no output."""
+    """Return the output or the error of the event's tool as text, at most HOOK_OUTPUT_BYTES of it;
+    None if the event has neither."""
     if "error" in event:
         error = event["error"]
         message = error.get("message") if isinstance(error, Mapping) else error
-        return f"Tool execution failed: {message}"
-    if "result" not in event:
+        text = f"Tool execution failed: {message}"
+    elif "result" in event:
+        result = event["result"]
+        if has_text(result):
+            result = result["content"]
+        text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
+    else:
         return None
-    result = event["result"]
-    if has_text(result):
-        result = result["content"]
-    text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
     data = text.encode("utf-8", "replace")
     if len(data) <= HOOK_OUTPUT_BYTES:
         return text
@@ -121,9 +128,9 @@ def _read_answer(call: HookCall, result: Any) -> HookAnswer:
     action = fields.get("action")
     hook_answer = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
     if hook_answer is None and action == "modify":
-        # The plugin requested other input, but sent none. The unchanged input must not be used, so
-        # the call is blocked.
-        action = "block"
+        # The plugin wanted to change the input, but sent none, so the unchanged input must not be
+        # used. The error below would not ensure that: with `[hooks] on_failure = "open"`, the call
+        # of a hook that failed is made all the same.
         hook_answer = HookAnswer(abort=True, reason="its modify was malformed", final=True)
     if hook_answer is None:
         raise ProtocolViolation(
@@ -214,4 +221,6 @@ _ACTIONS = {
 }
 
 
+# A hook is always one request. But OneRequest does not pass the HookCall to `_read_answer`, and a
+# generator could not be sent again after a crash.
 RUN_HOOK = OneRequestOrMore(_make_request, _read_answer)

@@ -4,7 +4,8 @@ A plugin is synaps' name for an extension. Each method is a `HostRequest`. Its f
 the permissions of the plugin and the params, in the order of docs/dialects/synaps.md, and returns
 an action, a value that is the same in every dialect and that the host carries out. For a wrong
 parameter, a missing permission or the namespace of another plugin it raises CallFailed; the plugin
-receives the message with the JSON-RPC code -32602. The second function makes the reply from the
+receives the message with the JSON-RPC code -32602, and the host's log has the code X075x, which
+`errors.toml` explains. The second function makes the reply from the
 result of the action. For example:
 
     memory.append {"namespace": "notes", "content": "likes tea"}    a request of the plugin `notes`
@@ -25,7 +26,8 @@ from exthost.model.spec import Spec
 _BAD_PARAMS = -32602
 _MAX_CONTENT_BYTES = 16 * 1024
 _FORBIDDEN_IN_KEYS = "./ "
-_RESERVED = "tools.override"  # a permission that is never granted
+# A permission that is never granted. A manifest that requests it is refused when it is read.
+_RESERVED = "tools.override"
 
 
 def granted_permissions(manifest: Any, options: Mapping[str, Any]) -> frozenset[str]:
@@ -91,7 +93,7 @@ def _parse_append(spec: Spec, params: Any) -> host_requests.Remember:
 
 
 def _parse_query(spec: Spec, params: Any) -> host_requests.Recall:
-    """Parse `memory.query`. A filter of the wrong type is ignored."""
+    """Parse `memory.query`. A filter of the wrong type is ignored, as synaps itself does."""
     _require_permission(spec, "memory.read")
     _check_namespace(spec, params)
     limit = _optional_count(params, "limit")
@@ -125,6 +127,7 @@ def _key(params: Any) -> str:
 
 
 def _parse_get(spec: Spec, params: Any) -> host_requests.ReadConfig:
+    """Parse `config.get`. It needs no permission: a plugin can read only its own config."""
     return host_requests.ReadConfig(_key(params))
 
 
@@ -140,6 +143,7 @@ def _parse_subscribe(spec: Spec, params: Any) -> host_requests.WatchConfig:
         return host_requests.WatchConfig(None, _make_change_notification)
     if type(keys) is not list or any(type(key) is not str for key in keys):
         raise _refusal_error("X0751", "keys must be a list of text")
+    # A key that `_key` would refuse is accepted here: it is never set, so it never changes.
     return host_requests.WatchConfig(tuple(key.strip() for key in keys), _make_change_notification)
 
 

@@ -1,8 +1,8 @@
-"""The HTTP headers with which the bridge from a host to a remote MCP server repeats parts of a
-message: its protocol version, its method and its name.
+"""The HTTP headers in which the bridge from a host to a remote MCP server repeats parts of a
+message, as MCP requires: its version, its method, and the name of the tool, prompt or resource.
 
 For example, a `tools/call` of the tool "add" has the headers `Mcp-Method: tools/call` and, in the
-stateless era, `Mcp-Name: add`.
+stateless era, `Mcp-Name: add`. A proxy can then route messages without reading them.
 
 MCP has two eras. In the older versions, the handshake era, client and server negotiate a version
 with `initialize`, and every later message has that version in a header. In the newer versions, the
@@ -30,9 +30,12 @@ class RequestHeaders:
 
     def __init__(self) -> None:
         self._version = ""
-        # The `initialize` and `tools/list` requests without a reply: their methods by id.
+        # The `initialize` and `tools/list` requests without a reply: their methods by id. A reply
+        # does not name its method, and `process_reply` reads the replies to these two.
         self._awaited: dict[RequestId | None, str] = {}
-        self._arguments: dict[str, dict[tuple[str, ...], str]] = {}  # by the name of the tool
+        # The arguments that have a header, by the name of the tool: the path of each in the
+        # schema, and the name that the schema gives its header in `x-mcp-header`.
+        self._arguments: dict[str, dict[tuple[str, ...], str]] = {}
 
     def for_request(self, request: JSONRPCRequest) -> dict[str, str]:
         """Return the headers of a request."""

@@ -57,7 +57,7 @@ def choose_display(args: Args, host: Host, report: StatusReport) -> Display:
 
 
 class LineDisplay:
-    """Writes each event as a line to stderr."""
+    """Writes each event that a person wants to see as a line to stderr."""
 
     def __init__(self, host: Host) -> None:
         self._stderr = NonblockingWriter(STDERR)
@@ -74,7 +74,7 @@ class LineDisplay:
 
     def _show(self, event: Any) -> None:
         if isinstance(event, events.LogLine):
-            remember_shown_line(event.text)
+            remember_shown_line(event.text)  # an error with the last lines does not repeat it
         self.say(event_line(event))
 
     def say(self, text: str) -> None:

@@ -96,12 +96,12 @@ def run(args: Args) -> int:
         shown_lines = lines[max(0, len(lines) - args.lines) :]
         for line, name in shown_lines:
             _show(args, name, line, show_name=show_name)
-        while args.follow:
+        while args.follow:  # until Ctrl-C
             for name, reader in readers.items():
                 for line in log_filter.select(reader.read_new()):
                     _show(args, name, line, show_name=show_name)
             time.sleep(_POLL_SECONDS)
-            if not args.names:
+            if not args.names:  # an extension may have begun its log meanwhile
                 for name in _find_names(folder):
                     if name not in readers:
                         new_reader = _LogReader(_find_log(args, name))
@@ -241,6 +241,7 @@ class _LogReader:
             self._file = None
 
     def _is_rotated(self) -> bool:
+        """Return whether the path names another file now than the one that is open."""
         if self._file is None:
             return False
         try:

@@ -79,7 +79,10 @@ async def serve(
         session_idle_timeout=SESSION_IDLE_SECONDS,
         max_sessions=MAX_SESSIONS,
         auth=AuthSettings(
-            issuer_url=AnyHttpUrl(listener_url(listener, host, PATH)), resource_server_url=None
+            # The package requires the address of an issuer, but the operator issues the tokens.
+            # Without a resource server, nothing refers clients to the issuer.
+            issuer_url=AnyHttpUrl(listener_url(listener, host, PATH)),
+            resource_server_url=None,
         ),
         token_verifier=_TokenVerifier(tokens),
     )
@@ -95,6 +98,7 @@ async def serve(
         )
     access = Access(host, tokens)
     gateway = server.gateway
+    # Tool calls are handled before they reach the package, whose sessions take longer than a call.
     calls = HttpCalls(
         app, PATH, access, gateway.clients, gateway.answer_call, gateway.tools.input_schema
     )
