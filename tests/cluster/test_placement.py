@@ -226,8 +226,10 @@ def _pool_settings(pool: Pool) -> dict[str, object]:
 
 
 @pytest.mark.more
-async def test_a_start_fails_if_every_node_has_its_maximum_of_processes() -> None:
-    async with remote(nodes=1, pool={"engine": "local", "per_node": 1, "max": 2}) as r:
+async def test_a_start_fails_if_every_node_has_its_maximum_of_processes_for_too_long() -> None:
+    settings = ClusterSettings(silence=60.0, place=2.0)
+    pool = {"engine": "local", "per_node": 1, "max": 2}
+    async with remote(nodes=1, cluster=settings, pool=pool) as r:
         await r.extension.start()
         (node,) = await r.nodes.nodes()
         spawn = r.extension._starter.spawn

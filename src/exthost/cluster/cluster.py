@@ -95,6 +95,7 @@ class Cluster:
         self._processes: dict[str, Counter[str]] = {}  # by extension, then by node
         self._totals: Counter[str] = Counter()  # by node
         self._members: dict[str, _Members] = {}  # by extension
+        self._releases: dict[str, asyncio.Future[None]] = {}  # by extension
         self._lost_at: dict[str, float] = {}  # when a node was lost, by its id
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -173,9 +174,36 @@ class Cluster:
         return child
 
     async def _hold(self, placer: Placer, spec: Spec) -> HeldPlace:
-        """Return a place for a process of this extension. Raises SpawnFailed."""
+        """Return a place for a process of this extension. If nodes have as many of its processes as
+        `per_node` allows, wait also for the end of one of them. Raises SpawnFailed."""
         counts = self._processes.setdefault(spec.id, Counter())
-        nodes = await placer.nodes()
+        give_up_at = time.monotonic() + self._settings.place
+        while True:
+            nodes = await placer.nodes()
+            is_full = bool(full_nodes(nodes, spec.pool, counts))
+            released = self._next_release(spec.id)
+            seconds = max(0.0, give_up_at - time.monotonic())
+            holding = asyncio.ensure_future(self._hold_on_one_of(placer, spec, nodes, seconds))
+            try:
+                waited = (holding, released) if is_full else (holding,)
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                if holding.done():
+                    return holding.result()
+            except PlacementFailed as error:
+                left = give_up_at - time.monotonic()
+                if error.code != "X0421" or not is_full or left <= 0:
+                    raise
+                # A node may also join meanwhile.
+                await asyncio.wait((released,), timeout=min(left, _LIST_SECONDS))
+            finally:
+                if not holding.done():
+                    await self._give_up(holding, placer, spec.id)
+
+    async def _hold_on_one_of(
+        self, placer: Placer, spec: Spec, nodes: list[Node], seconds: float
+    ) -> HeldPlace:
+        """Return a place on one of these nodes, or on one that joins. Raises SpawnFailed."""
+        counts = self._processes[spec.id]
         too_small: PlacementFailed | None = None
         node: Node | None = None
         try:
@@ -190,7 +218,7 @@ class Cluster:
             excluded=full_nodes(nodes, spec.pool, counts),
             resources=dict(spec.pool.resources or ()),
             labels=dict(spec.pool.labels or ()),
-            seconds=self._settings.place,
+            seconds=seconds,
         )
         # Counted from now on, so that starts at the same time choose other nodes.
         if node is not None:
@@ -198,15 +226,31 @@ class Cluster:
         try:
             place = await placer.hold(request)
         except TimeoutError:
-            seconds = self._settings.place
             raise too_small or placement_errors.no_resources_in_time(
-                spec.id, spec.pool, seconds
+                spec.id, spec.pool, self._settings.place
             ) from None
         finally:
             if node is not None:
                 self._count(spec.id, node.id, -1)
         self._count(spec.id, place.node.id, 1)
         return place
+
+    async def _give_up(
+        self, holding: "asyncio.Task[HeldPlace]", placer: Placer, extension: str
+    ) -> None:
+        """Cancel a request for a place. If it has just got one, release it."""
+        holding.cancel()
+        await asyncio.wait((holding,))
+        if not holding.cancelled() and holding.exception() is None:
+            self._release(placer, holding.result(), extension)
+
+    def _next_release(self, extension: str) -> "asyncio.Future[None]":
+        """Return a future that is done when the next place of this extension is released."""
+        future = self._releases.get(extension)
+        if future is None or future.done():
+            future = asyncio.get_running_loop().create_future()
+            self._releases[extension] = future
+        return future
 
     def _count(self, extension: str, node_id: str, change: int) -> None:
         self._processes[extension][node_id] += change
@@ -215,6 +259,9 @@ class Cluster:
     def _release(self, placer: Placer, place: HeldPlace, extension: str) -> None:
         self._count(extension, place.node.id, -1)
         self._run_in_background(placer.release(place))
+        released = self._releases.pop(extension, None)
+        if released is not None:
+            released.set_result(None)
 
     def _start_error(self, error: BaseException, extension: str, node: Node) -> BaseException:
         """Return the error to raise for a start that failed with `error`."""
