@@ -70,15 +70,18 @@ def main() -> int:
     except OSError as error:
         print(f"the host cannot be reached at {arguments.address}: {error}", file=sys.stderr)
         return 1
-    if arguments.companion:
-        _close_output()
-    Agent(connection, arguments.companion).run()
+    agent = Agent(connection, arguments.companion)
+    agent.run()
+    if not agent.is_welcome:  # with TLS 1.3, a refused certificate is only noticed here
+        reason = f"before its first message, {agent.end_reason}"
+        print(f"the host cannot be reached at {arguments.address}: {reason}", file=sys.stderr)
+        return 1
     return 0
 
 
 def _close_output() -> None:
     """Close stdin, stdout and stderr. The program that has started the agent waits for that: it
-    shows that the agent is connected."""
+    shows that the host has accepted the agent."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -115,7 +118,11 @@ def _reset_inherited() -> None:
 
 
 class Agent:
-    """Runs processes for one host until the host, or the process `companion`, is gone."""
+    """Runs processes for one host until the host, or the process `companion`, is gone.
+
+    is_welcome  whether the host has accepted the agent
+    end_reason  why the agent ends; "" before that
+    """
 
     def __init__(self, connection: NodeConnection, companion: int = 0) -> None:
         self._poller = Poller()
@@ -130,7 +137,9 @@ class Agent:
         self._turns = threading.Semaphore(_MAX_STARTS)
         self._silence = _WELCOME_SECONDS
         self._last_received = monotonic()
-        self._end_reason = ""
+        self.is_welcome = False
+        self.end_reason = ""
+        self._has_companion = bool(companion)
         self._next_usage = 0.0
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
@@ -148,7 +157,7 @@ class Agent:
         """Carry out orders until the end."""
         wait = self._poller.wait
         next_beat = 0.0
-        while not self._end_reason:
+        while not self.end_reason:
             now = monotonic()
             if now >= next_beat:
                 self._beat(now)
@@ -226,6 +235,9 @@ class Agent:
             ).start()
         elif "welcome" in message:
             self._silence = float(message["welcome"]["silence"])
+            self.is_welcome = True
+            if self._has_companion:
+                _close_output()
             self._link.send_message(0, hello())
         elif number in self._processes:
             if "kill" in message:
@@ -290,7 +302,7 @@ class Agent:
         for stream in process.outputs:
             self._outputs[stream] = process
         child.start_watchdog(self._call_soon_with)
-        if is_killed or self._end_reason:
+        if is_killed or self.end_reason:
             child.kill()
         self._link.send_message(number, {"started": child.pid})
 
@@ -350,11 +362,11 @@ class Agent:
     # -- the end -----------------------------------------------------------------------------
 
     def _end(self, reason: str) -> None:
-        self._end_reason = self._end_reason or reason
+        self.end_reason = self.end_reason or reason
 
     def _close(self) -> None:
         """Kill the processes, wait for them, and close the connection."""
-        self._link.send_message(0, {"farewell": self._end_reason})
+        self._link.send_message(0, {"farewell": self.end_reason})
         for process in self._processes.values():
             process.abandon()
         children = [process.child for process in self._processes.values()]
