@@ -13,6 +13,9 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,6 +155,37 @@ async def test_only_certificates_of_the_same_cluster_and_of_the_right_role_conne
         connection.close()
     finally:
         await listener.close()
+
+
+@pytest.mark.more
+async def test_a_node_whose_certificate_the_host_refuses_is_reported_at_once(
+    encrypted: ClusterSettings, certificates: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "cluster"
+    shutil.copytree(certificates, folder)
+    for suffix in ("pem", "key"):  # of the wrong role
+        shutil.copy(folder / f"host.{suffix}", folder / f"node.{suffix}")
+    began = time.monotonic()
+    async with remote(cluster=replace(encrypted, certificates=str(folder), place=300.0)) as r:
+        error = await error_of(r.extension.start())
+    assert error.code == "X0426" and "the host refused it" in error.message, error.message
+    assert time.monotonic() - began < 150
+
+
+async def test_an_agent_that_the_host_has_not_accepted_keeps_its_output_for_the_reason() -> None:
+    listener = NodeListener(ClusterSettings())
+    await listener.open()
+    agent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "exthost.cluster.agent"),
+        *("--with", str(os.getpid()), listener.address),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    # The host does not know the nonce, so it closes the connection.
+    _, output = await asyncio.wait_for(agent.communicate(b"unknown\n"), 60)
+    await listener.close()
+    assert agent.returncode == 1
+    assert b"the host cannot be reached" in output and b"before its first message" in output
 
 
 async def test_renewed_certificates_are_used_for_new_connections_without_a_restart(

@@ -152,3 +152,21 @@ def test_changed_bytes_end_the_connection(certificates: Path) -> None:
     encrypted[-1] ^= 1
     with pytest.raises(OSError):
         client.decrypt(bytes(encrypted))
+
+
+def test_sending_after_an_alert_of_the_peer_raises_nothing(certificates: Path) -> None:
+    server, client = sessions(certificates)
+    encrypted = bytearray(client.encrypt([b"data"]))
+    encrypted[-1] ^= 1
+    with pytest.raises(OSError):
+        server.decrypt(bytes(encrypted))
+    ours, peer = socket.socketpair()
+    link = Link(NodeConnection(ours, client), lambda is_waiting: None)
+    link.multiplexer.open_outgoing(STREAM)
+    peer.sendall(server._outgoing.read())
+    with pytest.raises(OSError, match="alert"):
+        link.read()
+    link.send_message(0, {"farewell": ""})
+    assert link.send(STREAM, b"data") == 4
+    link.close()
+    peer.close()

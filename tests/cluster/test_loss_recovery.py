@@ -8,6 +8,7 @@ extension on the nodes "local-1" and "local-2"; `r.nodes` adds and removes nodes
 import asyncio
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -95,9 +96,21 @@ async def test_six_extensions_are_spread_over_three_nodes_of_two_processors() ->
         await cluster.close()
 
 
-async def test_a_restart_of_a_pool_that_fills_the_cluster_goes_process_by_process() -> None:
-    pool = {"engine": "local", "min": 3, "max": 3, "resources": {"CPU": 1}}
+@pytest.mark.parametrize(
+    ("limits", "can_grow"),
+    [
+        ({"resources": {"CPU": 1}}, False),
+        ({"per_node": 1}, False),
+        # The placer waits for a new node, and not for room on a node with its `per_node` processes.
+        ({"per_node": 1, "resources": {"CPU": 0.5}}, True),
+    ],
+)
+async def test_a_restart_of_a_pool_that_fills_the_cluster_goes_process_by_process(
+    limits: dict[str, Any], can_grow: bool
+) -> None:
+    pool = {"engine": "local", "min": 3, "max": 3, **limits}
     async with remote(nodes=3, resources={"CPU": 1}, pool=pool) as r:
+        r.nodes.can_grow = can_grow
         await r.extension.start()
         await wait_until(lambda: r.extension.stats.processes == 3)
         before = set(r.extension._supervisor.processes.workers)

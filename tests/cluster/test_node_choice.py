@@ -67,6 +67,8 @@ def test_a_node_without_processors_gets_no_process() -> None:
         ([A, B], Pool(resources=(("CPU", 5),)), "X0425", "asked for CPU 5; there is a with CPU 4"),
         ([A], Pool(resources=(("tape", 1),)), "X0425", "a with tape 0"),
         ([A], Pool(labels=(("zone", "9"),)), "X0425", "asked for zone=9; there is a with zone=1"),
+        # Ray gives each node a label with its id, for which the pool did not ask.
+        ([A], Pool(labels=(("rack", "9"),)), "X0425", "asked for rack=9; there is a with nothing"),
     ],
 )
 def test_no_node_is_an_error_that_names_the_request(

@@ -227,14 +227,31 @@ def _pool_settings(pool: Pool) -> dict[str, object]:
 
 
 @pytest.mark.more
-async def test_a_start_fails_if_every_node_has_its_maximum_of_processes() -> None:
-    async with remote(nodes=1, pool={"engine": "local", "per_node": 1, "max": 2}) as r:
+async def test_a_start_fails_if_every_node_has_its_maximum_of_processes_for_too_long() -> None:
+    settings = ClusterSettings(silence=60.0, place=2.0)
+    pool = {"engine": "local", "per_node": 1, "max": 2}
+    async with remote(nodes=1, cluster=settings, pool=pool) as r:
         await r.extension.start()
         (node,) = await r.nodes.nodes()
         spawn = r.extension._starter.spawn
         error = await error_of(spawn(PLAN, "hostile"))  # type: ignore[arg-type]
         assert error.code == "X0421" and "1 alive" in error.message
         assert node.name == "local-1"
+
+
+@pytest.mark.more
+async def test_starts_that_wait_for_room_get_it_one_by_one_when_nodes_join() -> None:
+    pool = {"engine": "local", "min": 3, "max": 3, "per_node": 1}
+    async with remote(nodes=1, pool=pool) as r:
+        await r.extension.start()
+        await wait_until(lambda: len(r.cluster._waits["hostile"]) == 2)
+        r.nodes.join("second")
+        await wait_until(lambda: r.extension.stats.processes == 2)
+        await wait_until(lambda: len(r.cluster._waits["hostile"]) == 1)
+        r.nodes.join("third")
+        await wait_until(lambda: r.extension.stats.processes == 3)
+        assert r.extension.stats.nodes == {"local-1": 1, "second": 1, "third": 1}
+        assert not r.cluster._waits["hostile"]
 
 
 def entry(**settings: object) -> dict[str, object]:

@@ -73,15 +73,18 @@ def main() -> int:
     except OSError as error:
         print(f"the host cannot be reached at {arguments.address}: {error}", file=sys.stderr)
         return 1
-    if arguments.companion:
-        _close_output()
-    Agent(connection, arguments.companion).run()
+    agent = Agent(connection, arguments.companion)
+    agent.run()
+    if not agent.is_welcome:  # with TLS 1.3, a refused certificate is only noticed here
+        reason = f"before its first message, {agent.end_reason}"
+        print(f"the host cannot be reached at {arguments.address}: {reason}", file=sys.stderr)
+        return 1
     return 0
 
 
 def _close_output() -> None:
     """Close stdin, stdout and stderr. The program that has started the agent waits for the end of
-    its output, which shows that the agent is connected."""
+    its output, which shows that the host has accepted the agent."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -118,7 +121,11 @@ def _reset_inherited() -> None:
 
 
 class Agent:
-    """Runs processes for one host until the host, or the process `companion`, is gone."""
+    """Runs processes for one host until the host, or the process `companion`, is gone.
+
+    is_welcome  whether the host has accepted the agent
+    end_reason  why the agent ends; "" before that
+    """
 
     def __init__(self, connection: NodeConnection, companion: int = 0) -> None:
         self._poller = Poller()
@@ -137,7 +144,9 @@ class Agent:
         self._start_slots = threading.Semaphore(_MAX_STARTS)
         self._silence = _WELCOME_SECONDS
         self._last_received = monotonic()
-        self._end_reason = ""
+        self.is_welcome = False
+        self.end_reason = ""
+        self._has_companion = bool(companion)
         self._next_usage = 0.0
         # Functions that other threads pass to the agent's thread, which a byte in the pipe wakes.
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -156,7 +165,7 @@ class Agent:
         """Carry out orders until the end."""
         wait = self._poller.wait
         next_beat = 0.0
-        while not self._end_reason:
+        while not self.end_reason:
             now = monotonic()
             if now >= next_beat:
                 self._beat(now)
@@ -240,6 +249,9 @@ class Agent:
             ).start()
         elif "welcome" in message:
             self._silence = float(message["welcome"]["silence"])
+            self.is_welcome = True
+            if self._has_companion:
+                _close_output()
             self._link.send_message(0, hello())
         elif number in self._processes:
             if "kill" in message:
@@ -307,7 +319,7 @@ class Agent:
         for stream in process.outputs:
             self._outputs[stream] = process
         child.start_watchdog(self._call_soon_with)
-        if is_killed or self._end_reason:
+        if is_killed or self.end_reason:
             child.kill()
         self._link.send_message(number, {"started": child.pid})
 
@@ -370,11 +382,11 @@ class Agent:
     # -- the end -----------------------------------------------------------------------------
 
     def _end(self, reason: str) -> None:
-        self._end_reason = self._end_reason or reason
+        self.end_reason = self.end_reason or reason
 
     def _close(self) -> None:
         """Kill the processes, wait for them, and close the connection."""
-        self._link.send_message(0, {"farewell": self._end_reason})
+        self._link.send_message(0, {"farewell": self.end_reason})
         for process in self._processes.values():
             process.abandon()
         children = [process.child for process in self._processes.values()]

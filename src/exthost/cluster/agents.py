@@ -127,6 +127,7 @@ class Agents:
         """Wait until an agent has connected. If it does not, raise the error that names the most
         likely cause."""
         seconds, strangers = self._settings.place, self._listener.strangers_closed
+        refusals = self._listener.refusals
         ended = asyncio.ensure_future(placer.wait_agent_ended(node, image))
         try:
             await asyncio.wait(
@@ -142,6 +143,8 @@ class Agents:
             if closed > strangers and (is_unreachable or not reason):
                 raise placement_errors.too_many_strangers(extension, node, address, closed)
             if is_unreachable:
+                if self._listener.refusals > refusals:
+                    reason += f"; the host refused it: {self._listener.last_refusal}"
                 raise placement_errors.agent_unreachable(extension, node, reason)
             if ended.done():
                 reason = reason or "its agent ended without a message"

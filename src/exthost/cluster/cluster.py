@@ -96,6 +96,9 @@ class Cluster:
         self._processes: dict[str, Counter[str]] = {}  # by extension, then by node
         self._totals: Counter[str] = Counter()  # by node
         self._members: dict[str, _Members] = {}  # by extension
+        # The starts that wait for room, by extension, in the order in which they came.
+        self._waits: dict[str, dict[asyncio.Future[None], None]] = {}
+        self._node_ids: set[str] = set()  # those that can get processes, by the last list
         self._lost_at: dict[str, float] = {}  # when a node was lost, by its id
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -175,9 +178,52 @@ class Cluster:
         return child
 
     async def _hold(self, placer: Placer, spec: Spec) -> HeldPlace:
-        """Return a place for a process of this extension. Raises SpawnFailed."""
-        counts = self._processes.setdefault(spec.id, Counter())
+        """Return a place for a process of this extension. If nodes have as many of its processes as
+        `per_node` allows, wait also for the end of one of them. Raises SpawnFailed."""
+        self._processes.setdefault(spec.id, Counter())
+        waits = self._waits.setdefault(spec.id, {})
+        give_up_at = time.monotonic() + self._settings.place
+        while True:
+            has_room = asyncio.get_running_loop().create_future()
+            waits[has_room] = None
+            is_again = False
+            try:
+                place = await self._hold_unless(has_room, placer, spec, give_up_at)
+                if place is not None:
+                    return place
+                is_again = True
+            finally:
+                waits.pop(has_room, None)
+                if has_room.done() and not is_again:
+                    self._wake_next(spec.id)  # the room was for another start
+
+    async def _hold_unless(
+        self, has_room: "asyncio.Future[None]", placer: Placer, spec: Spec, give_up_at: float
+    ) -> HeldPlace | None:
+        """Return a place, or None if a node may have got room meanwhile. Raises SpawnFailed."""
         nodes = await placer.nodes()
+        seconds = max(0.0, give_up_at - time.monotonic())
+        if not full_nodes(nodes, spec.pool, self._processes[spec.id]):
+            return await self._hold_on_one_of(placer, spec, nodes, seconds)
+        holding = asyncio.ensure_future(self._hold_on_one_of(placer, spec, nodes, seconds))
+        try:
+            await asyncio.wait((holding, has_room), return_when=asyncio.FIRST_COMPLETED)
+            return holding.result() if holding.done() else None
+        except PlacementFailed as error:
+            if error.code == "X0421":
+                await asyncio.wait((has_room,), timeout=give_up_at - time.monotonic())
+            if not has_room.done():
+                raise
+            return None
+        finally:
+            if not holding.done():
+                await self._give_up(holding, placer, spec.id)
+
+    async def _hold_on_one_of(
+        self, placer: Placer, spec: Spec, nodes: list[Node], seconds: float
+    ) -> HeldPlace:
+        """Return a place on one of these nodes, or on one that joins. Raises SpawnFailed."""
+        counts = self._processes[spec.id]
         too_small: PlacementFailed | None = None
         node: Node | None = None
         try:
@@ -192,7 +238,7 @@ class Cluster:
             excluded=full_nodes(nodes, spec.pool, counts),
             resources=dict(spec.pool.resources or ()),
             labels=dict(spec.pool.labels or ()),
-            seconds=self._settings.place,
+            seconds=seconds,
         )
         # Counted from now on, so that starts at the same time choose other nodes.
         if node is not None:
@@ -200,15 +246,31 @@ class Cluster:
         try:
             place = await placer.hold(request)
         except TimeoutError:
-            seconds = self._settings.place
             raise too_small or placement_errors.no_resources_in_time(
-                spec.id, spec.pool, seconds
+                spec.id, spec.pool, self._settings.place
             ) from None
         finally:
             if node is not None:
                 self._count(spec.id, node.id, -1)
         self._count(spec.id, place.node.id, 1)
         return place
+
+    async def _give_up(
+        self, holding: "asyncio.Task[HeldPlace]", placer: Placer, extension: str
+    ) -> None:
+        """Cancel a request for a place. If it has just got one, release it."""
+        holding.cancel()
+        await asyncio.wait((holding,))
+        if not holding.cancelled() and holding.exception() is None:
+            self._release(placer, holding.result(), extension)
+
+    def _wake_next(self, extension: str) -> None:
+        """Have the start that has waited longest try again, because a process has ended."""
+        waits = self._waits.get(extension)
+        if waits:
+            has_room = next(iter(waits))
+            del waits[has_room]
+            has_room.set_result(None)
 
     def _count(self, extension: str, node_id: str, change: int) -> None:
         self._processes[extension][node_id] += change
@@ -217,6 +279,7 @@ class Cluster:
     def _release(self, placer: Placer, place: HeldPlace, extension: str) -> None:
         self._count(extension, place.node.id, -1)
         self._run_in_background(placer.release(place))
+        self._wake_next(extension)
 
     def _start_error(self, error: BaseException, extension: str, node: Node) -> BaseException:
         """Return the error to raise for a start that failed with `error`."""
@@ -284,6 +347,12 @@ class Cluster:
             except ExthostError:
                 continue  # the next start reports it
             self.agents.report_draining({node.id for node in nodes if node.is_draining})
+            ids = {node.id for node in nodes if not node.is_draining}
+            if not ids <= self._node_ids:  # a node has joined
+                for id, waits in self._waits.items():
+                    for _ in list(waits):
+                        self._wake_next(id)
+            self._node_ids = ids
             self._move_processes(nodes)
 
     def _move_processes(self, nodes: list[Node]) -> None:

@@ -60,8 +60,12 @@ def read_folder(
             # The content is described as "file DIGEST", "link TARGET", or "kind NUMBER" for
             # everything else, such as a device.
             kind, _, rest = content.partition(" ")
-            if kind == "kind" or (kind == "link" and _points_outside(root, path)):
-                raise UnusableTree(f"{root}/{path}", f"it is a {kind} {rest}, which cannot be sent")
+            full_path = f"{root}/{path}"
+            if kind == "kind":
+                raise UnusableTree(full_path, f"it is a {kind} {rest}, which cannot be sent")
+            if kind == "link" and _points_outside(root, path):
+                target = os.readlink(full_path)  # noqa: PTH115 - as elsewhere, paths are texts
+                raise UnusableTree(full_path, f"it is a link to {target}, outside of the folder")
     except UnusableTree as unusable:
         next_step = "remove the file" if root else "set its cwd to the folder of the program"
         raise Refused(

@@ -128,9 +128,9 @@ class Link:
             if not self._unsent:
                 frame = self.multiplexer.pack(stream, data)
                 if frame:
-                    if self._tls is not None:
-                        frame = self._tls.encrypt((frame,))
                     try:
+                        if self._tls is not None:
+                            frame = self._tls.encrypt((frame,))
                         sent = self._socket.send(frame)
                     except BlockingIOError:
                         sent = 0
@@ -181,7 +181,10 @@ class Link:
         if self.is_closed:
             return
         if self._tls is not None:
-            encrypted = self._tls.encrypt(buffers)
+            try:
+                encrypted = self._tls.encrypt(buffers)
+            except OSError:
+                return  # the peer has ended the session with an alert, which `read` reports
             buffers, size = [encrypted], len(encrypted)
         if not self._unsent:
             try:

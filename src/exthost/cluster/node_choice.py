@@ -36,7 +36,7 @@ def choose_node(
         raise PlacementFailed(
             "X0425",
             f"no node has the resources it needs: asked for {describe_request(pool)}; "
-            f"there is {'; '.join(_format_node(node, wanted) for node in alive)}",
+            f"there is {'; '.join(_format_node(node, pool) for node in alive)}",
             extension=extension,
             help="add such a node, or change pool.resources and pool.labels",
         )
@@ -111,7 +111,9 @@ def _has_amounts(amounts: Mapping[str, float] | None, wanted: Mapping[str, float
     return amounts is None or all(amounts.get(name, 0) >= amount for name, amount in wanted.items())
 
 
-def _format_node(node: Node, wanted: Mapping[str, float]) -> str:
-    amounts = ", ".join(f"{name} {(node.resources or {}).get(name, 0):g}" for name in wanted)
-    labels = ", ".join(f"{name}={value}" for name, value in node.labels.items())
-    return f"{node.name} with {', '.join(part for part in (amounts, labels) if part) or 'nothing'}"
+def _format_node(node: Node, pool: Pool) -> str:
+    """Return what the node has of the resources and labels that the pool asks for."""
+    resources, labels = node.resources or {}, node.labels
+    amounts = [f"{name} {resources.get(name, 0):g}" for name, _ in pool.resources or ()]
+    values = [f"{name}={labels[name]}" for name, _ in pool.labels or () if name in labels]
+    return f"{node.name} with {', '.join(amounts + values) or 'nothing'}"

@@ -53,7 +53,8 @@ class NodeListener:
         self._limit: ConnectionLimit[asyncio.Task[None]] = _make_limit()
         self.strangers_closed = 0  # connections that were closed because there were too many
         self._expected: dict[bytes, asyncio.Future[NodeConnection]] = {}
-        self.last_refusal = ""  # why the last connection was closed that did not authenticate
+        self.refusals = 0  # connections that were closed because they did not authenticate
+        self.last_refusal = ""  # why the last of them was closed
         self.accept_error: OSError | None = None  # why the last connection was not accepted
         self.address = ""  # the address for agents, as HOST:PORT, when the listener is open
         disown_after_fork(self)
@@ -161,7 +162,8 @@ class NodeListener:
                     nonce += data
                     self._mark_active()
         except (OSError, TimeoutError, ConfigError) as error:
-            self.last_refusal = str(error)
+            self.refusals += 1
+            self.last_refusal = str(error) or "it sent nothing"
             nonce = b""
         except BaseException:
             connection.close()

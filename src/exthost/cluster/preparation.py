@@ -16,9 +16,12 @@ from exthost.cluster.folders import replace_root
 from exthost.cluster.messages import Order, StateFolder
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
 from exthost.launch.integrity import check_pinned_files, check_pinned_folders
-from exthost.model.launch_plan import ExpectedPath, LaunchPlan
+from exthost.model.launch_plan import ExpectedPath, LaunchPlan, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_folder
+
+# The first option of bubblewrap for a strict sandbox (`launch/sandbox/strict.py`).
+_FIRST_OPTION = "--unshare-all"
 
 
 def prepare_on_node(order: Order, fetch_folder: Callable[[], Path]) -> Order:
@@ -72,15 +75,16 @@ def _use_local_paths(plan: LaunchPlan, extension: str) -> LaunchPlan:
     wrapper = plan.wrapper
     if wrapper is None:
         return plan
-    if wrapper.options and not Path(wrapper.options[0]).exists():
-        raise SpawnFailed(
-            "X0428",
-            f"there is no {wrapper.options[0]}, which contains it",
-            permanent=False,
-            extension=extension,
-            help="install bubblewrap on the node, or keep the extension from it (pool.labels)",
-            evidence=Evidence(path=wrapper.options[0]),
-        )
+    for program in _sandbox_programs(wrapper):
+        if not Path(program).exists():
+            raise SpawnFailed(
+                "X0428",
+                f"there is no {program}, which contains it",
+                permanent=False,
+                extension=extension,
+                help="install bubblewrap on the node, or keep the extension from it (pool.labels)",
+                evidence=Evidence(path=program),
+            )
     try:
         paths = tuple(_stat_local_path(expected.path) for expected in wrapper.paths)
     except OSError as error:
@@ -93,6 +97,16 @@ def _use_local_paths(plan: LaunchPlan, extension: str) -> LaunchPlan:
             evidence=Evidence(path=str(error.filename)),
         ) from None
     return replace(plan, wrapper=replace(wrapper, paths=paths))
+
+
+def _sandbox_programs(wrapper: Wrapper) -> list[str]:
+    """Return the programs that make the sandbox: bubblewrap, and before it the one that changes the
+    user if the host runs as root."""
+    options = wrapper.options
+    programs = [*options[:1]]
+    if _FIRST_OPTION in options[2:]:
+        programs.append(options[options.index(_FIRST_OPTION) - 1])
+    return programs
 
 
 def _stat_local_path(path: str) -> ExpectedPath:
