@@ -233,6 +233,7 @@ def test_the_long_error_of_a_tool_is_cut_as_its_output_is() -> None:
 @shows("synaps-hook-03")
 def test_a_modify_without_input_blocks_only_where_modify_is_allowed() -> None:
     modify = {"action": "modify"}
+    assert RUN_HOOK.finish is not None
     assert RUN_HOOK.finish(HookCall("before_tool_call", {}), modify).abort
     with pytest.raises(ProtocolViolation, match="cannot be answered with 'modify'"):
         RUN_HOOK.finish(HookCall("before_message", {}), modify)
