@@ -26,7 +26,7 @@ from exthost.cluster.folders import read_folder
 from exthost.cluster.messages import Order, StateFolder
 from exthost.cluster.node_choice import choose_node, find_move, full_nodes
 from exthost.cluster.node_listener import NodeListener
-from exthost.cluster.placement_errors import NodeLostInStart
+from exthost.cluster.placement_errors import NodeLostInStart, NodesFull
 from exthost.cluster.placer import HeldPlace, Node, Placer, PlaceRequest
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
@@ -209,9 +209,8 @@ class Cluster:
         try:
             await asyncio.wait((holding, has_room), return_when=asyncio.FIRST_COMPLETED)
             return holding.result() if holding.done() else None
-        except PlacementFailed as error:
-            if error.code == "X0421":
-                await asyncio.wait((has_room,), timeout=give_up_at - time.monotonic())
+        except NodesFull:
+            await asyncio.wait((has_room,), timeout=give_up_at - time.monotonic())
             if not has_room.done():
                 raise
             return None

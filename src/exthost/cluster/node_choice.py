@@ -6,7 +6,7 @@ died, so a node whose connections were lost a short time ago is used only if no 
 
 from collections.abc import Collection, Iterable, Mapping
 
-from exthost.cluster.placement_errors import describe_request
+from exthost.cluster.placement_errors import NodesFull, describe_request
 from exthost.cluster.placer import Node
 from exthost.errors import PlacementFailed
 from exthost.model.spec import Pool
@@ -43,7 +43,7 @@ def choose_node(
     full = full_nodes(suitable, pool, counts)
     free = [node for node in suitable if node.id not in full]
     if not free:
-        raise PlacementFailed(
+        raise NodesFull(
             "X0421",
             f"no node has room for it: {len(alive)} alive, "
             f"pool.per_node is {pool.per_node or 'not set'}",

@@ -13,6 +13,10 @@ class NodeLostInStart(PlacementFailed):
     """The node was lost while a process started on it. The host tries another node."""
 
 
+class NodesFull(PlacementFailed):
+    """Each suitable node has `pool.per_node` processes. The host waits for the end of one."""
+
+
 def runtime_env_refused(reason: str, node: Node | None = None) -> PlacementFailed:
     """Return the error if Ray refused the runtime environment, or could not make it on a node."""
     place = "" if node is None else f" on node {node.name}"
