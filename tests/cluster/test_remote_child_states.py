@@ -8,10 +8,14 @@ import asyncio
 import signal
 from typing import Any, cast
 
+import pytest
+
+from exthost.cluster import remote_child
 from exthost.cluster.link import Link
 from exthost.cluster.messages import KILL, encode_exit
 from exthost.cluster.remote_child import RemoteChild
 from exthost.process.exit_status import ExitStatus
+from exthost.process.shutdown import CLEAN_KILL_SECONDS
 from tests.cluster.fake_link import FakeLink
 
 NUMBER = 4
@@ -74,15 +78,20 @@ async def test_draining_is_reported_once_to_an_early_or_a_late_listener() -> Non
     assert child.is_node_draining
 
 
-async def test_a_second_kill_does_not_wait_for_the_agent() -> None:
+async def test_a_kill_some_time_after_the_first_does_not_wait_for_the_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert remote_child.REPORT_SECONDS < CLEAN_KILL_SECONDS
     child, link = make_child()
     child.terminate()
     child.kill()
-    assert child.poll_exit() is None
+    child.kill()
+    assert child.poll_exit() is None  # the agent may still report it
+    monkeypatch.setattr(remote_child, "REPORT_SECONDS", -1.0)  # as if that time were over
     child.kill()
     status = child.poll_exit()
     assert status is not None and "node n did not report the end" in status.lost
-    assert link.messages == [(NUMBER, {"signal": signal.SIGTERM}), (NUMBER, KILL), (NUMBER, KILL)]
+    assert link.messages == [(NUMBER, {"signal": signal.SIGTERM}), *[(NUMBER, KILL)] * 3]
 
 
 async def test_a_process_is_released_once() -> None:

@@ -18,6 +18,10 @@ from exthost.process.child_process import PipeEnds
 from exthost.process.exit_status import ExitStatus
 from exthost.process.network_proxy import NetworkProxy
 
+# How long an agent may take to report the end of a process that was killed. The host calls `kill`
+# twice in a row when it gives a session up, and again after CLEAN_KILL_SECONDS, which is longer.
+REPORT_SECONDS = 0.5
+
 
 class RemoteChild:
     """One process on a node.
@@ -54,7 +58,7 @@ class RemoteChild:
         self.stderr = IncomingStream(link, stderr, loop)
         self._loop = loop
         self._on_exit: Callable[[], None] | None = None
-        self._kill_count = 0
+        self._killed_at: float | None = None  # when `kill` was called first
         self._is_reaped = False
         self._on_node_draining: Callable[[], None] | None = None
         self.on_released: Callable[[], None] | None = None
@@ -141,11 +145,13 @@ class RemoteChild:
         self._link.send_message(self.number, {"signal": int(signal.SIGTERM)})
 
     def kill(self) -> None:
-        """Kill the process and its group. After a second call the host does not wait for the
-        agent's report any more."""
-        self._kill_count += 1
+        """Kill the process and its group. Another call REPORT_SECONDS after the first one stops
+        waiting for the agent's report."""
+        now = self._loop.time()
+        if self._killed_at is None:
+            self._killed_at = now
         self._link.send_message(self.number, KILL)
-        if self._kill_count > 1:
+        if now - self._killed_at > REPORT_SECONDS:
             self.lose(f"node {self.node} did not report the end of a killed process")
 
     def reap(self) -> None:
