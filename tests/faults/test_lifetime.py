@@ -123,6 +123,8 @@ async def test_a_crash_during_a_call_is_reported_at_once_with_its_status(folder:
                 asyncio.ensure_future(child.do_or_error("keep", timeout=300))
                 for _ in range(kept_count)
             ]
+            # A call that is sent after the crash would go to the next process.
+            await wait_until(lambda: child.ext.stats.in_flight == kept_count)
             options = {name: value for name, value in command.items() if name != "do"}
             error = await child.do_or_error(command["do"], **options)
             assert isinstance(error, ExtensionGone), error
