@@ -134,7 +134,7 @@ def limit_reader(reader: ResultReader, limit: int | None) -> ResultReader:
     )
 
 
-# The three readers below are dataclasses with a `__call__`, and not closures: so results with the
+# The three readers below are dataclasses with a `__call__` instead of closures, so results with the
 # same reader are equal, and can be pickled.
 
 

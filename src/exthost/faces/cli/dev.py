@@ -230,7 +230,7 @@ class DevLoop:
                 is_built = await self._run_build(self._build)
                 self._stamps = await asyncio.to_thread(read_stamps, self._paths)
                 # A file that did not exist before was made by the build. One that changes during
-                # two builds in a row is also written by the build, and not saved by a person.
+                # two builds in a row is written by the build; a person would not save it twice.
                 changed = {path for path in changed_files(before, self._stamps) if path in before}
                 self._files_of_build |= set(map(_resolve, changed & changed_by_last_build))
                 saved = sorted(

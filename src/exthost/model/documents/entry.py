@@ -46,7 +46,7 @@ class Entry:
         settings = self.own_settings.over(outer)
         if settings.cwd is None and self.base_spec.cwd is None:
             return settings.apply_to(self.base_spec, cwd=folder)
-        # `own_cwd` records that the folder is from the config, and not the default.
+        # `own_cwd` records that the folder was set in the config.
         return settings.apply_to(self.base_spec, own_cwd=True)
 
 
