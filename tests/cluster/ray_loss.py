@@ -258,6 +258,13 @@ def _wait_until_empty(ray: RayCluster) -> None:
     asyncio.run(wait_until(ray.is_empty))
 
 
+async def wait_until_held(ray: RayCluster, count: int) -> None:
+    """Wait until Ray holds, or is to hold, the resources of this many processes."""
+    async with asyncio.timeout(PLACE_SECONDS):
+        while await asyncio.to_thread(ray.count_held) != count:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.1)
+
+
 # -- the parts that can be killed --------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import importlib.util
 import pytest
 
 from tests.cluster.load import under_load
-from tests.cluster.ray_loss import NODES, PLACE_SECONDS, RayCluster, on_ray
+from tests.cluster.ray_loss import NODES, PLACE_SECONDS, RayCluster, on_ray, wait_until_held
 from tests.extensions.harness import wait_until
 
 pytestmark = [
@@ -36,10 +36,14 @@ async def test_a_pool_is_placed_drained_and_restarted_through_rays_client(ray: R
             await extension.restart()
             assert extension.stats.pid != before
             await wait_until(lambda: extension.stats.processes == NODES, PLACE_SECONDS)
+            # Only the resources of these processes are still held.
+            await wait_until_held(ray, NODES)
             drained_node = sorted(r.nodes)[0]
             assert await asyncio.to_thread(ray.drain, drained_node)
-            await wait_until(lambda: drained_node not in r.nodes, PLACE_SECONDS)
-            await asyncio.to_thread(ray.replace, drained_node)
+            try:
+                await wait_until(lambda: drained_node not in r.nodes, PLACE_SECONDS)
+            finally:  # other tests need all nodes
+                await asyncio.to_thread(ray.replace, drained_node)
         assert set(load.ends) == {"result"}, load.ends
 
 

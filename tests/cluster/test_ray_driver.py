@@ -10,6 +10,7 @@ import io
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,7 @@ class FakeRay:
         self.calls: list[tuple[str, Any]] = []
         self.node_ids = ["n1"]  # the nodes of Ray on this machine
         self.is_free = True
+        self.on_group: Callable[[], object] = lambda: None  # called while a group is made
         self.is_client_connected = True
         self.init_error: Exception | None = None
         self.nodes = [
@@ -56,6 +58,7 @@ class FakeRay:
 
     def placement_group(self, bundles: Any, **options: Any) -> Any:
         self.calls.append(("group", options))
+        self.on_group()
         return SimpleNamespace(wait=lambda seconds: self.is_free)
 
 
@@ -115,6 +118,12 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     return fake
 
 
+def serve(driver: Driver, request: dict[str, Any]) -> Any:
+    """Have the driver serve a request as soon as it has come."""
+    driver.register(request)
+    return driver.serve(request)
+
+
 def hold_request(**fields: Any) -> dict[str, Any]:
     usual = {"do": "hold", "id": 1, "labels": {}, "excluded": [], "preferred": "", "seconds": 1}
     return {**usual, "resources": {"CPU": 1}, **fields}
@@ -169,8 +178,8 @@ def test_the_driver_reads_the_nodes_itself_unless_it_is_a_client(
 
 def test_labels_and_excluded_nodes_are_passed_to_ray_only_if_there_are_any(ray: FakeRay) -> None:
     driver = Driver("here:1", {})
-    assert driver.serve(hold_request()) == {"node": "n1", "variables": {}}
-    driver.serve(hold_request(id=2, labels={"zone": "a"}, excluded=["n2", "n3"]))
+    assert serve(driver, hold_request()) == {"node": "n1", "variables": {}}
+    serve(driver, hold_request(id=2, labels={"zone": "a"}, excluded=["n2", "n3"]))
     plain, selected = ray.arguments_of("group")
     assert "bundle_label_selector" not in plain
     assert selected["bundle_label_selector"] == [{"zone": "a", "ray.io/node-id": "!in(n2,n3)"}]
@@ -180,16 +189,39 @@ def test_resources_that_are_not_free_in_time_are_given_back(ray: FakeRay) -> Non
     driver = Driver("here:1", {})
     ray.is_free = False
     with pytest.raises(TimeoutError):
-        driver.serve(hold_request())
+        serve(driver, hold_request())
     assert len(ray.arguments_of("remove")) == 1
-    driver.serve({"do": "release", "id": 1})  # it is not held any more
+    serve(driver, {"do": "release", "id": 1})  # it is not held any more
+    assert len(ray.arguments_of("remove")) == 1
+
+
+def test_resources_that_are_released_while_ray_makes_their_group_are_given_back(
+    ray: FakeRay,
+) -> None:
+    driver = Driver("here:1", {})
+    ray.on_group = lambda: serve(driver, {"do": "release", "id": 1})
+    with pytest.raises(TimeoutError):
+        serve(driver, hold_request())
+    assert len(ray.arguments_of("remove")) == 1
+    driver.close()
+    assert len(ray.arguments_of("remove")) == 1
+
+
+def test_resources_that_are_released_before_their_request_is_served_are_given_back(
+    ray: FakeRay,
+) -> None:
+    driver = Driver("here:1", {})
+    driver.register(hold_request())
+    serve(driver, {"do": "release", "id": 1})
+    with pytest.raises(TimeoutError):
+        driver.serve(hold_request())
     assert len(ray.arguments_of("remove")) == 1
 
 
 def test_close_gives_back_all_resources(ray: FakeRay) -> None:
     driver = Driver("here:1", {})
-    driver.serve(hold_request())
-    driver.serve(hold_request(id=2))
+    serve(driver, hold_request())
+    serve(driver, hold_request(id=2))
     driver.close()
     assert [name for name, _ in ray.calls[-3:]] == ["remove", "remove", "shutdown"]
 
@@ -197,7 +229,7 @@ def test_close_gives_back_all_resources(ray: FakeRay) -> None:
 def test_the_devices_of_a_group_are_read_only_if_it_has_devices(ray: FakeRay) -> None:
     driver = Driver("here:1", {})
     resources = {"CPU": 1, "GPU": 2, "TPU": 3}
-    held = driver.serve(hold_request(resources=resources))
+    held = serve(driver, hold_request(resources=resources))
     assert held["variables"] == "result of read_devices"
     (options,) = ray.arguments_of("options of read_devices")
     assert (options["num_gpus"], options["resources"]) == (2, {"TPU": 3})
@@ -207,8 +239,8 @@ def test_an_agent_has_a_runtime_env_of_its_own_only_with_an_image(ray: FakeRay) 
     driver = Driver("here:1", {})
     request = {"do": "start_agent", "node": "n1", "address": "h:1", "nonce": "x"}
     request["certificates"] = ""
-    assert driver.serve({**request, "image": ""}) == "result of start_agent"
-    driver.serve({**request, "image": "text:1"})
+    assert serve(driver, {**request, "image": ""}) == "result of start_agent"
+    serve(driver, {**request, "image": "text:1"})
     plain, contained = ray.arguments_of("options of start_agent")
     assert "runtime_env" not in plain and contained["runtime_env"] == {"image_uri": "text:1"}
     assert ray.arguments_of("start_agent") == [("h:1", "x", "", False), ("h:1", "x", "", True)]
@@ -216,7 +248,7 @@ def test_an_agent_has_a_runtime_env_of_its_own_only_with_an_image(ray: FakeRay) 
 
 def test_an_unknown_request_is_an_error(ray: FakeRay) -> None:
     with pytest.raises(ValueError, match="unknown request 'wait'"):
-        Driver("here:1", {}).serve({"do": "wait"})
+        serve(Driver("here:1", {}), {"do": "wait"})
 
 
 def test_a_client_needs_grpc_and_another_driver_a_node_on_this_machine(

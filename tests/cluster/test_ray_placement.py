@@ -16,7 +16,7 @@ from exthost.cluster import cluster
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
 from tests.cluster.load import under_load
-from tests.cluster.ray_loss import NODES, PLACE_SECONDS, OnRay, RayCluster, on_ray
+from tests.cluster.ray_loss import NODES, PLACE_SECONDS, OnRay, RayCluster, on_ray, wait_until_held
 from tests.cluster.test_placement import entry
 from tests.extensions.harness import SHORT_SHUTDOWN, closed_at_end, wait_until
 
@@ -57,13 +57,6 @@ async def start_another(on_cluster: OnRay) -> set[str]:
     async with closed_at_end(extension):
         await extension.start()
         return OnRay(extension, on_cluster.cluster, on_cluster.ray, []).nodes
-
-
-async def wait_until_held(ray: RayCluster, count: int) -> None:
-    """Wait until Ray holds, or is to hold, the resources of this many processes."""
-    async with asyncio.timeout(PLACE_SECONDS):
-        while await asyncio.to_thread(ray.count_held) != count:  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0.1)
 
 
 async def test_a_pool_that_fills_a_ray_cluster_restarts_and_moves_without_losing_a_call(

@@ -81,8 +81,9 @@ def main() -> int:
     is_connected.set()
     answers.send(number=0, result=None)  # the host's requests are numbered from 1
     for line in iter(lines.get, ""):
-        # In a thread of its own, because it may wait for resources.
         request = json.loads(line)
+        driver.register(request)
+        # In a thread of its own, because it may wait for resources.
         threading.Thread(target=_serve, args=(driver, request, answers), daemon=True).start()
     driver.close()
     return 0
@@ -180,7 +181,9 @@ class Driver:
         self._start_agent_task = ray.remote(num_cpus=0, max_retries=0)(start_agent)
         self._read_devices_task = ray.remote(num_cpus=0, max_retries=0)(read_devices)
         self._read_nodes_task = ray.remote(num_cpus=0)(read_nodes)
-        self._groups: dict[int, Any] = {}  # by the id of the request
+        # By the id of the request; None until Ray knows the group.
+        self._groups: dict[int, Any] = {}
+        self._lock = threading.Lock()
 
     def is_connected(self) -> bool:
         """Return whether Ray can be used. Ray's client does not connect again after a while."""
@@ -188,9 +191,15 @@ class Driver:
 
         return not self._is_client or bool(client.is_connected())
 
+    def register(self, request: dict[str, Any]) -> None:
+        """Note a request in the order in which they come. The threads that serve them run in any
+        order, so a "release" may be served before its "hold" has made a group."""
+        if request["do"] == "hold":
+            self._groups[request["id"]] = None
+
     def serve(self, request: dict[str, Any]) -> Any:
-        """Return the answer to one request. Raises TimeoutError if the resources were not free in
-        time."""
+        """Return the answer to one registered request. Raises TimeoutError if the resources were
+        not free in time."""
         match request["do"]:
             case "nodes":
                 return self._nodes()
@@ -212,7 +221,11 @@ class Driver:
     def _hold(self, request: dict[str, Any]) -> dict[str, Any]:
         """Wait until Ray has reserved the resources of a process. Return the node, and the
         variables of its devices. Raises TimeoutError."""
-        from ray.util.placement_group import placement_group, placement_group_table
+        from ray.util.placement_group import (
+            placement_group,
+            placement_group_table,
+            remove_placement_group,
+        )
 
         selector = dict(request["labels"])
         if request["excluded"]:
@@ -224,7 +237,13 @@ class Driver:
             # Older versions of Ray do not have this parameter, so it is passed only if needed.
             **({"bundle_label_selector": [selector]} if selector else {}),
         )
-        self._groups[request["id"]] = group
+        with self._lock:
+            is_released = request["id"] not in self._groups
+            if not is_released:
+                self._groups[request["id"]] = group
+        if is_released:
+            remove_placement_group(group)
+            raise TimeoutError
         if not group.wait(request["seconds"]):
             self._release(request["id"])
             raise TimeoutError
@@ -251,7 +270,8 @@ class Driver:
     def _release(self, id: int) -> None:
         from ray.util.placement_group import remove_placement_group
 
-        group = self._groups.pop(id, None)
+        with self._lock:
+            group = self._groups.pop(id, None)
         if group is not None:
             remove_placement_group(group)
 
