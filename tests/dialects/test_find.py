@@ -46,6 +46,17 @@ def test_every_reference_of_a_built_in_package_exists(name: str) -> None:
         assert isinstance(peer, HostilePeer) and peer.dialect == name
 
 
+def test_a_contract_that_a_dialect_does_not_have_is_an_error() -> None:
+    assert find.find_dialect("nexo/2").full_name == "nexo/2"
+    for name in ("nexo/9", "nexo/", "mcp/1"):
+        with pytest.raises(ConfigError) as caught:
+            find.find_dialect(name)
+        assert caught.value.code == "X0107" and repr(name) in caught.value.message
+    with pytest.raises(ConfigError) as caught:
+        find.find_dialect("nexo/9")
+    assert caught.value.help == "the contracts of nexo are: nexo, nexo/2"
+
+
 def install(folder: Path, entry_points: str, files: dict[str, str]) -> None:
     """Write the files of an installed package."""
     info = folder / "exthost_broken-1.2.dist-info"

@@ -271,8 +271,12 @@ class RayNodes:
         for known_reason, next_step in _NEXT_STEPS.items():
             if known_reason in reason:
                 help = next_step
-        if "InvalidAuthToken" in last:
-            help = f"the cluster needs a token: start the host with RAY_AUTH_MODE=token; {help}"
+        refusals = [line for line in self._last_lines if "InvalidAuthToken" in line]
+        if refusals:  # Ray repeats the line
+            help = (
+                "the cluster needs a token: start the host with RAY_AUTH_MODE=token; its last "
+                f"output: {refusals[-1]}"
+            )
         return PlacementFailed("X0424", _UNUSABLE + reason, help=help)
 
     def disown(self) -> None:

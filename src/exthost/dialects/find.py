@@ -62,7 +62,8 @@ DIALECT_NAMES = _DialectNames(BUILT_IN)
 def find_dialect(name: str) -> Dialect:
     """Return the dialect of this name, or of this full name (`Dialect.full_name`). Raises
     ConfigError if there is no such dialect, or if its package cannot be loaded."""
-    name, _, contract = name.partition("/")
+    full_name = name
+    name = full_name.partition("/")[0]
     package = find_package(name)
     if isinstance(package.dialect, Dialect):
         dialect = package.dialect
@@ -74,10 +75,14 @@ def find_dialect(name: str) -> Dialect:
         )
     if name not in BUILT_IN:
         _check_interfaces(name, dialect)
-    for other in dialect.contracts if contract else ():
-        if other.contract == contract:
-            return other
-    return dialect
+    contracts = {contract.full_name: contract for contract in (dialect, *dialect.contracts)}
+    if full_name not in contracts:
+        raise ConfigError(
+            "X0107",
+            f"there is no dialect {full_name!r}",
+            help=f"the contracts of {name} are: {', '.join(contracts)}",
+        )
+    return contracts[full_name]
 
 
 def find_dialect_of(spec: Spec) -> Dialect:

@@ -160,6 +160,11 @@ class RestartHistory:
             self, phase=ProcessPhase.SERVING, ready_at=at, has_been_ready=True, failed_starts=0
         )
 
+    def for_start(self) -> "RestartHistory":
+        """Return the history for a process of a pool that did not become ready. Another one, which
+        was started at the same time, may have."""
+        return replace(self, phase=ProcessPhase.STARTING, ready_at=None, has_served=False)
+
     def for_process(self, ready_at: float, *, has_served: bool) -> "RestartHistory":
         """Return the history for the process of a pool that became ready at this time."""
         return replace(

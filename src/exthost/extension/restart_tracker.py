@@ -83,7 +83,8 @@ class RestartTracker:
     def start_failed(self, *, is_unplaced: bool = False) -> None:
         """Record that a process did not get ready. `is_unplaced`: the cluster had no place for it,
         so the failure does not count."""
-        self._history = self._history.ended(self._policy, self._now(), by_host=is_unplaced)
+        history = self._history.for_start()
+        self._history = history.ended(self._policy, self._now(), by_host=is_unplaced)
 
     def process_ended(self, ready_at: float, *, has_served: bool, by_host: bool) -> None:
         """Record that a process has ended that had become ready at the time `ready_at`.

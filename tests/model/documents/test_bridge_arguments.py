@@ -26,6 +26,11 @@ def test_the_transport_is_an_option_unless_the_bridge_has_to_detect_it(
     assert (argv, env, problem) == ((URL, *options), {}, "")
 
 
+def test_the_scheme_of_a_url_may_be_in_capitals() -> None:
+    argv, _, problem = bridge_arguments({"url": "HTTPS://Example.org/mcp"})
+    assert (argv, problem) == (("HTTPS://Example.org/mcp",), "")
+
+
 def test_an_unknown_transport_is_a_problem() -> None:
     assert "'carrier'" in bridge_arguments({"url": URL, "transport": "carrier"}).problem
 

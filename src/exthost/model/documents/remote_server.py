@@ -24,7 +24,7 @@ from exthost.model.documents.readers import (
     read_variables_or_references,
 )
 
-_URL = re.compile(r"https?://[^/\s?#]+[^\s]*")
+_URL = re.compile(r"(?i:https?)://[^/\s?#]+[^\s]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 # The transports, with the names that other programs have for them.
