@@ -3,8 +3,9 @@
 After a process has ended, `decide` returns what the policy (a `Restart`) says about the history of
 the extension: to start again after a delay (`Again`), at the next call (`OnDemand`), or not at all
 (`GiveUp`).
-A policy allows `max_retries` restarts. Restarts that are older than `window` seconds do not count,
-and after 60 seconds of uptime, or after a served call, all are forgiven (`forgiven_by`).
+A policy allows `max_retries` restarts. Restarts that are older than `window` seconds do not count.
+`forgiven_by` says after what none counts any more: "uptime" (60 seconds ready, the default without
+a window) or "call" (a served call).
 
 The time and the random jitter of the delays are arguments, so no test waits.
 """
@@ -41,11 +42,8 @@ UNLIMITED = Restart(strategy="immediate")
 
 
 class Life:
-    """One extension with one restart policy, and a simulated time.
-
-    `up` is how many seconds a process runs after its handshake, and `serve` whether it answers a
-    call in that time. `spawns` are the times of the restarts.
-    """
+    """One extension with one restart policy, and a simulated time. `spawns` are the times of the
+    restarts."""
 
     def __init__(self, policy: Restart) -> None:
         self.policy = policy
@@ -54,8 +52,9 @@ class Life:
         self.spawns: list[float] = []
 
     def run(self, *, up: float | None, serve: bool = False) -> None:
-        """Start a process, which is ready for `up` seconds, or never if `up` is None."""
-        if self.history.granted:
+        """Start a process, which is ready for `up` seconds, or never if `up` is None. `serve`:
+        it answers a call in that time."""
+        if self.history.granted:  # the policy has decided this start
             self.spawns.append(self.now)
         self.history = self.history.started(self.now)
         if up is not None:
@@ -102,12 +101,12 @@ def test_nexo_restarts_five_times_in_its_window_from_one_second_to_sixteen() -> 
 
 
 @pytest.mark.parametrize(("up", "second"), [(299.9, Again(2)), (300.0, Again(1))])
-def test_nexo_attempts_leave_the_window_after_exactly_300_seconds(
+def test_nexo_restarts_leave_the_window_after_exactly_300_seconds(
     up: float, second: Decision
 ) -> None:
     life = Life(NEXO)
-    life.crash()
-    assert life.crash(up=up) == second
+    life.crash()  # restarted at 1 s
+    assert life.crash(up=up) == second  # at 1 s + up
 
 
 def test_nexo_never_gives_up_when_crashes_are_rare() -> None:
@@ -129,7 +128,7 @@ def test_nexo_counts_a_restart_whose_handshake_fails_like_a_crash() -> None:
     assert len(life.spawns) == 5
 
 
-def test_morphir_fails_after_three_retries_or_immediately_with_zero() -> None:
+def test_morphir_gives_up_after_three_restarts_or_at_once_if_none_is_allowed() -> None:
     life = Life(MORPHIR)
     assert [life.crash() for _ in range(3)] == [Again(1), Again(2), Again(4)]
     assert life.crash() == GiveUp(
@@ -145,10 +144,10 @@ def test_morphir_fails_after_three_retries_or_immediately_with_zero() -> None:
 def test_morphir_forgives_after_exactly_sixty_seconds_ready(up: float, after: Decision) -> None:
     life = Life(MORPHIR)
     assert [life.crash(), life.crash()] == [Again(1), Again(2)]
-    assert life.crash(up=up, serve=True) == after
+    assert life.crash(up=up, serve=True) == after  # a served call forgives nothing
 
 
-def test_synaps_gives_up_when_a_fourth_attempt_would_be_needed() -> None:
+def test_synaps_gives_up_when_a_fourth_restart_would_be_needed() -> None:
     life = Life(SYNAPS)
     assert [life.crash() for _ in range(3)] == [Again(0.25), Again(0.5), Again(1)]
     assert life.crash() == GiveUp(
@@ -168,13 +167,15 @@ def test_synaps_forgives_after_a_served_call_but_not_after_long_uptime() -> None
     assert life.crash(serve=True) == Again(0.25)
 
 
-def test_the_total_of_restarts_is_kept_when_crashes_are_forgiven() -> None:
+def test_the_total_of_restarts_is_kept_when_crashes_are_forgiven_or_a_restart_is_requested() -> (
+    None
+):
     life = Life(SYNAPS)
     for _ in range(10):
         life.crash(serve=True)
+    assert life.history.restarts == 9  # the last one is due, and has not begun
     life.history = life.history.restart_requested()
-    assert life.history.restarts == 9
-    assert life.history.crashes == 0
+    assert life.history.restarts == 9 and life.history.crashes == 0
 
 
 def test_on_demand_waits_for_the_next_use_after_a_crash_or_failed_start() -> None:
@@ -184,7 +185,7 @@ def test_on_demand_waits_for_the_next_use_after_a_crash_or_failed_start() -> Non
     assert life.fail_to_start() == OnDemand()
 
 
-def test_on_demand_with_a_budget_counts_every_start_and_gives_up() -> None:
+def test_on_demand_with_a_limit_counts_every_start_and_gives_up() -> None:
     life = Life(replace(ON_DEMAND, max_retries=2, forgiven_by="call"))
     assert [life.fail_to_start(), life.crash()] == [OnDemand(), OnDemand()]
     assert isinstance(life.crash(), GiveUp)
@@ -246,7 +247,7 @@ def test_giving_up_on_first_starts_reports_their_number() -> None:
 def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
     life = Life(NEXO)
     for _ in range(50):
-        life.run(up=1)  # the breaker opened each time, and a probe followed
+        life.run(up=1)  # started by the circuit breaker, which does not ask the policy
     assert life.crash() == Again(1)
 
 
@@ -285,11 +286,12 @@ def test_limited_immediate_restarts_have_no_delay_and_are_counted() -> None:
 def test_unlimited_immediate_restarts_slow_down_while_no_call_is_served() -> None:
     life = Life(UNLIMITED)
     delays = [life.crash() for _ in range(14)]
+    # Three at once, then 0.1 s, doubled up to 30 s.
     assert delays[:6] == [Again(0)] * 3 + [Again(0.1), Again(0.2), Again(0.4)]
     assert delays[-2:] == [Again(30), Again(30)]
 
 
-def test_a_child_that_dies_after_each_handshake_is_restarted_slowly() -> None:
+def test_a_process_that_dies_after_each_handshake_is_restarted_slowly() -> None:
     life = Life(UNLIMITED)
     while life.now < 24 * 3600:
         assert isinstance(life.crash(), Again)
@@ -365,9 +367,7 @@ def test_delays_grow_up_to_the_maximum_and_stay_there(
 
 
 @given(jitter=fractions, other_jitter=fractions)
-def test_extensions_that_died_together_restart_at_different_times(
-    jitter: float, other_jitter: float
-) -> None:
+def test_a_larger_jitter_gives_a_shorter_delay(jitter: float, other_jitter: float) -> None:
     life = Life(NEXO)
     life.run(up=0)
     first, _ = decide(NEXO, life.history, now=0, jitter=jitter)
@@ -401,7 +401,7 @@ def test_a_million_crashes_do_not_overflow_the_delay() -> None:
 
 class RestartModel(RuleBasedStateMachine):
     """Starts, crashes and served calls in any order. A simple count of restarts in a list predicts
-    each decision of the policy."""
+    whether the policy starts again or gives up."""
 
     @initialize(
         strategy=st.sampled_from(["immediate", "exponential", "on-demand"]),

@@ -24,10 +24,12 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = Path(sys.prefix) / "integrations"
 RELEASES = ["newest", "oldest"]
 
-# The limit of a program that always ends. Some frameworks take twenty seconds to import on a busy
+# The longest that a program may run. Some frameworks need twenty seconds to import on a busy
 # machine.
 PROGRAM_SECONDS = 180
 
+# `text` speaks morphir, the default dialect. `painter` writes what it is sent to the file "heard",
+# and a test kills it.
 CONFIG = """\
 [[extensions]]
 name = "text"
@@ -66,7 +68,8 @@ for line in sys.stdin:
 
 
 def environment_python(name: str) -> str:
-    """Return the interpreter of an environment; skip the test if it is not installed."""
+    """Return the interpreter of an environment, such as "langchain-newest"; skip the test if it is
+    not installed."""
     python = ENVIRONMENTS / name / "bin" / "python"
     if not python.exists():
         pytest.skip(f"the environment {name} is not installed: make integrations")

@@ -2,7 +2,8 @@
 
 To find the script in `python3 -X dev run.py`, the host must know which options take a value. An
 OptionSyntax says that of one program: flags without a value, options with one, prefixes (`-Xmx1g`),
-and options after which all words are arguments (`-c`). `joined` means that `-ab` is `-a -b`.
+and options with a value, after which all words are arguments (`-c`). `joined` means that `-ab` is
+`-a -b`.
 """
 
 import pytest
@@ -13,7 +14,6 @@ from exthost.launch.known_programs import OptionSyntax
 SYNTAX = OptionSyntax(
     flags=frozenset(["-a", "-b", "--all"]),
     values=frozenset(["-v", "--value", "+o"]),
-    prefixes=("-X",),
     last=frozenset(["-c"]),
     joined=True,
 )
@@ -31,7 +31,7 @@ SYNTAX = OptionSyntax(
         ("-av 1 x", [("-a", ""), ("-v", "1")], "x"),
         ("+o 1 x", [("+o", "1")], "x"),
         ("--all x", [("--all", "")], "x"),
-        ("--all=yes x", [("--all", "yes")], "x"),
+        ("--all=yes x", [("--all", "yes")], "x"),  # with "=", a flag has a value, too
         ("--value 1 x", [("--value", "1")], "x"),
         ("--value=1 x", [("--value", "1")], "x"),
         ("-a -- -b x", [("-a", "")], "-b x"),
@@ -62,8 +62,9 @@ def test_an_option_that_cannot_be_read_is_an_error(arguments: str, message: str)
         split_options(arguments.split(), SYNTAX, "tool")
 
 
-def test_a_program_without_joined_letters_has_options_of_several_letters() -> None:
-    syntax = SYNTAX._replace(joined=False)
+def test_the_letters_of_an_option_are_not_split_if_the_program_does_not_join_them() -> None:
+    syntax = SYNTAX._replace(joined=False, prefixes=("-X",), flags=frozenset(["-a", "-server"]))
+    assert split_options(["-server", "x"], syntax, "java") == ([("-server", "")], ["x"])
     assert split_options(["-Xmx1g", "x"], syntax, "java") == ([("-X", "mx1g")], ["x"])
     with pytest.raises(UnknownOption, match="the option -ab of java is not known"):
         split_options(["-ab"], syntax, "java")

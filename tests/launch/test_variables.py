@@ -103,6 +103,14 @@ def test_an_extension_is_refused_if_a_required_variable_is_not_passed() -> None:
     assert caught.value.code == "X0301", "the variable is not set at all"
 
 
+def test_an_advisory_requirement_of_a_variable_that_is_set_nowhere_is_only_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    requires = Requires(env=("ABSENT_KEY",), is_advisory=True)
+    admit(replace(SANDBOXED_SPEC, settings=(), requires=requires), MORPHIR, HOST)
+    assert "ABSENT_KEY" in caplog.text
+
+
 def test_variables_of_the_operator_are_passed() -> None:
     spec = replace(SANDBOXED_SPEC, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")})
     launch = prepare(spec, SYNAPS, HOST)

@@ -1,7 +1,8 @@
 """Collecting the paths and symlinks that a sandboxed extension sees.
 
 A PathCollection becomes a View: the paths that the sandbox mounts, each with an access and the
-reason ("program", "granted", …), and the symlinks that lead to them. A symlink in a folder that the
+reason ("program", "granted", …), and the symlinks that lead to them. `walk` returns the real path,
+"" if there is none, and the symlinks on the way. A symlink in a folder that the
 extension may write is not followed, since the extension could have made it.
 """
 
@@ -28,23 +29,28 @@ def test_a_path_is_below_its_folders(path: str, folder: str, expected: bool) -> 
         ("/", True),
         ("/etc", True),
         ("/home", True),
-        ("/home/other", True),
-        ("/srv/people/me", True),
-        ("/srv/people/me/.local", True),
-        ("/srv/people", True),
+        ("/home/other", True),  # the home of another user
+        ("/srv/people/me", True),  # the home of this user
+        ("/srv/people/me/.local", True),  # programs and data of many programs
+        ("/srv/people", True),  # above the home
         ("/var/tmp", True),
         ("/srv/people/me/project", False),
-        ("/srv/people/you", False),
+        ("/srv/people/you", False),  # only folders in /home are known to be homes
         ("/opt/tool", False),
     ],
 )
-def test_a_folder_with_files_of_others_is_too_wide(
+def test_a_folder_with_files_of_several_programs_or_users_is_too_wide_to_show(
     folder: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
-    assert is_too_wide(folder, "/srv/people/me") is expected
-    monkeypatch.setenv("TMPDIR", folder)
-    assert is_too_wide(folder, "/srv/people/me")
+    assert is_too_wide(folder, home="/srv/people/me") is expected
+
+
+def test_the_folder_of_temporary_files_is_too_wide_to_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/opt/tool")
+    assert is_too_wide("/opt/tool", home="/srv/people/me")
 
 
 def test_symlinks_are_shown_with_their_real_path(tmp_path: Path) -> None:
@@ -60,7 +66,10 @@ def test_symlinks_are_shown_with_their_real_path(tmp_path: Path) -> None:
         f"{tmp_path}/absolute": f"{tmp_path}/real",
         f"{tmp_path}/relative": "absolute/./sub/..",
     }
-    assert paths.walk("/") == ("/", [])
+
+
+def test_walking_the_root_follows_no_symlinks() -> None:
+    assert PathCollection().walk("/") == ("/", [])
 
 
 @pytest.mark.parametrize(("links", "is_found"), [(_MAX_LINKS, True), (_MAX_LINKS + 1, False)])
@@ -77,6 +86,7 @@ def test_a_symlink_that_the_extension_can_write_leads_nowhere(tmp_path: Path) ->
     (tmp_path / "protected").mkdir()
     for link in (tmp_path / "link", tmp_path / "protected" / "link"):
         link.symlink_to("/usr")
+    # The extension cannot write to protected folders inside the folder that it may write.
     paths = PathCollection(protected=(f"{tmp_path}/protected",))
     paths.grant(str(tmp_path), may_write=True)
     assert paths.walk(f"{tmp_path}/link") == ("", [])
@@ -86,7 +96,7 @@ def test_a_symlink_that_the_extension_can_write_leads_nowhere(tmp_path: Path) ->
     assert read_only.walk(f"{tmp_path}/link")[0] == os.path.realpath("/usr")
 
 
-def test_paths_inside_a_visible_folder_are_left_out_unless_it_is_writable() -> None:
+def test_paths_inside_a_visible_folder_are_left_out_unless_the_folder_is_writable() -> None:
     paths = PathCollection(View(visible_paths=(VisiblePath("/base", "read", "system"),)))
     paths.grant("/write", may_write=True)
     for path in ("/a", "/a/b", "/write/protected", "/base"):
@@ -97,6 +107,12 @@ def test_paths_inside_a_visible_folder_are_left_out_unless_it_is_writable() -> N
         VisiblePath("/write", "write", "granted"),
         VisiblePath("/write/protected", "read", "program"),
     )
+
+
+def test_the_paths_below_a_visible_folder_are_visible() -> None:
+    paths = PathCollection()
+    paths.grant("/write", may_write=True)
+    paths.add("/a", "program")
     assert paths.has("/a/x") and paths.has("/write/x") and not paths.has("/x")
     assert paths.may_write("/write/x") and not paths.may_write("/a")
 

@@ -80,8 +80,8 @@ def write_script(folder: Path, text: str) -> str:
     [
         (missing_program, "X0401", "there is no program", "spelling and PATH"),
         (missing_bare_name, "X0401", "no-such-program-anywhere", "PATH"),
-        (missing_cwd, "X0402", "is not there", "`cwd`"),
-        (cwd_that_is_a_file, "X0402", "is not there", "`cwd`"),
+        (missing_cwd, "X0402", "does not exist", "`cwd`"),
+        (cwd_that_is_a_file, "X0402", "does not exist", "`cwd`"),
         (script_with_missing_interpreter, "X0403", "/opt/nowhere/python9", "interpreter"),
         (script_written_on_windows, "X0403", r"/bin/sh\r", "line ends"),
         (file_that_is_not_executable, "X0404", "cannot be executed", "chmod +x"),

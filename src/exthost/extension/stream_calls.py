@@ -31,8 +31,9 @@ def make_stream(
 ) -> EventStream:
     """Return a stream that opens when its `async with` block is entered.
 
-    `reply_seconds` limits the time until the reply. `stream_seconds` limits the whole stream, from
-    the call to the last event; None if the caller set no timeout.
+    `stream_seconds` limits the whole stream, from the call to the last event; None if the caller
+    set no timeout. `reply_seconds` limits the time until the reply, but if the reply ends the
+    stream and `stream_seconds` is set, only that counts.
     """
     kind = dialect.streams.get(method)
     if kind is None:
@@ -56,7 +57,9 @@ def make_stream(
     def open_stream(stream: EventStream) -> None:
         check_loop(queue)
         timeout = reply_seconds if stream_seconds is None else stream_seconds
-        if kind.ends == "terminal":  # an acknowledgement has no more time than any other reply
+        # If a terminal event ends the stream, the reply only acknowledges it, and must arrive
+        # within the time of any other reply.
+        if kind.ends == "terminal":
             timeout = min(reply_seconds, timeout)
         call = StreamCall(
             method,
@@ -73,7 +76,8 @@ def make_stream(
 
 
 def _leave(queue: CallQueue, stream: StreamQueue) -> None:
-    """Cancel the call of a stream whose consumer left early."""
+    """Cancel the call of a stream whose consumer left early. `stream` is the EventStream, which is
+    a StreamQueue."""
     call = stream.call
     if call is None or call.ended:
         return
@@ -82,7 +86,8 @@ def _leave(queue: CallQueue, stream: StreamQueue) -> None:
         queue.cancel(call, _LEFT_REASON)
         return
     # The events do not name their stream, so events that the extension still sends would be taken
-    # for events of the next stream. Therefore the request stays pending until its reply comes.
+    # for events of the next stream. Therefore the call counts as ended now, but the session keeps
+    # its request until the reply comes.
     call.ended = True
     queue.outcomes.record_unsuccessful(call, "cancelled")
     session.leave_stream(stream, _LEFT_REASON)
@@ -96,7 +101,8 @@ def _with_key(params: Any, key: str, method: str, extension: str) -> dict[str, A
     if type(params_with_key.get(key)) not in (str, int):
         raise UsageError(
             "X1328",
-            f"{method} is opened with an object, whose {key} names the stream: text, or absent",
+            f"{method} is opened with an object, whose {key} names the stream: text, a whole "
+            "number, or absent",
             extension=extension,
             help=f"leave {key} out, and it is given a name",
         )

@@ -211,7 +211,7 @@ def find_missing(stderr: Iterable[str], argv: Sequence[str] = (), cwd: str | Non
     if (match := _NO_FILE.search(text)) is not None:
         name = next(filter(None, match.groups()))
         if "~" in name.split("/"):
-            return f"there is no file {name}: ~ is replaced by a shell only; write the whole path"
+            return f"there is no file {name}: only a shell replaces ~; write the whole path"
         # Only a file of the command is suggested to be built: the extension wrote the message.
         if any(os.path.realpath(Path(cwd or ".", word)) == os.path.realpath(name) for word in argv):
             build = find_build_command(Path(name))

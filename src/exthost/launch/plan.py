@@ -57,7 +57,7 @@ class Launch:
     context          the values that the handshake sends
     state_variables  the variables that name the extension's state folder; empty if it has none
     state_owner      the uid that must own the state folder; None for the host's own user
-    enforced         how each restriction is enforced, as data for users
+    enforced         how each restriction is enforced, as a mapping that users see
     weaker           which restrictions are weaker than usual or than configured ("sandbox" or
                      "lifetime"), each with the reason
     """
@@ -84,15 +84,17 @@ def admit(
     environ     the host's environment variables
     neighbours  the other extensions of the host; None for those of the config"""
     neighbours = shared_folders.configured_neighbours(spec) if neighbours is None else neighbours
+    # An extension must not be able to change code that others run.
     shared_folders.refuse_code_in_grants(spec)
     _check_pool(spec)
     if (conflict := shared_folders.find_conflict(spec, neighbours, environ)) is not None:
         raise conflict
-    if spec.refusal is not None:
+    if spec.refusal is not None:  # reading its manifest has found a reason not to start it
         code, message, help, _ = spec.refusal
         raise Refused(code, message, extension=spec.id, help=help)
     path = environ.get("PATH")
     variables = {
+        # A HostEnvRef is the name of a variable of the host.
         name: environ.get(value, "") if isinstance(value, HostEnvRef) else value
         for name, value in spec.env.items()
     }
@@ -110,24 +112,24 @@ def admit(
             "X0331",
             spec.unrunnable,
             extension=spec.id,
-            help="exthost runs child processes over stdin and stdout, and only lists others",
+            help="exthost runs only extensions that speak over stdin and stdout; others are listed",
         )
     check_host_version(spec)
     check_injections(spec)
-    _settings(spec, environ)
+    _settings(spec, environ)  # only raises Refused here
     if spec.requires.env and spec.argv:
         _check_required_variables(spec, dialect, environ)
     admission = NOT_SANDBOXED
-    # A module or a remote server is run by a program of the host. `decide` also checks whether that
-    # program can run.
+    # A WebAssembly module is run by a runtime of this machine, and a remote server by a program of
+    # exthost. `decide` also checks whether that program can run.
     is_run_by_host_program = spec.source in ("wasm", "http")
     if spec.argv and (is_run_by_host_program or enforced_policy(spec) is not None):
         command = make_command(spec, dialect, environ)
         from exthost.launch.admission import decide
 
         admission = decide(spec, command.plan, command.state, environ)
-        # The result is dropped: this call only raises Refused early. `prepare` protects the view
-        # again for each start.
+        # The view has the files that the sandbox shows to the program. The result is dropped: this
+        # call only raises Refused early. `prepare` protects the view again for each start.
         shared_folders.protect_view(spec, admission.view, neighbours, environ)
     # The processes of a pool on other machines have files of their own, which are compared there.
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
@@ -153,7 +155,9 @@ def _check_required_variables(spec: Spec, dialect: Dialect, environ: Mapping[str
     """Raise Refused if a variable that the extension requires is set where the host was started,
     and is not passed on to the extension: it would start, and fail when it needs the variable."""
     given = make_command(spec, dialect, environ).environment.variables
-    lacking = [name for name in dict.fromkeys(spec.requires.env) if not given.get(name)]
+    # A variable that is set nowhere gets here only if the requirement is advisory.
+    required = [name for name in dict.fromkeys(spec.requires.env) if environ.get(name)]
+    lacking = [name for name in required if not given.get(name)]
     if lacking:
         verb = "is" if len(lacking) == 1 else "are"
         raise Refused(
@@ -192,7 +196,8 @@ def _is_newer(needed: str, version: str) -> bool:
 
 
 def _fits(requirement: str, version: str) -> bool:
-    """Return whether a version meets a requirement. Its pre-release label is ignored."""
+    """Return whether a version meets a requirement such as `>=0.1, <0.3`. The pre-release label of
+    the version is ignored."""
     from exthost.model.versionreq import NotAVersion, Version, VersionReq
 
     try:
@@ -306,7 +311,7 @@ def make_state_folder(launch: Launch) -> Launch:
 
 
 def _without_state_folder(launch: Launch) -> Launch:
-    """Return the launch without the variables that name the state folder."""
+    """Return a launch that does not pass the program the variables that name its state folder."""
     if not launch.state_variables:
         return launch
     variables: Any = dict(launch.plan.env)

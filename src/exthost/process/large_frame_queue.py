@@ -1,10 +1,11 @@
 """Lets readers that are inside a large frame take turns, if there is more than one.
 
-A large frame that may be the reply to a call is read as fast as possible, not as a flood. One
-reader alone reads a megabyte in an iteration of the event loop. Forty would read forty, and hold up
-all other extensions. So only one of them reads in each iteration, and only a quarter as much. If
-they use up their budget, there is only one such read in a millisecond, because replies without end
-must not take all of the event loop.
+A large frame that may be the reply to a call is read as fast as possible: the limit for output that
+nothing waits for (`flood_budget`) does not apply to it. One reader alone reads a megabyte in an
+iteration of the event loop. Forty would read forty, and hold up all other extensions. So only one
+of them reads in each iteration, and only a quarter as much. If they use up their budget, there is
+only one such read in a millisecond, because replies without end must not take all of the event
+loop.
 """
 
 import asyncio
@@ -18,8 +19,8 @@ from exthost.wire.framing import LARGE_READ_BYTES
 # The size of a read if there are several readers. It takes about a tenth of a millisecond.
 SHARED_READ_BYTES = LARGE_READ_BYTES // 4
 
-# Several readers may read 32 MiB without a pause, and then 128 MiB a second. A pause is as long as
-# the resolution of the timers of an event loop.
+# Several readers may together read 32 MiB, and 128 MiB a second, without pauses. A unit is 1 KiB. A
+# pause is as long as the resolution of the timers of an event loop.
 _RATE = Rate(units_per_second=128 * 1024, burst_units=32 * 1024)
 _PAUSE_SECONDS = 0.001
 
@@ -28,19 +29,19 @@ class LargeFrameReader(Protocol):
     """A reader that is inside a large frame."""
 
     def read_large_frame(self) -> bool:
-        """Read once. Return whether the reader wants another turn: not after the end of its frame,
-        nor if its pipe was empty."""
+        """Read once. Return whether the reader wants another turn: False after the end of its
+        frame, or if its pipe was empty."""
 
 
 class LargeFrameQueue:
     """The readers of one event loop that are inside a large frame.
 
     readers  all readers that are inside a large frame, whether they wait here or for their pipe.
-             They add and remove themselves; `add` and `remove` are about their turns
+             They change this set themselves; `add` and `remove` only give and take turns
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Weak, because the queues are the values of a dict whose weak keys are their loops.
+        # Weak, because `_queues` has this queue: a strong reference would keep the loop alive.
         self._loop = weakref.ref(loop)
         self._waiting: deque[LargeFrameReader] = deque()
         self._is_scheduled = False
@@ -49,7 +50,7 @@ class LargeFrameQueue:
 
     def is_shared(self, reader: LargeFrameReader) -> bool:
         """Return whether there are readers besides this one."""
-        return len(self.readers) > int(reader in self.readers)
+        return bool(self.readers - {reader})
 
     def add(self, reader: LargeFrameReader) -> None:
         """Let a reader wait for its turn, unless it waits already."""

@@ -34,8 +34,8 @@ def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | Non
 
 def find_host_error(error: Exception, spec: Spec) -> SpawnFailed | None:
     """Return the SpawnFailed for an error before the spawn whose cause is the state of the host: it
-    has no free descriptors, or its working folder has been deleted, in which an extension without
-    a `cwd` runs. None if the error has another cause."""
+    has no free descriptors, or its working folder, in which an extension without a `cwd` runs, has
+    been deleted. None if the error has another cause."""
     if isinstance(error, OSError) and error.errno in _SHORTAGES:
         message, help = _describe_shortage(error)
         return SpawnFailed("X0405", message, extension=spec.id, help=help)
@@ -54,7 +54,8 @@ def find_host_error(error: Exception, spec: Spec) -> SpawnFailed | None:
 def spawn_error(
     error: OSError | ValueError | RuntimeError, plan: LaunchPlan, extension: str
 ) -> SpawnFailed:
-    """Return the SpawnFailed for the error of a spawn."""
+    """Return the SpawnFailed for the error of a spawn. A RuntimeError means that Python could not
+    start a thread, a ValueError that an argument contains a null byte."""
     program = Path(plan.argv[0])
     evidence = Evidence(argv=plan.argv, cwd=plan.cwd or "")
     number = error.errno if isinstance(error, OSError) else None
@@ -79,20 +80,20 @@ def spawn_error(
             )
         if plan.cwd is not None and not Path(plan.cwd).is_dir():
             return failed(
-                "X0402", f"its working folder {plan.cwd} is not there", "create it, or set `cwd`"
+                "X0402", f"its working folder {plan.cwd} does not exist", "create it, or set `cwd`"
             )
         if program.is_file() and "/" not in plan.argv[0]:  # a bare name is looked up on PATH only
             return failed(
                 "X0401",
                 f"there is no program {plan.argv[0]!r} on PATH",
-                f"the file in this folder is run as ./{plan.argv[0]}, or by its interpreter",
+                f"to run the file in this folder, write ./{plan.argv[0]}, or name its interpreter",
             )
         if program.is_dir():
             return failed(
                 "X0401",
                 f"there is no program {plan.argv[0]!r} on PATH",
-                f"{plan.argv[0]} is a folder here: name the program inside it, or leave out -- to "
-                "run the manifest in it",
+                f"{plan.argv[0]} is a folder here: name the program inside it; on the command "
+                "line, leave out -- to run the manifest in it",
             )
         if program.is_file():
             # The file exists, so the kernel did not find the interpreter of its first line.
@@ -163,7 +164,9 @@ def spawn_error(
             f"the host cannot write a file that the start needs: {error}",
             "raise the limit of file sizes (ulimit -f), or free memory and disk space",
         )
-    return failed("X0406", f"it could not be started: {error}", "see the error of the system")
+    return failed(
+        "X0406", f"it could not be started: {error}", "run the command in a shell to see more"
+    )
 
 
 def _describe_shortage(error: Exception) -> tuple[str, str]:
@@ -179,7 +182,7 @@ def _find_help(program: str) -> str:
     if "~" in Path(program).parts:
         home = Path("~").expanduser()
         rest = program.partition("~/")[2]
-        return f"~ is replaced by a shell only: write the whole path, such as {home}/{rest}"
+        return f"only a shell replaces ~: write the whole path, such as {home}/{rest}"
     if " " in program:
         return "put the arguments of the program in `args`"
     return "check the spelling and PATH, or give an absolute path"
@@ -192,16 +195,22 @@ def _is_mounted_noexec(program: Path) -> bool:
         return False
 
 
-# The machines of ELF programs, by the number in their header (e_machine).
+# The machines of ELF programs by the number in their header (e_machine): the name, and how the
+# names begin that `uname -m` prints on such a machine.
 _MACHINES = {
-    3: "x86",
-    40: "arm",
-    62: "x86_64",
-    183: "aarch64",
-    243: "riscv",
-    21: "ppc64",
-    22: "s390x",
+    3: ("x86", ("i386", "i486", "i586", "i686", "x86_64")),
+    21: ("ppc64", ("ppc64",)),
+    22: ("s390x", ("s390x",)),
+    40: ("arm", ("arm", "aarch64")),
+    62: ("x86_64", ("x86_64",)),
+    183: ("aarch64", ("aarch64", "arm64")),
+    243: ("riscv", ("riscv",)),
 }
+_ELF_START_BYTES = 20  # up to the end of e_machine
+
+# Mach-O files and Java classes begin with the same four bytes. The next four are the number of
+# architectures, or the version of the format, which is at least this.
+_FIRST_JAVA_VERSION = 45
 
 FOREIGN_PROGRAM_HELP = "install or build it for this machine"
 
@@ -210,22 +219,27 @@ def describe_foreign_program(program: str) -> str:
     """Return a sentence that a program is for another machine or another operating system; "" if
     it is not known to be."""
     try:
-        head = read_start(program, 20)
+        head = read_start(program, _ELF_START_BYTES)
     except OSError:
         return ""
     here = f"and this machine is {os.uname().sysname} on {os.uname().machine}"
-    if head[:4] == b"\x7fELF":
+    if head[:4] == b"\x7fELF" and len(head) == _ELF_START_BYTES:
         # The byte at 5 is the byte order of the file, and the bytes at 18 are e_machine.
         number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
-        machine = _MACHINES.get(number, f"machine {number} of the ELF standard")
-        if machine == os.uname().machine and sys.platform == "linux":
+        unknown = f"machine {number} of the ELF standard", ()
+        machine, uname_starts = _MACHINES.get(number, unknown)
+        if os.uname().machine.startswith(uname_starts) and sys.platform == "linux":
             return ""
         return f"{program} is a Linux program for {machine}, {here}"
     if head[:2] == b"MZ" and sys.platform != "win32":
         return f"{program} is a Windows program, {here}"
-    # The beginnings of Mach-O files: 64 bits, several architectures in one file, 32 bits.
-    mach_o_starts = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xce\xfa\xed\xfe")
-    if head[:4] in mach_o_starts and sys.platform != "darwin":
+    # The beginnings of Mach-O files for one architecture: 64 bits, 32 bits.
+    is_mach_o = head[:4] in (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe")
+    if head[:4] == b"\xca\xfe\xba\xbe" and len(head) >= 8:  # or for several in one file
+        is_mach_o = int.from_bytes(head[4:8], "big") < _FIRST_JAVA_VERSION
+        if not is_mach_o:
+            return f"{program} is a Java class file, which `java` runs"
+    if is_mach_o and sys.platform != "darwin":
         return f"{program} is a macOS program, {here}"
     return ""
 

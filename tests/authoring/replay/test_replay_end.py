@@ -4,6 +4,7 @@
 """
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,15 @@ from exthost.authoring.replay.pipe_replay import play_host
 from exthost.authoring.replay.script import Script
 from exthost.session.trace.record import TraceRecord
 
-# Answers one request. At the end of stdin it writes another message, waits, or exits, by its
-# argument.
+# Writes to stderr without end, and answers nothing.
+NOISY = """
+import sys
+while True:
+    print("still here", file=sys.stderr)
+"""
+
+# Answers one request. By its argument, at the end of stdin it writes another message, waits, writes
+# to stderr without end, or exits.
 PROGRAM = """
 import sys, time
 sys.stdin.readline()
@@ -23,6 +31,8 @@ if sys.argv[1] == "writes":
     print('{"method": "more"}', flush=True)
 if sys.argv[1] == "waits":
     time.sleep(600)
+while sys.argv[1] == "shouts":
+    print("still here", file=sys.stderr)
 """
 
 SCRIPT = Script(
@@ -43,6 +53,23 @@ def test_a_message_after_the_last_recorded_one_is_a_difference(
 ) -> None:
     outcome = play_host(SCRIPT, [sys.executable, "-SE", "-c", PROGRAM, at_end], seconds=60)
     assert (outcome.difference is not None) == is_different, outcome.difference
+
+
+def test_lines_on_stderr_do_not_count_as_messages(tmp_path: Path) -> None:
+    with (tmp_path / "stderr").open("wb") as stderr:
+        command = [sys.executable, "-SE", "-c", NOISY]
+        outcome = play_host(SCRIPT, command, seconds=0.1, stderr=stderr.fileno())
+    assert outcome.difference is not None and "nothing within 0.1 s" in str(outcome.difference)
+
+
+def test_a_program_that_only_writes_to_stderr_after_its_last_message_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipe_replay, "_END_SECONDS", 0.1)
+    with (tmp_path / "stderr").open("wb") as stderr:
+        command = [sys.executable, "-SE", "-c", PROGRAM, "shouts"]
+        outcome = play_host(SCRIPT, command, seconds=60, stderr=stderr.fileno())
+    assert outcome.difference is None
 
 
 def test_a_program_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

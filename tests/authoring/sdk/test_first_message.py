@@ -1,7 +1,7 @@
 """A program of the SDK that gets no `--dialect` detects which protocol the host speaks.
 
-`detect_dialect` returns the dialect by the first bytes of the host, "" if they are of none, and
-None if more bytes are needed.
+`detect_dialect` returns the name of the dialect in which the first bytes of the host are written,
+"" if it is not a known dialect, and None if more bytes are needed.
 """
 
 import pytest

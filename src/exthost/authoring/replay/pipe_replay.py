@@ -48,10 +48,10 @@ class _Side:
         self._received: list[tuple[Message, Call | None]] = []
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
-        """Do nothing, as the observer of the conversation."""
+        """Do nothing: an observer needs this method, but sent messages are not compared."""
 
     def received(self, message: Received, item: Item, call: Call | None) -> None:
-        """Keep a message, as the observer of the conversation. Stray output is not compared."""
+        """Keep a message. Noise, output that is not a message, is not compared."""
         if type(message) is tuple:  # a reply is passed as a plain tuple, which is faster
             message = Reply(*message)
         if isinstance(message, Message):
@@ -60,9 +60,9 @@ class _Side:
     def receive(
         self, data: bytes, next_method: Callable[[], str] | None = None
     ) -> Iterator[tuple[Message, Call | None]]:
-        """Yield the messages that are complete with these bytes, each with the call that a reply
-        ends. In some dialects a request does not contain its method; `next_method` returns the
-        method that the recording has next. Raises ProtocolViolation for bytes that are not a
+        """Yield the messages that are complete with these bytes, each with the call that it
+        ends, or None. In some dialects a request does not contain its method; `next_method` returns
+        the method that the recording has next. Raises ProtocolViolation for bytes that are not a
         message."""
         for item in self._conversation.framing.feed(data):
             if next_method is not None and (method := next_method()):
@@ -71,7 +71,7 @@ class _Side:
             messages, self._received = self._received, []
             yield from messages
             for effect in effects:
-                # If the bytes are a message, it is compared with the recorded one instead.
+                # A message that ends the conversation is compared with the recorded one instead.
                 if isinstance(effect, End) and not messages:
                     if isinstance(effect.cause, Violated):
                         raise effect.cause.violation
@@ -89,7 +89,8 @@ def play_extension(
 ) -> ExtensionRole:
     """Replay the extension of this script for the host at the other end of these file descriptors,
     until the host closes stdin or the recording ends. JSON fields whose name is in `ignored` may
-    differ. Return the role, for its differences."""
+    differ. Return the role, for its differences. Raises ProtocolViolation if the host sends bytes
+    that are not a message."""
     role = ExtensionRole(script, ignored)
     side = _Side(find_dialect(script.dialect), Role.GUEST)
 
@@ -138,9 +139,9 @@ def play_host(
 ) -> ReplayOutcome:
     """Run a program and replay the host of this script for it, up to the first difference.
 
-    `seconds` is the timeout for each message. JSON fields whose name is in `ignored` may differ.
-    The stderr of the program is copied to the file descriptor `stderr`, with control characters
-    escaped. Raises SpawnFailed.
+    `seconds` is the longest time without output on stdout. JSON fields whose name is in `ignored`
+    may differ. The stderr of the program is copied to the file descriptor `stderr`, with control
+    characters escaped. Raises SpawnFailed.
     """
     role = HostRole(script, ignored)
     program = find_program(command[0], None, os.environ.get("PATH", os.defpath))
@@ -181,7 +182,8 @@ class _Program:
                 if self._role.is_over and not self._unwritten:
                     return self._finish(selector)
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
-                if not ready:
+                # Output on stderr does not count: a program may write there without end.
+                if time.monotonic() >= deadline and not self._has_output(ready):
                     return self._role.unexpected(f"nothing within {self._seconds:g} s")
                 for key, _ in ready:
                     if key.fd == self._child.stdin:
@@ -191,7 +193,7 @@ class _Program:
                     else:
                         data = _read(key.fd)
                         if not data:
-                            return self._role.unexpected(f"it ended: {self._describe_end()}")
+                            return self._role.unexpected(self._describe_end())
                         if (difference := self._handle_output(data)) is not None:
                             return difference
                         deadline = time.monotonic() + self._seconds
@@ -216,7 +218,7 @@ class _Program:
 
     def _copy_stderr(self, selector: selectors.BaseSelector) -> None:
         """Copy what the program has written to its stderr. Control characters are escaped, because
-        a person reads it on a terminal."""
+        a person may read it on a terminal."""
         data = _read(self._child.stderr)
         _write(self._stderr, escape_controls(self._decoder.decode(data, final=not data)).encode())
         if not data:
@@ -240,7 +242,7 @@ class _Program:
         deadline = time.monotonic() + _END_SECONDS
         while self._child.stdout in selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if time.monotonic() >= deadline and not self._has_output(ready):
                 return None
             for key, _ in ready:
                 if key.fd == self._child.stderr:
@@ -253,16 +255,20 @@ class _Program:
                     return difference
         return None
 
+    def _has_output(self, ready: Sequence[tuple[selectors.SelectorKey, int]]) -> bool:
+        """Return whether stdout is among the descriptors that are ready."""
+        return any(key.fd == self._child.stdout for key, _ in ready)
+
     def _describe_end(self) -> str:
         status = self._child.poll_exit() if _wait_for_exit(self._child) else None
-        return "it closed its stdout, and still runs" if status is None else str(status)
+        return "it closed its stdout, and still runs" if status is None else f"it ended: {status}"
 
 
 def _end_program(child: Child) -> None:
     """End the program: close its stdin, then send SIGTERM, then SIGKILL."""
     child.close_stdin()
-    # None: first wait whether the closed stdin is enough. The second SIGKILL only gives a second
-    # wait, because a killed process may take longer to end.
+    # None: wait first, because the closed stdin may be enough. The second SIGKILL only gives a
+    # second wait, because a killed process may take longer to end.
     for stop in (None, child.terminate, child.kill, child.kill):
         if stop is not None:
             stop()

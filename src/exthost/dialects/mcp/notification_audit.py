@@ -5,7 +5,7 @@ Official clients validate each notification, and report one that breaks the prot
 own log. So the author of the server learns of a mistake only from `exthost check`:
 
     {"method": "notifications/progress", "params": {"progressToken": 7, "progress": "half"}}
-    in notifications/progress progress is 'half' and must be a number
+    in notifications/progress: progress is 'half' and must be a number
 """
 
 import difflib
@@ -45,11 +45,11 @@ _PARAMS_FIX = "make `params` an object, or omit it"
 def audit_notification(
     message: Mapping[str, Any], request_ids: Collection[Id]
 ) -> Iterator[Problem]:
-    """Yield the problems of a notification. `request_ids` are the ids of all requests so far, which
-    are their progress tokens, too."""
+    """Yield the problems of a notification. `request_ids` are the ids of all requests that were
+    sent so far. Each id is also the progress token of its request."""
     method = message["method"]
     for reason, fix in _audit(method, message, request_ids):
-        yield Problem("notification-form", f"in {method} {reason}", fix=fix)
+        yield Problem("notification-form", f"in {method}: {reason}", fix=fix)
     if (intended := _find_intended(method)) is not None:
         reason = f"{method} is not a notification of MCP, and is ignored"
         yield Problem("notification-form", reason, fix=f"the notification is called {intended}")
@@ -68,9 +68,12 @@ def _audit(
         yield from _audit_log_message(params)
     elif method == "notifications/cancelled" and not _is_id(params.get("requestId")):
         state = _describe(params, "requestId")
-        yield f"requestId {state} and must be an id", "name the id of the request as requestId"
+        yield f"requestId {state} and must be an id", "set requestId to the id of the request"
     elif method == "notifications/resources/updated" and not isinstance(params.get("uri"), str):
-        yield f"uri {_describe(params, 'uri')} and must be text", "name the resource as uri"
+        yield (
+            f"uri {_describe(params, 'uri')} and must be text",
+            "set uri to the URI of the resource",
+        )
 
 
 def _audit_progress(
@@ -94,9 +97,9 @@ def _audit_log_message(params: dict[str, Any]) -> Iterator[tuple[str, str]]:
     level = params.get("level")
     if not isinstance(level, str) or level not in LEVELS:
         fix = f"the levels are {', '.join(LEVELS)}"
-        yield f"level {_describe(params, 'level')}, which MCP does not have", fix
+        yield f"level {_describe(params, 'level')} and must be a level of MCP", fix
     if "data" not in params:
-        yield "data is missing, which is the text or the value to log", _MESSAGE_FIX
+        yield "data, the text or the value to log, is missing", _MESSAGE_FIX
     if not isinstance(params.get("logger", ""), str):
         yield f"logger {_describe(params, 'logger')} and must be text", _MESSAGE_FIX
 
@@ -108,6 +111,7 @@ def _find_intended(method: str) -> str | None:
         return None
     if f"{_PREFIX}{method}" in _METHODS:
         return f"{_PREFIX}{method}"
+    # The cutoff is high because the common prefix makes all names similar.
     return next(iter(difflib.get_close_matches(method, _METHODS, 1, cutoff=0.9)), None)
 
 

@@ -181,7 +181,7 @@ def _read_context(args: Args) -> dict[str, Any]:
             raise UsageError(
                 "X1316", f"--context {pair!r} is not K=V", help="write --context session_id=s1"
             )
-    # Ids are text, also if they look like numbers: agent_id=7 is the agent "7".
+    # Values are always strings, even if they look like numbers: agent_id=7 is the agent "7".
     return dict(pair.split("=", 1) for pair in args.context)
 
 
@@ -196,12 +196,14 @@ def _suggest_quotes(message: str, pairs: Sequence[str]) -> str:
 
 def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
     """Make the call in the running host if there is one, and otherwise in a new process."""
-    # `args.begun` is a call that `quick_call` has begun in the running host.
+    # `args.begun` is a request that `quick_call`, a faster start of this command, has already sent
+    # to the running host: the search for the tool, or, if `begun.tool` is set, the call itself.
     with running_host(args) if args.begun is None else resume(args.begun) as host:
         if host is not None:
             try:
                 return _call_in_running_host(args, host, target, name, arguments)
             except NotFound as error:
+                # An extension at a path that the running host does not list is started here.
                 if not is_unlisted_path(error, target):
                     raise
     spec = find_spec(args, target)
@@ -212,19 +214,20 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
             help="name the extension before the tool, or set `options` in the config",
         )
     if spec is None:
-        refuse_dialect(args)
+        refuse_dialect(args)  # --dialect is for one extension
         return run_once(_call_tool_of_config(args, None, name, arguments))
     # A direct call starts only this extension, so no hooks of other extensions judge it.
     is_direct = args.method or not _is_in_config(args, spec)
-    # A program that imports the SDK of exthost without having it installed gets that of exthost.
+    # The program may import the SDK of exthost without having it installed: it gets the copy that
+    # comes with exthost.
     with lend_sdk(spec) as spec_with_sdk:
         call = _call_extension if is_direct else _call_tool_of_config
         return run_once(call(args, spec_with_sdk, name, arguments))
 
 
 def _is_in_config(args: Args, spec: Spec) -> bool:
-    """Return whether this is an extension of the config, not a command or one at a path, which
-    may have a config of its own."""
+    """Return whether the config lists this extension. It does not list a command, or an extension
+    at a path, which may have a config of its own."""
     if args.command or not has_config(args):
         return False
     return spec.config_file == str(Path(require_config_path(args)).absolute())
@@ -309,7 +312,7 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
         try:
             return jsontext.decode(data.removeprefix(BOM))
         except jsontext.NotJson as error:
-            _decode_utf_8(data, "--args")
+            _decode_utf_8(data, "--args")  # raises the more exact error if it is not UTF-8
             raise UsageError(
                 "X1316",
                 f"--args cannot be used: {error}",
@@ -331,8 +334,7 @@ def _decode_utf_8(data: bytes, name: str) -> str:
         raise UsageError(
             "X1316",
             f"the value of {escape_controls(name)} is not UTF-8 text",
-            help="convert it to UTF-8; bytes of another kind are passed as base64, if the tool "
-            "takes that",
+            help="convert it to UTF-8; send binary data as base64, if the tool accepts it",
         ) from None
 
 
@@ -363,8 +365,8 @@ async def _call_tool(
     args: Args, extension: Extension, name: str, arguments: Any
 ) -> tuple[Any, CallFailed | None]:
     """Call a tool of a started extension. Return the data of the result, and the error if it is
-    marked as an error. The error is printed when the extension has ended, because lines that it
-    wrote to stderr earlier may still wait to be printed."""
+    marked as an error. The caller prints the error after the extension has ended, because lines
+    that it wrote to stderr earlier may still wait to be printed."""
     try:
         result = await extension.call_tool(
             name,
@@ -408,7 +410,7 @@ async def _call_tool_of_config(args: Args, target: Spec | None, name: str, argum
     config = read_config(require_config_path(args))
     if args.method:
         raise _no_target_error()
-    if config.discovery is not None:  # one call needs no watch
+    if config.discovery is not None:  # one call need not watch for new extensions
         watch = replace(config.discovery.watch, enabled=False)
         config = replace(config, discovery=replace(config.discovery, watch=watch))
     host = Host(config, environ=dict(os.environ), confirm=choose_prompt(args))

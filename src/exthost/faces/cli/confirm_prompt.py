@@ -17,12 +17,13 @@ from exthost.errors import Refused
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.cli.common import Args, escape_controls, escape_message, json_text, say
 
-# The characters of arguments that a person can read. The prompt shows how many it omits.
+# How many characters of the arguments are shown: a person does not read more. The prompt shows how
+# many it omits.
 _MAX_ARGUMENT_CHARS = 4000
 
 
 class ConfirmPrompt(Protocol):
-    """Returns whether a person agrees. `seconds` is the time to answer; None for any time. Raises
+    """Returns whether a person agrees. `seconds` is the time to answer; None for no limit. Raises
     Refused if no person can be asked, or if no answer comes in time."""
 
     def __call__(self, confirmation: Confirmation, seconds: float | None = None) -> bool: ...

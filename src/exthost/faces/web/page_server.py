@@ -35,13 +35,15 @@ async def serve(
 ) -> None:
     """Serve the page of this host, with `/healthz` and `/metrics`, until the task is cancelled.
 
-    `config` is the path of the config. `address` is the host name or address that the listener is
-    bound to. `probes` adds `/healthz` and `/metrics`. `server_requests` answers the requests of MCP
-    servers, and shows them with `questions`.
+    `requests` performs what a person requests on the page. `config` is the path of the config.
+    `address` is the host name or address that the listener is bound to. `probes` adds `/healthz`
+    and `/metrics`. `server_requests` answers the requests of MCP servers, and shows them with
+    `questions`.
     """
     access = Access(address, tokens)
     endpoints = Endpoints(host, report, requests, config, questions, server_requests)
-    login = Login(access, tokens, listener.getsockname()[1])
+    port = listener.getsockname()[1]
+    login = Login(access, tokens, port)
     app = probes.wrap(build_application(endpoints, access, login), access)
     serve_task = asyncio.get_running_loop().create_task(serve_app(app, listener, access))
     try:
@@ -52,5 +54,6 @@ async def serve(
         endpoints.close()
         serve_task.cancel()
         await asyncio.wait([serve_task])
-        # Closed last: event streams of open pages use the sampler until the server has ended.
+        # The sampler measures the extensions. It is closed last, because event streams of open
+        # pages use it until the server has ended.
         await endpoints.sampler.close()
