@@ -274,13 +274,18 @@ async def test_a_public_address_without_encryption_is_reported(
     caplog: pytest.LogCaptureFixture, certificates: Path
 ) -> None:
     with caplog.at_level(logging.WARNING, "exthost.cluster"):
-        listener = NodeListener(ClusterSettings(host="127.0.0.2"))  # not a known loopback name
+        listener = NodeListener(ClusterSettings(host="0.0.0.0", advertise="127.0.0.1"))
         await listener.open()
         await listener.close()
     assert "not encrypted" in caplog.text
     caplog.clear()
     listener = NodeListener(
-        ClusterSettings(host="127.0.0.2", certificates=str(certificates), is_encrypted=True)
+        ClusterSettings(
+            host="0.0.0.0",
+            advertise="127.0.0.1",
+            certificates=str(certificates),
+            is_encrypted=True,
+        )
     )
     await listener.open()
     await listener.close()

@@ -15,6 +15,8 @@ from exthost.model.spec import Pool
 A = Node(id="a", name="a", resources={"CPU": 4}, free={"CPU": 4}, labels={"zone": "1"})
 B = Node(id="b", name="b", resources={"CPU": 2}, free={"CPU": 2}, labels={"zone": "2"})
 FULL = Node(id="full", name="full", resources={"CPU": 8}, free={"CPU": 0})
+HEAD = Node(id="head", name="head", resources={"GPU": 4}, free={"GPU": 4})
+UNKNOWN = Node(id="unknown", name="unknown", resources=None, labels={"zone": "1"})
 DRAINING = Node(id="draining", name="draining", is_draining=True)
 
 
@@ -61,9 +63,24 @@ def test_a_node_without_processors_gets_no_process() -> None:
 @pytest.mark.parametrize(
     ("nodes", "pool", "code", "message"),
     [
-        ([], Pool(), "X0421", "0 alive"),
-        ([DRAINING], Pool(), "X0421", "0 alive"),
-        ([A], Pool(per_node=1), "X0421", "pool.per_node is 1"),
+        ([], Pool(), "X0421", "the cluster has no node"),
+        ([DRAINING], Pool(per_node=1), "X0421", "each of its 1 nodes is being drained"),
+        ([A], Pool(per_node=1), "X0421", "each of the 1 suitable nodes has 1 (pool.per_node)"),
+        (
+            [A, B],
+            Pool(per_node=1, labels=(("zone", "1"),)),
+            "X0421",
+            "each of the 1 suitable nodes has 1 (pool.per_node)",
+        ),
+        ([HEAD], Pool(), "X0425", "there is head, which has no CPUs and runs nothing"),
+        ([HEAD], Pool(resources=(("GPU", 1),)), "X0425", "which has no CPUs and runs nothing"),
+        ([UNKNOWN], Pool(labels=(("zone", "9"),)), "X0425", "there is unknown with zone=1"),
+        (
+            [UNKNOWN],
+            Pool(resources=(("GPU", 1),), labels=(("zone", "9"),)),
+            "X0425",
+            "there is unknown with zone=1 and unknown resources",
+        ),
         ([A, B], Pool(resources=(("CPU", 5),)), "X0425", "asked for CPU 5; there is a with CPU 4"),
         ([A], Pool(resources=(("tape", 1),)), "X0425", "a with tape 0"),
         ([A], Pool(labels=(("zone", "9"),)), "X0425", "asked for zone=9; there is a with zone=1"),

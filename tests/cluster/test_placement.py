@@ -235,7 +235,7 @@ async def test_a_start_fails_if_every_node_has_its_maximum_of_processes_for_too_
         (node,) = await r.nodes.nodes()
         spawn = r.extension._starter.spawn
         error = await error_of(spawn(PLAN, "hostile"))  # type: ignore[arg-type]
-        assert error.code == "X0421" and "1 alive" in error.message
+        assert error.code == "X0421" and "each of the 1 suitable nodes" in error.message
         assert node.name == "local-1"
 
 

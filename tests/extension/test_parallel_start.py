@@ -1,5 +1,6 @@
-"""The number of processor cores, on which depends how many extensions start at once."""
+"""Starting many extensions at once: how many, and what a cancellation does."""
 
+import asyncio
 import os
 
 import pytest
@@ -15,3 +16,21 @@ def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.Monkey
     assert parallel_start._count_cores() == 8
     monkeypatch.setattr(os, "cpu_count", lambda: None)  # the number is unknown
     assert parallel_start._count_cores() == 1
+
+
+async def test_a_cancelled_start_is_cleaned_up_before_the_caller_continues() -> None:
+    began, cleaned = asyncio.Event(), []
+
+    async def start() -> None:
+        began.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    starting = asyncio.create_task(parallel_start.start_all([start]))
+    await began.wait()
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert cleaned == [True]

@@ -1,7 +1,9 @@
-"""Chooses the node for the next process of an extension, or for one that can move.
+"""Chooses the node for the next process of an extension, and finds a process that should move to
+another node.
 
 A node is a machine of the cluster. A cluster may list a node as alive for many seconds after it has
-died, so a node whose connections were lost a short time ago is used only if no other node has room.
+died. So a node whose connections were lost a short time ago is used only if no other node has the
+resources free.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -29,6 +31,7 @@ def choose_node(
     suspects   the ids of nodes that were lost a short time ago
     extension  the id of the extension, for errors
     """
+    nodes = list(nodes)
     alive = [node for node in nodes if not node.is_draining]
     wanted = dict(pool.resources or ())
     suitable = [node for node in alive if _is_suitable(node, pool, wanted)]
@@ -43,14 +46,8 @@ def choose_node(
     full = full_nodes(suitable, pool, counts)
     free = [node for node in suitable if node.id not in full]
     if not free:
-        raise NodesFull(
-            "X0421",
-            f"no node has room for it: {len(alive)} alive, "
-            f"pool.per_node is {pool.per_node or 'not set'}",
-            extension=extension,
-            help="add a node, or raise pool.per_node",
-        )
-    spreads = pool.spread is not False
+        raise _nodes_full_error(nodes, suitable, pool, extension)
+    spreads = pool.spread is not False  # None, not set, means true
 
     def rank(node: Node) -> tuple[bool, bool, int, int]:
         # The smallest rank is chosen: False is smaller than True.
@@ -87,7 +84,7 @@ def find_move(
         return None
     crowded = max((node.id for node in nodes), key=lambda id: counts.get(id, 0))
     difference = counts.get(crowded, 0) - counts.get(node.id, 0)
-    # A move would only reverse a difference of one.
+    # With a difference of one, a move would only swap the two nodes.
     return (crowded, node) if difference >= 2 else None
 
 
@@ -100,9 +97,13 @@ def full_nodes(nodes: Iterable[Node], pool: Pool, counts: Mapping[str, int]) -> 
 
 def _is_suitable(node: Node, pool: Pool, wanted: Mapping[str, float]) -> bool:
     has_labels = all(node.labels.get(name) == value for name, value in pool.labels or ())
-    # An operator who wants no processes on a node, such as the head of a cluster, gives it no CPUs.
-    is_closed = node.resources is not None and not node.resources.get("CPU") and "CPU" not in wanted
-    return has_labels and not is_closed and _has_amounts(node.resources, wanted)
+    return has_labels and not _is_closed(node, wanted) and _has_amounts(node.resources, wanted)
+
+
+def _is_closed(node: Node, wanted: Mapping[str, float]) -> bool:
+    """Return whether a node runs none of these processes: an operator who wants no processes on a
+    node, such as the head of a cluster, gives it no CPUs."""
+    return node.resources is not None and not node.resources.get("CPU") and "CPU" not in wanted
 
 
 def _has_amounts(amounts: Mapping[str, float] | None, wanted: Mapping[str, float]) -> bool:
@@ -113,7 +114,26 @@ def _has_amounts(amounts: Mapping[str, float] | None, wanted: Mapping[str, float
 
 def _format_node(node: Node, pool: Pool) -> str:
     """Return what the node has of the resources and labels that the pool asks for."""
-    resources, labels = node.resources or {}, node.labels
-    amounts = [f"{name} {resources.get(name, 0):g}" for name, _ in pool.resources or ()]
-    values = [f"{name}={labels[name]}" for name, _ in pool.labels or () if name in labels]
+    if _is_closed(node, dict(pool.resources or ())):
+        return f"{node.name}, which has no CPUs and runs nothing"
+    values = [f"{name}={node.labels[name]}" for name, _ in pool.labels or () if name in node.labels]
+    if node.resources is None:
+        unknown = "and unknown resources" if pool.resources else ""
+        return f"{node.name} with {', '.join(values) or 'no such label'} {unknown}".rstrip()
+    amounts = [f"{name} {node.resources.get(name, 0):g}" for name, _ in pool.resources or ()]
     return f"{node.name} with {', '.join(amounts + values) or 'nothing'}"
+
+
+def _nodes_full_error(
+    nodes: list[Node], suitable: list[Node], pool: Pool, extension: str
+) -> NodesFull:
+    """Return the error if each suitable node has its maximum of processes, or if there is none."""
+    help = "add a node"
+    if suitable:
+        reason = f"each of the {len(suitable)} suitable nodes has {pool.per_node} (pool.per_node)"
+        help = "add a node, or raise pool.per_node"
+    elif nodes:
+        reason = f"each of its {len(nodes)} nodes is being drained"
+    else:
+        reason = "the cluster has no node"
+    return NodesFull("X0421", f"no node has room for it: {reason}", extension=extension, help=help)

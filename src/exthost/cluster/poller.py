@@ -1,8 +1,8 @@
 """Calls a function when a file descriptor can be read or written.
 
-An agent, the program that runs processes on another machine, waits with it for their pipes and for
-its connection. `selectors` of the standard library does the same, but takes several times as long,
-and an agent waits twice for each call of an extension.
+An agent, the program that runs processes on another machine, uses it to wait for the pipes of these
+processes and for its own connection. `selectors` of the standard library does the same, but takes
+several times as long, and an agent waits twice for each call of an extension.
 """
 
 import select
@@ -49,6 +49,7 @@ class Poller:
         """Stop waiting for `fd`. Call this before the descriptor is closed."""
         self._epoll.unregister(fd)
         del self._callbacks[fd]
+        self._writable_callbacks.pop(fd, None)
 
     def wait(self, seconds: float) -> None:
         """Wait at most this long for a descriptor, and call the functions of all that are ready."""

@@ -5,6 +5,7 @@ agents connect to the host. With `pool.engine = "ray"`, Ray chooses the nodes an
 the engine "local" simulates nodes on this machine.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,19 +19,22 @@ from exthost.model.documents.keys import (
     integer_at_least,
 )
 from exthost.model.documents.problems import WRONG_VALUE, Place
-from exthost.model.documents.readers import read_table
+from exthost.model.documents.readers import quote_text, read_table
 from exthost.model.documents.settings import resolve_path
 from exthost.model.empty_mapping import empty_mapping
 
-# Addresses that only this machine can reach.
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# A name, an IPv4 address, or an IPv6 address in brackets.
+_HOST = r"(?P<host>[^\s\[\]/@:]+|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\])"
+_HOST_AND_PORT = re.compile(_HOST + r":(?P<port>[0-9]{1,5})")
+_HOST_ALONE = re.compile(_HOST + r"|(?P<ipv6>[0-9A-Fa-f:.]+)")
+_MAX_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """The settings of `[cluster]`.
 
-    address      the Ray cluster: "auto", "local", HOST:PORT or ray://HOST:PORT
+    address      the Ray cluster: "auto", "local" for a new one, HOST:PORT or ray://HOST:PORT
     host, port   where the host listens for agents; port 0 is any free port
     advertise    the address that agents connect to, "" for that where the host listens
     certificates the folder with the certificates, "" for that in the state folder of each machine
@@ -39,8 +43,8 @@ class ClusterSettings:
     silence      after how many seconds without a message a node counts as lost
     nodes        how many nodes the engine "local" simulates
     runtime_env  the runtime environment of agents on a Ray cluster
-    working_root the folder on this machine whose content the `working_dir` of `runtime_env` has; ""
-                 if there is no `working_dir`
+    working_root the folder on this machine that `working_dir` of `runtime_env` is a copy of; "" if
+                 there is no `working_dir`
     """
 
     address: str = "auto"
@@ -88,7 +92,7 @@ CLUSTER_KEYS: Mapping[str, Key] = {
     ),
     "insecure": Key(
         FLAG,
-        "Whether `listen` may be reachable from other machines, without encryption.",
+        "Whether connections from other machines may be unencrypted.",
         "true",
         "false",
     ),
@@ -113,8 +117,8 @@ CLUSTER_KEYS: Mapping[str, Key] = {
 
 
 def read_cluster_settings(value: Any, place: Place, folder: str | None) -> ClusterSettings | None:
-    """Read the section. `folder` is that of the config, for relative paths. If the certificate or
-    `listen` is wrong, add a problem at `place` and return None."""
+    """Read the section. `folder` is that of the config, for relative paths. If an address is wrong,
+    add a problem at `place` and return None."""
     values = read_table(value, place, CLUSTER_KEYS)
     listen, insecure = values.pop("listen", None), values.pop("insecure", None)
     # None means that a value is wrong; its problem is already reported.
@@ -123,21 +127,41 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
         settings["certificates"] = resolve_path(folder, settings["certificates"])
         settings["is_encrypted"] = True
     _read_runtime_env(settings, place.at("runtime_env"), folder)
+    advertise = settings.get("advertise")
+    if advertise and (problem := _advertise_problem(advertise)):
+        place.at("advertise").add_problem(WRONG_VALUE, problem)
+        return None
     if listen is None:
         return ClusterSettings(**settings)
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        place.at("listen").add_problem(WRONG_VALUE, f"HOST:PORT is wanted, not {listen!r}")
+    match = _HOST_AND_PORT.fullmatch(listen)
+    if match is None or int(match["port"]) > _MAX_PORT:
+        hint = f"; write it as [{listen}]:PORT" if _is_ipv6(listen) else ""
+        place.at("listen").add_problem(
+            WRONG_VALUE, f"HOST:PORT is wanted, not {quote_text(listen)}{hint}"
+        )
         return None
-    if is_any(host) and not settings.get("advertise"):
+    host = match["host"].strip("[]")
+    if is_any(host) and not advertise:
         place.at("listen").add_problem(
             WRONG_VALUE, f"{host} is every address of this machine; set advertise to one of them"
         )
         return None
     if not is_loopback(host) and not insecure:
         settings["is_encrypted"] = True
-    return ClusterSettings(host=host, port=int(port), **settings)
+    return ClusterSettings(host=host, port=int(match["port"]), **settings)
+
+
+def _advertise_problem(advertise: str) -> str:
+    """Return what is wrong with the address that nodes connect to; "" if nothing is."""
+    match = _HOST_AND_PORT.fullmatch(advertise)
+    if match is not None and int(match["port"]) > _MAX_PORT:
+        match = None
+    elif match is None:
+        match = _HOST_ALONE.fullmatch(advertise)
+    if match is None:
+        return f"HOST or HOST:PORT is wanted, not {quote_text(advertise)}"
+    host = (match["host"] or advertise).strip("[]")
+    return f"no node can connect to {host}, which is every address of a machine" * is_any(host)
 
 
 def _read_runtime_env(settings: dict[str, Any], place: Place, folder: str | None) -> None:
@@ -160,9 +184,23 @@ def _read_runtime_env(settings: dict[str, Any], place: Place, folder: str | None
 def is_any(host: str) -> bool:
     """Return whether this stands for all addresses of the machine. A host can listen there, but
     nothing can connect to such an address."""
-    return host in ("0.0.0.0", "::", "*")
+    return host in ("*", "0") or _has_property(host, "is_unspecified")
 
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach this address."""
-    return host in _LOOPBACK
+    return host.lower() == "localhost" or _has_property(host, "is_loopback")
+
+
+def _is_ipv6(host: str) -> bool:
+    return ":" in host and _has_property(host, "compressed")
+
+
+def _has_property(host: str, name: str) -> bool:
+    """Return whether a host is an IP address with this property."""
+    import ipaddress  # most configs have no addresses of a cluster
+
+    try:
+        return bool(getattr(ipaddress.ip_address(host), name))
+    except ValueError:  # it is a name
+        return False

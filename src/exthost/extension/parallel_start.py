@@ -15,7 +15,7 @@ from typing import Any
 # Slots per core. More than one, because a start also waits for files to be read.
 STARTS_PER_CORE = 4
 
-# A start that takes longer probably waits for something else than the processor.
+# A start that takes longer is assumed to wait for something other than the processor.
 SLOT_SECONDS = 0.25
 
 
@@ -32,8 +32,9 @@ async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
                 await asyncio.wait([task], timeout=SLOT_SECONDS)
             except asyncio.CancelledError:
                 task.cancel()
+                await asyncio.wait([task])  # it cleans up
                 raise
-        await task  # without a slot
+        await task  # another start has the slot
 
     await asyncio.gather(*(start_one(start) for start in starts), return_exceptions=True)
 

@@ -1,14 +1,15 @@
-"""Turns configured limits into the kernel's resource limits, and into limits for all processes
-together (the ceiling).
+"""Turns configured limits into resource limits of the kernel, and into limits for all processes of
+an extension together (the ceiling).
 
-A resource limit of the kernel (setrlimit) applies to each process alone. Therefore a thread of the
-host, the watchdog, adds up the memory and counts the processes of an extension at short intervals.
-Between two samples an extension could use much more. So each process also gets resource limits,
-which are wider than the configured limits. For memory this is the limit on the data segment
-(RLIMIT_DATA), since node does not run with a limited address space. If a cgroup can be created, the
-kernel limits all processes together (`cgroups`).
+A resource limit of the kernel (setrlimit) applies to each process alone, or to a user. Therefore a
+thread of the host, the watchdog, adds up the memory and counts the processes of an extension at
+short intervals. Between two samples an extension could use much more. So each process also gets
+resource limits. Those of memory and processes are wider than the configured limits. For memory this
+is the limit on the data segment (RLIMIT_DATA), since Node.js does not run with a limited address
+space. If a cgroup can be created, the kernel limits all processes together (`cgroups`).
 """
 
+import math
 from collections.abc import Callable, Iterable
 
 from exthost.model.launch_plan import NO_CEILING, Ceiling, ResourceLimit
@@ -18,6 +19,7 @@ from exthost.model.spec import Limits, Permissions
 # the first process of a namespace) supports.
 CPU, FILE_SIZE, DATA, PROCESSES, FILES = 0, 1, 2, 6, 7
 
+# The options of prlimit(1).
 _OPTIONS = {CPU: "cpu", FILE_SIZE: "fsize", DATA: "data", PROCESSES: "nproc", FILES: "nofile"}
 
 # The time between the soft limit (SIGXCPU, which a program may handle) and the hard limit
@@ -30,7 +32,6 @@ _CPU_GRACE_SECONDS = 1
 _MEMORY_FACTOR = 4
 _PROCESSES_FACTOR, _SPARE_PROCESSES = 2, 16
 
-
 # Default limits of a sandboxed extension. 1024 file descriptors are the usual soft limit on Linux;
 # most runtimes need some dozens. 512 processes are more than any known extension starts.
 _MAX_FILES, _MIN_FILES = 1024, 64
@@ -42,15 +43,18 @@ _FILE_BYTES = 512 * 1024
 
 # The last message in the send buffer of a socket may exceed the buffer's size by this much.
 _MAX_MESSAGE_BYTES = 64 * 1024
+
+# With fewer sockets, common runtimes do not start, even if the buffers of so many may exceed a
+# small `max_memory`.
 _MIN_SOCKETS = 64
 
 
 def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
-    """Return the resource limits for each process. `policy` is None without a `permissions` table;
-    only such a table limits memory."""
+    """Return the resource limits for each process. `policy` is the `permissions` table, or None;
+    only that table limits memory."""
     rlimits = []
     if limits.cpu is not None:
-        seconds = max(1, round(limits.cpu))
+        seconds = max(1, math.ceil(limits.cpu))
         rlimits.append(ResourceLimit(CPU, seconds, seconds + _CPU_GRACE_SECONDS))
     memory = policy.max_memory if policy is not None else None
     for resource, limit in (
@@ -106,7 +110,7 @@ def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
     """Return the limits for all processes of an extension together."""
     max_memory = policy.max_memory if policy is not None else None
     # Rounded as in `resource_limits`, so that both limits are the same number of seconds.
-    cpu = None if limits.cpu is None else max(1, round(limits.cpu))
+    cpu = None if limits.cpu is None else max(1, math.ceil(limits.cpu))
     if max_memory is None and limits.nproc is None and cpu is None:
         return NO_CEILING
     return Ceiling(max_memory, limits.nproc, cpu)
@@ -114,6 +118,6 @@ def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
 
 def prlimit_command(prlimit: str, limits: Iterable[ResourceLimit]) -> tuple[str, ...]:
     """Return the prlimit(1) command that sets these limits and then runs a program, for a program
-    without a wrapper. It is empty if there are no limits."""
+    that our init does not start. It is empty if there are no limits."""
     options = [f"--{_OPTIONS[limit.resource]}={limit.soft}:{limit.hard}" for limit in limits]
     return (prlimit, *options, "--") if options else ()

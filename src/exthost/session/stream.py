@@ -16,7 +16,7 @@ from exthost.dialects.streams import StreamKind
 from exthost.errors import ExthostError, UsageError
 from exthost.session.call import Call
 from exthost.session.replies import StreamHandler
-from exthost.session.stream_queue import STREAM_EVENTS, StreamQueue
+from exthost.session.stream_queue import MAX_STREAM_BYTES, STREAM_EVENTS, StreamQueue
 
 
 class EventStream(StreamQueue):
@@ -24,8 +24,8 @@ class EventStream(StreamQueue):
 
     result          the reply or the last event; None until the stream has ended
     error           the error that the stream ended with; None after it was raised
-    resume_reading  resumes reading the child's output; not None only while this full queue pauses
-                    the reading
+    resume_reading  resumes reading the child's output; None unless the reading is paused because
+                    this queue was full
     """
 
     __slots__ = (
@@ -58,14 +58,14 @@ class EventStream(StreamQueue):
         self._event_waiter: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
-        if self.kind.ends == "reply":  # no acknowledgement comes that could be awaited
+        if self.kind.ends == "reply":  # the events come before the reply, without acknowledgement
             self._open(self)
             return self
         self._open_waiter = asyncio.get_running_loop().create_future()
         self._open(self)
         try:
             await self._open_waiter
-        except asyncio.CancelledError:  # an acknowledgement may have come at the same moment
+        except asyncio.CancelledError:  # `__aexit__` will not run
             self._leave()
             raise
         if self.error is not None and not self.acknowledged:
@@ -80,6 +80,8 @@ class EventStream(StreamQueue):
         self._close(self)
         self.ended = True
         self.events.clear()
+        self.bytes = 0
+        self._wake(self._event_waiter)  # of another task, which reads until the end
         self._resume_reading()
 
     def __aiter__(self) -> Self:
@@ -103,7 +105,10 @@ class EventStream(StreamQueue):
         self.bytes -= size
         self.delivered = True
         # At half, not at the first free place: otherwise reading would stop again at once.
-        if self.resume_reading is not None and len(self.events) <= STREAM_EVENTS // 2:
+        is_half_empty = (
+            len(self.events) <= STREAM_EVENTS // 2 and self.bytes <= MAX_STREAM_BYTES // 2
+        )
+        if self.resume_reading is not None and is_half_empty:
             self._resume_reading()
         return event
 
@@ -116,7 +121,8 @@ class EventStream(StreamQueue):
         self._wake(self._event_waiter)
 
     def acknowledge(self) -> None:
-        """Let `async with` continue, because the child has accepted the stream."""
+        """Let `async with` continue, because the child has accepted the stream, and the session has
+        set `acknowledged`."""
         self._wake(self._open_waiter)
 
     def finish(self, result: Any) -> None:
@@ -149,8 +155,8 @@ class StreamCall(Call):
     """The call that opens a stream. It ends when the stream ends.
 
     `timeout` limits the time until the reply. After an acknowledgement, `max_stream_seconds`
-    limits the whole stream; None means no limit. That time begins with the call, or with
-    `from_acknowledgement` at the acknowledgement.
+    limits the whole stream; None means no limit. That time begins with the call; if
+    `from_acknowledgement` is true, with the acknowledgement.
     """
 
     def __init__(

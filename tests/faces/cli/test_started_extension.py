@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.events import LogLine
+from exthost.events import LogLine, Progressed
 from exthost.faces.cli.started_extension import abridged_log
 from tests.faces.cli.cli_process import run_inside
 
@@ -44,6 +44,26 @@ def test_a_short_log_and_that_of_a_failure_are_complete(
         assert fails
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"[a] line {number}" for number in range(count)]
+
+
+def test_the_number_of_lines_that_were_left_out_counts_those_that_were_not_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_lines(5000)
+    assert "4985 lines of its log left out" in capsys.readouterr().err
+    with pytest.raises(ValueError):
+        write_lines(5000, fails=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[10] == "3990 lines of its log left out" and lines[11] == "[a] line 4000"
+
+
+def test_large_numbers_of_progress_are_shown_with_all_digits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with abridged_log() as bus:
+        bus.publish(Progressed("a", "m", 1234567, 12345678, "bytes", None))
+        bus.publish(Progressed("a", "m", 0.5, None, "", None))
+    assert capsys.readouterr().err == "[a] m: 1234567 of 12345678 bytes\n[a] m: 0.5\n"
 
 
 def test_inspect_leaves_out_the_middle_of_a_long_log(tmp_path: Path) -> None:

@@ -136,3 +136,14 @@ def list_key_paths(value: Any, path: KeyPath = ()) -> list[KeyPath]:
 @given(documents())
 def test_the_line_finder_finds_the_same_keys_as_tomllib(text: str) -> None:
     assert set(find_key_lines(text)) == set(list_key_paths(tomllib.loads(text)))
+
+
+def test_a_table_has_the_line_of_its_own_header_also_if_a_subtable_comes_first() -> None:
+    lines = find_key_lines("[a.b]\nx = 1\n\n[a]\ny = 2\n")
+    assert find_line(lines, ("a",)) == find_line(lines, ("a", "missing")) == 4
+    assert find_line(lines, ("a", "b")) == 1
+
+
+def test_a_multi_line_string_that_does_not_end_is_read_in_linear_time() -> None:
+    # With an ambiguous expression, each escape would double the time.
+    assert find_key_lines('a = """' + "\\a" * 10_000) is not None

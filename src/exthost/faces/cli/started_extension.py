@@ -3,8 +3,9 @@
 While the extension runs, its log is printed to stderr. Its messages are recorded if the verb has
 the option `--trace`, and its calls are written to the audit file of the config.
 
-A bare command is a command after `--` in place of an extension of the config. The dialect of a bare
-command (the protocol that the extension speaks) is detected unless `--dialect` names it.
+With `exthost call -- PROGRAM`, the program is started in place of an extension of the config. It is
+called a bare command. Its dialect (the protocol that it speaks) is detected unless `--dialect`
+names it.
 """
 
 import os
@@ -34,8 +35,8 @@ from exthost.session.trace.trace_file import TraceFile
 from exthost.session.trace.trace_format import LineMaker
 from exthost.session.trace.traffic import Traffic
 
-# How much of a long log `abridged_log` prints: the first lines at once, the last ones at the end,
-# and after a failure as many as are kept.
+# How much of a long log `abridged_log` prints: the first lines at once, and at the end the last
+# ones, or after a failure all that are held.
 _FIRST_LINES = 10
 _LAST_LINES = 5
 _MAX_HELD_LINES = 1000
@@ -46,7 +47,7 @@ async def start_extension(
     args: Args, spec: Spec, bus: Bus | None = None
 ) -> AsyncIterator[Extension]:
     """Start an extension for the length of a block. The dialect in `spec` is ignored for a bare
-    command without `--dialect`. Without a bus, its log is printed line by line."""
+    command without `--dialect`. Without a bus, the log of the extension is printed line by line."""
     bus = printing_bus() if bus is None else bus
     traffic = Traffic(bus)
     with _write_audit(args, bus), record_traffic(args, traffic):
@@ -168,16 +169,16 @@ def printing_bus() -> Bus:
 def abridged_log() -> Iterator[Bus]:
     """Return an event bus whose log lines and progress are printed to stderr. Of a long log, the
     middle is left out, so that it does not bury the report of a verb. If the block raises an
-    exception, the lines that were left out are printed, too."""
+    exception, the last thousand lines are printed."""
     bus = Bus()
     _print_progress(bus)
-    shown_count = 0
+    line_count = 0
     kept_lines = deque[LogLine](maxlen=_MAX_HELD_LINES)
 
     def show_or_keep(line: LogLine) -> None:
-        nonlocal shown_count
-        if shown_count < _FIRST_LINES:
-            shown_count += 1
+        nonlocal line_count
+        line_count += 1
+        if line_count <= _FIRST_LINES:
             show_line(line.extension, line.text)
         else:
             kept_lines.append(line)
@@ -190,10 +191,11 @@ def abridged_log() -> Iterator[Bus]:
         last_count = _MAX_HELD_LINES
         raise
     finally:
-        left_out_count = len(kept_lines) - last_count
+        last_lines = list(kept_lines)[-last_count:]
+        left_out_count = line_count - _FIRST_LINES - len(last_lines)
         if left_out_count > 0:
             say(f"{plural(left_out_count, 'line')} of its log left out")
-        for line in list(kept_lines)[-last_count:]:
+        for line in last_lines:
             show_line(line.extension, line.text)
 
 
@@ -210,8 +212,9 @@ def _print_progress(bus: Bus) -> None:
 
 
 def _progress_text(progress: Progressed) -> str:
-    total = f" of {progress.total:g}" if progress.total is not None else ""
-    return f"{progress.method}: {progress.progress:g}{total} {progress.message}".rstrip()
+    # 15 digits, because `g` alone would show 1234567 as 1.23457e+06.
+    total = f" of {progress.total:.15g}" if progress.total is not None else ""
+    return f"{progress.method}: {progress.progress:.15g}{total} {progress.message}".rstrip()
 
 
 def _environ() -> dict[str, str]:

@@ -25,7 +25,7 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 _TOKEN = re.compile(
     # Multi-line strings first, because they begin like an empty string. The text of one may end
     # with one or two quotes, before the three that close it.
-    r'"""(?:\\.|(?!""").)*"{3,5}'
+    r'"""(?:\\.|(?!""")[^\\])*"{3,5}'
     r"|'''(?:(?!''').)*'{3,5}"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
@@ -79,6 +79,7 @@ class _Scanner:
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
+        self.implied: set[KeyPath] = set()  # tables that have no header yet: `a` after [a.b]
         self.last_item: dict[KeyPath, int] = {}  # [[array]] → index of its latest table
         self.table: KeyPath = ()  # the table of the latest header
         self.open_brackets: list[_OpenBracket] = []  # the innermost last
@@ -101,7 +102,7 @@ class _Scanner:
         elif token == "}":
             self._close_bracket()
         elif token == "\n":
-            # A line end only ends a header: in an inline table it may be anywhere (TOML 1.1).
+            # Outside a value, a line end has no effect but to end a header (TOML 1.1).
             self.header_brackets = 0
         elif token not in {".", ","}:
             if not self.keys:
@@ -115,10 +116,15 @@ class _Scanner:
         if self.header_brackets > 1:
             self.last_item[path] = self.last_item.get(path, -1) + 1
         self.table = self._resolve((), self.keys)
+        for length in range(1, len(path)):  # `[a.b.c]` also creates the tables `a` and `a.b`
+            if path[:length] not in self.lines:
+                self.lines[path[:length]] = self.key_line
+                self.implied.add(path[:length])
+        if path in self.implied:
+            self.implied.remove(path)
+            self.lines[path] = self.key_line
         # The line of an array is that of its first header, hence `setdefault`; each item has the
         # line of its own header.
-        for length in range(1, len(path)):  # `[a.b.c]` also creates the tables `a` and `a.b`
-            self.lines.setdefault(path[:length], self.key_line)
         self.lines.setdefault(path, self.key_line)
         self.lines.setdefault(self.table, self.key_line)
         self.keys = []
