@@ -137,7 +137,9 @@ def test_a_server_without_command_and_url_is_left_out_with_a_note() -> None:
     assert "own: has neither command nor url, and is ignored" in config.notes
 
 
-@pytest.mark.parametrize(("timeout", "seconds"), [(60, 60.0), (30_000, 30.0), (3600, 3600.0)])
+@pytest.mark.parametrize(
+    ("timeout", "seconds"), [(60, 60.0), (30_000, 30.0), (3600, 3600.0), (1_800_000, 1800.0)]
+)
 def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
     timeout: int, seconds: float
 ) -> None:

@@ -35,7 +35,7 @@ def resource(**members: Any) -> dict[str, Any]:
         (
             "initialize",
             {"protocolVersion": "2025-11-25", "capabilities": {}},
-            "handshake: in its reply to initialize serverInfo is missing",
+            "handshake: in its reply to initialize: serverInfo is missing",
         ),
         (
             "initialize",
@@ -45,12 +45,12 @@ def resource(**members: Any) -> dict[str, Any]:
         (
             "initialize",
             {"protocolVersion": "2025-11-25", "serverInfo": INFO},
-            "handshake: in its reply to initialize capabilities",
+            "handshake: in its reply to initialize: capabilities",
         ),
         (
             "initialize",
             {"capabilities": {}, "serverInfo": INFO},
-            "handshake: in its reply to initialize protocolVersion is missing",
+            "handshake: in its reply to initialize: protocolVersion is missing",
         ),
         (
             "server/discover",
@@ -72,12 +72,12 @@ def resource(**members: Any) -> dict[str, Any]:
         (
             "tools/call",
             {"structuredContent": {}},
-            "result: in the result of a tool content is miss",
+            "result: in the result of a tool: content is miss",
         ),
         ("tools/call", {"content": [], "isError": "false"}, "isError is 'false'"),
         ("tools/call", {"content": [], "structuredContent": [1]}, "structuredContent is [1]"),
-        ("tools/call", {"content": ["hi"]}, "in block 0 of the content stands 'hi'"),
-        ("tools/call", {"content": [TEXT, {"type": "txt"}]}, "in block 1 of the content type is"),
+        ("tools/call", {"content": ["hi"]}, "in block 0 of the content: it is 'hi'"),
+        ("tools/call", {"content": [TEXT, {"type": "txt"}]}, "in block 1 of the content: type is"),
         ("tools/call", {"content": [{"type": "text"}]}, "(text) text is missing"),
         ("tools/call", {"content": [{**IMAGE, "mimeType": None}]}, "(image) mimeType is null"),
         ("tools/call", {"content": [{**IMAGE, "data": "a+%"}]}, "data is not base64: 'a+%'"),

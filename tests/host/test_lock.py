@@ -152,6 +152,17 @@ async def test_a_config_that_gives_an_extension_more_is_not_the_locked_one(
     )
 
 
+async def test_a_limit_that_differs_in_its_last_digit_is_not_the_locked_one(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.entries[0]["limits"] = {"max_message": 64 * 2**20}
+    project.write_config()
+    await project.write_lock()
+    assert '"max_message 67108864"' in project.lock.read_text()
+    project.entries[0]["limits"] = {"max_message": 64 * 2**20 + 1}
+    project.write_config()
+    assert (await refusal_of(project)).code == "X1820"
+
+
 async def test_an_entry_without_a_record_is_not_started(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()

@@ -120,7 +120,7 @@ def _format_node(node: Node, pool: Pool) -> str:
     if node.resources is None:
         unknown = "and unknown resources" if pool.resources else ""
         return f"{node.name} with {', '.join(values) or 'no such label'} {unknown}".rstrip()
-    amounts = [f"{name} {node.resources.get(name, 0):g}" for name, _ in pool.resources or ()]
+    amounts = [f"{name} {node.resources.get(name, 0):.15g}" for name, _ in pool.resources or ()]
     return f"{node.name} with {', '.join(amounts + values) or 'nothing'}"
 
 

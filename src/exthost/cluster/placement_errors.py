@@ -42,7 +42,7 @@ def no_working_dir(extension: str) -> SpawnFailed:
 
 def describe_request(pool: Pool) -> str:
     """Return the resources and labels of a pool as a text."""
-    amounts = [f"{name} {amount:g}" for name, amount in pool.resources or ()]
+    amounts = [f"{name} {amount:.15g}" for name, amount in pool.resources or ()]
     labels = [f"{name}={value}" for name, value in pool.labels or ()]
     return ", ".join(amounts + labels) or "no resources"
 

@@ -29,6 +29,7 @@ from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
 from exthost.launch.portable_tree import PortableCode, read_portable, read_small_snapshot
 from exthost.launch.tree_snapshot import NotSmall
+from exthost.model.documents.units import format_number
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode, LockChange, LockRecord, SpecLock, compare_start
 from exthost.model.spec import Permissions, Spec
@@ -242,7 +243,7 @@ def _make_record(
             )
         ),
         limits=tuple(
-            f"{item.name} {value:g}"
+            f"{item.name} {format_number(value)}"
             for item in fields(spec.limits)
             if (value := getattr(spec.limits, item.name)) is not None
         ),

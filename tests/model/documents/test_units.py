@@ -8,6 +8,7 @@ from exthost.model.documents.units import (
     MAX_BYTES,
     MAX_SECONDS,
     UnitError,
+    format_number,
     parse_seconds,
     parse_size,
 )
@@ -141,3 +142,19 @@ def test_any_value_is_parsed_or_raises_unit_error(value: object) -> None:
         except UnitError:
             continue
         assert amount >= 0
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (60, "60"),
+        (60.0, "60"),
+        (0.5, "0.5"),
+        (1_800_000, "1800000"),
+        (67108865, "67108865"),
+        (1e22, "10000000000000000000000"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_number_is_written_with_all_of_its_digits(number: float, text: str) -> None:
+    assert format_number(number) == text

@@ -14,10 +14,12 @@ with a note. The result has the form of `[mcp_servers.NAME]`, which `config_sect
 """
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
 
+from exthost.model.documents.units import format_number
 from exthost.model.names import nearest, variable_name
 
 # The keys of a server that are read; all others are ignored with a note.
@@ -178,9 +180,9 @@ def _read_timeout(value: Any) -> str | None:
     """Return the key `timeout` of a server as a limit of exthost, or None if it is not a number.
     Some programs have seconds in it and others milliseconds; none allows more than an hour in
     seconds."""
-    if type(value) not in (int, float) or value <= 0:
+    if type(value) not in (int, float) or not 0 < value < math.inf:
         return None
-    return f"{value:g}s" if value <= _MAX_TIMEOUT_SECONDS else f"{value:g}ms"
+    return format_number(value) + ("s" if value <= _MAX_TIMEOUT_SECONDS else "ms")
 
 
 def _note_ignored_keys(keys: list[str]) -> list[str]:

@@ -5,8 +5,8 @@ refuse such a one, so the author of the server must learn of it. Only requiremen
 are checked, no advice. For example, of the result of `initialize`:
 
     {"protocolVersion": "2025-11-25", "capabilities": [], "serverInfo": {"name": "a"}}
-    in its reply to initialize the version of serverInfo is missing and must be text
-    in its reply to initialize capabilities is [] and must be an object
+    in its reply to initialize: the version of serverInfo is missing and must be text
+    in its reply to initialize: capabilities is [] and must be an object
 
 The handshake era (revisions before 2026-07-28) restricts schemas and data of results to objects;
 the stateless era does not.
@@ -61,7 +61,7 @@ def audit_result(method: str, result: Any, earlier: Collection[str]) -> Iterator
             fix = (
                 'add "protocolVersion" to the result of `initialize`: that of the request, if known'
             )
-            yield Problem("handshake", f"in its reply to initialize {reason}", fix=fix)
+            yield Problem("handshake", f"in its reply to initialize: {reason}", fix=fix)
         yield from _audit_server_info(result)
         yield from _audit_capabilities(method, result)
     elif method == "server/discover" and isinstance(result.get("supportedVersions"), list):
@@ -84,14 +84,14 @@ def _audit_server_info(result: dict[str, Any]) -> Iterator[Problem]:
         if not missing:
             return
         reason = f"the {missing[0]} of serverInfo {_describe(info, missing[0])} and must be text"
-    yield Problem("handshake", f"in its reply to initialize {reason}", fix=_SERVER_INFO_FIX)
+    yield Problem("handshake", f"in its reply to initialize: {reason}", fix=_SERVER_INFO_FIX)
 
 
 def _audit_capabilities(method: str, result: dict[str, Any]) -> Iterator[Problem]:
     if not isinstance(result.get("capabilities"), dict):
         reason = f"capabilities {_describe(result, 'capabilities')} and must be an object"
         fix = _CAPABILITIES_FIX % method
-        yield Problem("handshake", f"in its reply to {method} {reason}", fix=fix)
+        yield Problem("handshake", f"in its reply to {method}: {reason}", fix=fix)
 
 
 def _audit_tool(tool: dict[str, Any], has_handshake: bool) -> Iterator[Problem]:
@@ -112,29 +112,29 @@ def _audit_tool(tool: dict[str, Any], has_handshake: bool) -> Iterator[Problem]:
 def _audit_tool_result(result: dict[str, Any], has_handshake: bool) -> Iterator[Problem]:
     if not isinstance(result.get("isError", False), bool):
         reason = f"isError {_describe(result, 'isError')} and must be true or false"
-        yield Problem("result", f"in the result of a tool {reason}", fix=_IS_ERROR_FIX)
+        yield Problem("result", f"in the result of a tool: {reason}", fix=_IS_ERROR_FIX)
     data = result.get("structuredContent")
     if has_handshake and data is not None and not isinstance(data, dict):
         reason = f"structuredContent {_describe(result, 'structuredContent')} and must be an object"
-        yield Problem("result", f"in the result of a tool {reason}", fix=_OUTPUT_SCHEMA_FIX)
+        yield Problem("result", f"in the result of a tool: {reason}", fix=_OUTPUT_SCHEMA_FIX)
     content = result.get("content")
     if not isinstance(content, list):
         reason = f"content {_describe(result, 'content')} and must be a list"
-        yield Problem("result", f"in the result of a tool {reason}", fix=_CONTENT_FIX)
+        yield Problem("result", f"in the result of a tool: {reason}", fix=_CONTENT_FIX)
         return
     for position, block in enumerate(content):
         for reason, fix in _audit_block(block):
-            yield Problem("result", f"in block {position} of the content {reason}", fix=fix)
+            yield Problem("result", f"in block {position} of the content: {reason}", fix=fix)
 
 
 def _audit_block(block: Any) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a block, and how to fix it."""
     if not isinstance(block, dict):
-        yield f"stands {_shorten(block)} and must be an object", _BLOCK_FIX
+        yield f"it is {_shorten(block)} and must be an object", _BLOCK_FIX
         return
     type_name = block.get("type")
     if not isinstance(type_name, str) or type_name not in _TEXT_MEMBERS:
-        yield f"type {_describe(block, 'type')}, which is not a type of MCP", _BLOCK_FIX
+        yield f"type {_describe(block, 'type')} and must be a type of MCP", _BLOCK_FIX
         return
     for name in _TEXT_MEMBERS[type_name]:
         if not isinstance(block.get(name), str):

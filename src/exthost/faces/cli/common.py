@@ -290,6 +290,14 @@ def say(text: str) -> None:
     _write_stderr(escape_message(text) + "\n")
 
 
+def say_progress(
+    extension: str, method: str, progress: float, total: float | None, message: str
+) -> None:
+    """Print the progress of a call to stderr. `total` is None if it is not known."""
+    limit = "" if total is None else f" of {total:.15g}"
+    say(f"[{extension}] {method}: {progress:.15g}{limit} {message}".rstrip())
+
+
 def say_labelled(label: str, style: str, text: str) -> None:
     """Print a message to stderr that begins with a coloured label."""
     _write_stderr(f"{paint(label, style, sys.stderr)} {escape_message(text)}\n")

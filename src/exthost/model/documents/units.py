@@ -92,6 +92,12 @@ def parse_size(value: object) -> int:
     return amount
 
 
+def format_number(value: float) -> str:
+    """Return a number with all of its digits, as a config has it: 1800000 instead of 1.8e+06, and
+    60 instead of 60.0."""
+    return str(int(value)) if float(value).is_integer() else repr(value)
+
+
 def _parse_quantity(text: str, units: dict[str, int]) -> Fraction | None:
     """Return the number times its unit, or None if the text is not a number with a unit."""
     if len(text) > _MAX_TEXT_CHARS:
