@@ -339,7 +339,7 @@ log_level = "debug"
 context_passthrough = true
 [mcp_servers.far]
 transport = "streamable_http"
-url = "https://h/${EXTENSION_ID}"
+url = "HTTPS://h/${EXTENSION_ID}"
 headers = { A = "b" }
 """
 
@@ -361,7 +361,7 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
         {"HOST": "9.0.0"},
         "/x/w",
     )
-    assert replace_placeholders(http_server, **facts).url == "https://h/weather"
+    assert replace_placeholders(http_server, **facts).url == "HTTPS://h/weather"
     assert "headers" not in repr(http_server)  # headers can contain secrets
 
 

@@ -40,7 +40,7 @@ from exthost.model.spec import Requires, Spec
 
 _MAX_NAME_CHARS = 32
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_URL = re.compile(r"https?://[^/\s]")
+_URL = re.compile(r"(?i:https?)://[^/\s]")
 
 # A URL may begin with a placeholder, whose value then contains the scheme.
 _PLACEHOLDER = "${"
