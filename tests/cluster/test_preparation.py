@@ -12,6 +12,7 @@ import io
 import os
 import platform
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,28 @@ def test_copies_are_deleted_when_no_agent_uses_them(
     other_store.release(copy)
     other_store.delete_unused(0.0)
     assert list((state / "folders").iterdir()) == []
+
+
+def test_a_copy_is_given_back_while_another_folder_is_received(
+    folder: Path, tmp_path: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    """The thread that gives it back is the one that receives the other folder."""
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    (other_folder / "file").touch()
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+
+    def release_during_fetch() -> io.BytesIO:
+        releasing = threading.Thread(target=store.release, args=(copy,), daemon=True)
+        releasing.start()
+        releasing.join(10)
+        assert not releasing.is_alive()
+        return archive_of(other_folder)()
+
+    other_sent = read_folder(str(other_folder), "x")[0]
+    other_copy = store.acquire(other_sent, release_during_fetch, "x")
+    store.delete_unused(0.0)
+    assert not copy.exists() and other_copy.exists()
 
 
 def test_copies_that_a_killed_agent_has_left_are_deleted(
