@@ -350,7 +350,7 @@ class Cluster:
                 continue
             try:
                 nodes = await self._placer.result().nodes()
-            except ExthostError:
+            except Exception:  # any, because processes would never move again without this task
                 continue  # the next start reports it
             self.agents.report_draining({node.id for node in nodes if node.is_draining})
             ids = {node.id for node in nodes if not node.is_draining}
