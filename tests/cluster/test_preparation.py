@@ -315,6 +315,17 @@ def test_paths_are_changed_to_the_working_folder_that_ray_has_made(
     assert (order.plan.cwd, order.root, order.manifest) == (copy, copy, f"{copy}/main.py")
 
 
+def test_an_agent_whose_own_folder_was_deleted_starts_programs_with_absolute_paths(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted = tmp_path / "deleted"
+    deleted.mkdir()
+    monkeypatch.chdir(deleted)
+    deleted.rmdir()
+    order = make_order(folder)
+    assert prepare_on_node(order, no_folder_expected).plan.argv == order.plan.argv
+
+
 def test_links_out_of_a_folder_are_not_sent(folder: Path) -> None:
     (folder / "out").symlink_to("/etc/passwd")
     with pytest.raises(Refused) as caught:
