@@ -6,6 +6,7 @@ replaced. Files are compared with their pins (digests in the config), and variab
 take the value of the node. Several agents on one machine share the copies, with a lock file each.
 """
 
+import errno
 import fcntl
 import hashlib
 import io
@@ -16,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -255,6 +257,23 @@ def test_a_copy_that_another_agent_has_repaired_is_not_deleted_while_it_is_used(
         other_store.release(used)
     other_store.close()
     assert list((state / "folders").iterdir()) == []
+
+
+def test_a_copy_that_cannot_be_deleted_is_left_to_the_next_agent(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    store.release(copy)
+    with pytest.MonkeyPatch.context() as patch:
+        error = OSError(errno.EROFS, "the disk is read-only")
+        patch.setattr(Path, "unlink", Mock(side_effect=error))
+        patch.setattr(shutil, "rmtree", Mock())
+        store.delete_unused(0.0)
+    assert copy.exists()
+    other_store = FolderStore(state / "folders")
+    assert other_store.acquire(sent_folder, no_fetch_expected, "x") == copy
+    other_store.close()
+    assert not copy.exists()  # the first agent has released its lock
 
 
 def test_an_agent_that_ends_during_a_start_leaves_the_copy_to_the_next_agent(
