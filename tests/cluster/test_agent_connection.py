@@ -195,6 +195,21 @@ async def test_a_folder_is_sent_once_if_the_agent_asks_for_it(tmp_path: Path) ->
         assert node.host._folders == {}
 
 
+async def test_the_folder_of_a_cancelled_start_ends_at_once(tmp_path: Path) -> None:
+    with Node() as node:
+        (tmp_path / "program.py").touch()
+        starting = await node.begin_start((str(tmp_path), read_folder(str(tmp_path), "a")[1]))
+        starting.cancel()
+        await asyncio.wait([starting])
+        node.received()
+        # The agent has sent this before it has received that the process is to be killed.
+        node.agent.multiplexer.open_incoming(FIRST)
+        node.send_to_host(FIRST, {"wants_folder": True})
+        assert [event[:2] for event in node.received()] == [(Kind.END, FIRST)]
+        node.send_to_host(FIRST, {"failed": FAILURE})
+        assert node.losses == []
+
+
 async def test_a_request_for_a_folder_is_ignored_if_there_is_none() -> None:
     with Node() as node:
         starting = await node.begin_start()

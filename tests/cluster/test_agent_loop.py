@@ -7,15 +7,98 @@ the connection to the host. Here the test has the host's end of that connection.
 import os
 import socket
 import threading
+import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exthost.cluster.agent import Agent
-from exthost.cluster.link import NodeConnection
+from exthost.cluster.link import Link, NodeConnection
+from exthost.cluster.messages import Order, encode_order
+from exthost.cluster.multiplexer import Kind
+from exthost.model.launch_plan import LaunchPlan
+from exthost.process.environment import Variables
+from tests.extensions.proc import is_running
 
 SECONDS = 60
+
+
+class RunningAgent:
+    """An agent that runs in a thread, and the host's end of its connection."""
+
+    def __init__(self) -> None:
+        host, ours = socket.socketpair()
+        ours.setblocking(False)
+        host.settimeout(SECONDS)
+        self.link = Link(NodeConnection(host), lambda is_waiting: None)
+        # An agent ends with its companion, another process. Here that is the parent of the test.
+        self.agent = Agent(NodeConnection(ours), companion=os.getppid())
+        self.thread = threading.Thread(target=self.agent.run)
+        self.thread.start()
+
+    def start_process(self, number: int) -> dict[str, Any]:
+        """Order a process that runs until it is killed. Return the reply."""
+        plan = LaunchPlan(argv=("/bin/sleep", "1000"), env=Variables({}))
+        self.link.send_message(number, encode_order(Order("a", plan)))
+        return self.receive(number)
+
+    def receive(self, wanted: int) -> dict[str, Any]:
+        """Return the next message of this number."""
+        give_up_at = time.monotonic() + SECONDS
+        while time.monotonic() < give_up_at:
+            for kind, number, payload in self.link.decode(self.link.read()):
+                if kind == Kind.MESSAGE and number == wanted:
+                    return dict(payload)
+        raise TimeoutError
+
+    def close(self) -> None:
+        self.link.close()
+        self.thread.join(SECONDS)
+        assert not self.thread.is_alive()
+        self.agent._poller.close()
+        for fd in (self.agent._companion, self.agent._wake_read, self.agent._wake_write):
+            os.close(fd)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningAgent]:
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path))
+    running = RunningAgent()
+    yield running
+    running.close()
+
+
+def test_a_start_without_a_free_thread_fails_alone(
+    running: RunningAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = running.start_process(4)["started"]
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        failure = running.start_process(8)["failed"]
+    assert failure["code"] == "X0405" and "can't start new thread" in failure["message"]
+    assert is_running(pid)
+    assert running.start_process(12)["started"] != pid
+
+
+def test_an_agent_that_fails_kills_its_processes_and_reports_the_reason(
+    running: RunningAgent,
+) -> None:
+    pid = running.start_process(4)["started"]
+
+    def fail() -> None:
+        raise MemoryError("out of memory")
+
+    running.agent._call_soon(fail)
+    assert "out of memory" in running.receive(0)["farewell"]
+    running.thread.join(SECONDS)
+    assert not is_running(pid)
 
 
 def test_functions_of_other_threads_are_called_in_order_by_the_loop(

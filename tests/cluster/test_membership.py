@@ -111,6 +111,35 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
         assert set(load.ends) == {"result", "ExtensionGone"}
 
 
+class UnreliableNodes(LocalNodes):
+    """Lists the nodes, or raises `error` if there is one."""
+
+    error: Exception | None = None
+    failures = 0
+
+    async def nodes(self) -> list[Node]:
+        if self.error is not None:
+            self.failures += 1
+            raise self.error
+        return await super().nodes()
+
+
+async def test_processes_still_move_after_the_list_of_nodes_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.cluster.remote.LocalNodes", UnreliableNodes)
+    monkeypatch.setattr(cluster, "_LIST_SECONDS", 0.01)
+    async with remote(nodes=2, pool={"engine": "local"}, restart=ALWAYS_RESTART) as r:
+        await r.extension.start()
+        assert isinstance(r.nodes, UnreliableNodes)
+        r.nodes.error = OSError("out of descriptors")
+        await wait_until(lambda: r.nodes.failures > 1)
+        r.nodes.error = None
+        (name,) = nodes_of(r)
+        r.nodes.drain(name)
+        await wait_until(lambda: not {name} & nodes_of(r))
+
+
 class LaggingNodes(LocalNodes):
     """Lists a node as alive although no process can be started on it."""
 

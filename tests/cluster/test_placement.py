@@ -332,6 +332,32 @@ async def test_a_start_that_waits_gets_the_place_that_is_released() -> None:
     assert (await waiting).node == held_place.node
 
 
+@pytest.mark.parametrize("steps", range(3))
+async def test_a_start_that_is_cancelled_when_it_gets_its_place_gives_it_back(steps: int) -> None:
+    placer = UnconnectedNodes(1, {"CPU": 1})
+    cluster = Cluster(ClusterSettings(), lambda: placer)
+    pool = Pool(engine="local", resources=(("CPU", 1),), per_node=1)
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
+    starts = [asyncio.ensure_future(spawn(PLAN, "a"))]
+    await wait_until(lambda: bool(placer._held))
+    placer.join("second")
+    request = PlaceRequest(id=-1, preferred=None, excluded=["local-1"], resources={"CPU": 1})
+    held_place = await placer.hold(request)
+    starts.append(asyncio.ensure_future(spawn(PLAN, "a")))
+    await wait_until(lambda: cluster._processes["a"].total() == 2)  # it waits for the CPU
+    await placer.release(held_place)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    starts[1].cancel()
+    await asyncio.wait(starts[1:])
+    assert [node for node, _ in placer._held.values()] == ["local-1"]
+    assert cluster._processes["a"].total() == 1
+    starts[0].cancel()
+    await asyncio.wait(starts)
+    await cluster.close()
+    assert not placer._held
+
+
 @pytest.mark.parametrize(
     ("can_grow", "resources", "code"),
     [

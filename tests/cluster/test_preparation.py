@@ -6,15 +6,18 @@ replaced. Files are compared with their pins (digests in the config), and variab
 take the value of the node. Several agents on one machine share the copies, with a lock file each.
 """
 
+import errno
 import fcntl
 import hashlib
 import io
 import os
 import platform
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -164,6 +167,28 @@ def test_copies_are_deleted_when_no_agent_uses_them(
     assert list((state / "folders").iterdir()) == []
 
 
+def test_a_copy_is_given_back_while_another_folder_is_received(
+    folder: Path, tmp_path: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    """The thread that gives it back is the one that receives the other folder."""
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    (other_folder / "file").touch()
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+
+    def release_during_fetch() -> io.BytesIO:
+        releasing = threading.Thread(target=store.release, args=(copy,), daemon=True)
+        releasing.start()
+        releasing.join(10)
+        assert not releasing.is_alive()
+        return archive_of(other_folder)()
+
+    other_sent = read_folder(str(other_folder), "x")[0]
+    other_copy = store.acquire(other_sent, release_during_fetch, "x")
+    store.delete_unused(0.0)
+    assert not copy.exists() and other_copy.exists()
+
+
 def test_copies_that_a_killed_agent_has_left_are_deleted(
     folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
 ) -> None:
@@ -234,6 +259,23 @@ def test_a_copy_that_another_agent_has_repaired_is_not_deleted_while_it_is_used(
     assert list((state / "folders").iterdir()) == []
 
 
+def test_a_copy_that_cannot_be_deleted_is_left_to_the_next_agent(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    store.release(copy)
+    with pytest.MonkeyPatch.context() as patch:
+        error = OSError(errno.EROFS, "the disk is read-only")
+        patch.setattr(Path, "unlink", Mock(side_effect=error))
+        patch.setattr(shutil, "rmtree", Mock())
+        store.delete_unused(0.0)
+    assert copy.exists()
+    other_store = FolderStore(state / "folders")
+    assert other_store.acquire(sent_folder, no_fetch_expected, "x") == copy
+    other_store.close()
+    assert not copy.exists()  # the first agent has released its lock
+
+
 def test_an_agent_that_ends_during_a_start_leaves_the_copy_to_the_next_agent(
     folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
 ) -> None:
@@ -290,6 +332,17 @@ def test_paths_are_changed_to_the_working_folder_that_ray_has_made(
     copy = str(working_folder / "extension")
     assert order.plan.argv == (f"{copy}/main.py", f"--data={copy}/lib")
     assert (order.plan.cwd, order.root, order.manifest) == (copy, copy, f"{copy}/main.py")
+
+
+def test_an_agent_whose_own_folder_was_deleted_starts_programs_with_absolute_paths(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted = tmp_path / "deleted"
+    deleted.mkdir()
+    monkeypatch.chdir(deleted)
+    deleted.rmdir()
+    order = make_order(folder)
+    assert prepare_on_node(order, no_folder_expected).plan.argv == order.plan.argv
 
 
 def test_links_out_of_a_folder_are_not_sent(folder: Path) -> None:

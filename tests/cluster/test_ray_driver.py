@@ -12,12 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from exthost.cluster import ray_driver
-from exthost.cluster.ray_driver import Driver, RuntimeEnvError
+from exthost.cluster.ray_driver import AnswerWriter, Driver, NotFreeInTime, RuntimeEnvError
 
 
 class SetupError(Exception):
@@ -188,11 +188,29 @@ def test_labels_and_excluded_nodes_are_passed_to_ray_only_if_there_are_any(ray: 
 def test_resources_that_are_not_free_in_time_are_given_back(ray: FakeRay) -> None:
     driver = Driver("here:1", {})
     ray.is_free = False
-    with pytest.raises(TimeoutError):
+    with pytest.raises(NotFreeInTime):
         serve(driver, hold_request())
     assert len(ray.arguments_of("remove")) == 1
     serve(driver, {"do": "release", "id": 1})  # it is not held any more
     assert len(ray.arguments_of("remove")) == 1
+
+
+def test_an_answer_of_ray_that_is_late_does_not_count_as_resources_that_are_not_free(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get(value: Any, timeout: float | None = None) -> Any:
+        raise TimeoutError("Get timed out")  # as ray.exceptions.GetTimeoutError
+
+    monkeypatch.setattr("ray.get", get)
+    sent: list[dict[str, Any]] = []
+    answers = SimpleNamespace(send=lambda **answer: sent.append(answer))
+    driver = Driver("ray://here:1", {})
+    devices = hold_request(resources={"GPU": 1})
+    for number, request in enumerate(({"do": "nodes"}, devices)):
+        driver.register(request)
+        ray_driver._serve(driver, {"number": number, **request}, cast(AnswerWriter, answers))
+    error = "TimeoutError: Get timed out"
+    assert sent == [{"number": 0, "error": error}, {"number": 1, "error": error}]
 
 
 def test_resources_that_are_released_while_ray_makes_their_group_are_given_back(
@@ -200,7 +218,7 @@ def test_resources_that_are_released_while_ray_makes_their_group_are_given_back(
 ) -> None:
     driver = Driver("here:1", {})
     ray.on_group = lambda: serve(driver, {"do": "release", "id": 1})
-    with pytest.raises(TimeoutError):
+    with pytest.raises(NotFreeInTime):
         serve(driver, hold_request())
     assert len(ray.arguments_of("remove")) == 1
     driver.close()
@@ -213,7 +231,7 @@ def test_resources_that_are_released_before_their_request_is_served_are_given_ba
     driver = Driver("here:1", {})
     driver.register(hold_request())
     serve(driver, {"do": "release", "id": 1})
-    with pytest.raises(TimeoutError):
+    with pytest.raises(NotFreeInTime):
         driver.serve(hold_request())
     assert len(ray.arguments_of("remove")) == 1
 

@@ -10,12 +10,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exthost.cluster import ray_nodes
 from exthost.cluster.local_nodes import package_root
-from exthost.cluster.placer import AgentStart, HeldPlace, Node
+from exthost.cluster.placer import AgentStart, HeldPlace, Node, PlaceRequest
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.errors import SpawnFailed
 from tests.extensions.harness import error_of
@@ -54,6 +55,26 @@ for line in sys.stdin:
 """
 
 
+# A driver that holds resources on a node "b", which is not in the first list of nodes. LATER is the
+# answer to other lists. The numbers of released requests are written into a file.
+JOINING_DRIVER = """
+import json, sys
+sys.stdin.readline()  # the runtime environment
+print(json.dumps({"number": 0, "result": None}), flush=True)
+log = open(__file__ + ".log", "w", buffering=1)
+print("{}", file=log)  # instead of its variables
+answers = {"nodes": {"result": []}, "hold": {"result": {"node": "b", "variables": {}}}}
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["do"] == "release":
+        print(request["id"], file=log)
+    else:
+        print(json.dumps({"number": request["number"], **answers[request["do"]]}), flush=True)
+    if request["do"] == "hold":
+        answers["nodes"] = LATER
+"""
+
+
 # A driver that Ray does not admit, because it has presented no token.
 UNAUTHENTICATED_DRIVER = """
 import json, sys
@@ -74,7 +95,7 @@ def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch, driver: str = DRIV
     return RayNodes("local")
 
 
-def read_driver_log(folder: Path) -> list[dict[str, object]]:
+def read_driver_log(folder: Path) -> list[Any]:
     """Return the variables of the driver, and its requests."""
     (file,) = folder.rglob("*.log")
     return [json.loads(line) for line in file.read_text().splitlines()]
@@ -134,6 +155,26 @@ async def test_a_request_without_an_answer_is_reported(
         assert error.code == "X0424" and "did not answer within 0.05 s" in error.message
     finally:
         await nodes.close()
+
+
+@pytest.mark.parametrize(
+    ("later", "is_held"),
+    [({"result": [{"id": "a", "name": "a"}]}, True), ({"error": "the head is gone"}, False)],
+)
+async def test_a_node_that_joins_and_leaves_while_resources_are_held_there(
+    later: dict[str, object], is_held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = JOINING_DRIVER.replace("LATER", repr(later))
+    nodes = make_nodes(tmp_path, monkeypatch, driver)
+    holding = nodes.hold(PlaceRequest(id=7, preferred=None, resources={"CPU": 1}))
+    try:
+        if is_held:
+            assert (await holding).node.id == "b"
+        else:
+            assert "the head is gone" in (await error_of(holding)).message
+    finally:
+        await nodes.close()
+    assert read_driver_log(tmp_path)[1:] == ([] if is_held else [7])
 
 
 async def test_a_request_can_be_cancelled_when_its_answer_arrives(

@@ -191,6 +191,25 @@ async def test_a_restart_that_fails_keeps_the_old_process_and_is_reported(
     assert [after for _, after in ledger.states].count("ready") == 1
 
 
+async def test_a_restart_that_fails_does_not_prevent_that_a_lost_process_is_replaced(
+    tmp_path: Path,
+) -> None:
+    program = write_program(tmp_path)
+    async with exthost.connect(
+        [str(program)],
+        dialect="morphir",
+        pool={"min": 2, "max": 2},
+        restart={"strategy": "exponential", "initial_delay": "200ms", "max_retries": 1000},
+    ) as ext:
+        await wait_until(lambda: ext.stats.processes == 2)
+        program.write_text("#!/bin/sh\nexit 3\n")
+        crash(ext)
+        await wait_until(lambda: ext.stats.processes == 1)
+        await error_of(ext.restart())
+        write_program(tmp_path)
+        await wait_until(lambda: ext.stats.processes == 2)
+
+
 async def test_calls_wait_if_the_old_process_dies_while_the_new_one_starts() -> None:
     ledger = Ledger()
     async with hostile_extension(events=ledger.bus) as ext:

@@ -38,6 +38,7 @@ from exthost.cluster.preparation import encode_error, prepare_on_node
 from exthost.errors import ExthostError
 from exthost.process.child import Child
 from exthost.process.procfs import descendants, memory_use
+from exthost.process.spawn_errors import spawn_error
 from exthost.process.state_root import state_root
 
 # How long the host may take to send its first message, before its own limit is known.
@@ -165,12 +166,15 @@ class Agent:
         """Carry out orders until the end."""
         wait = self._poller.wait
         next_beat = 0.0
-        while not self.end_reason:
-            now = monotonic()
-            if now >= next_beat:
-                self._beat(now)
-                next_beat = now + HEARTBEAT_SECONDS
-            wait(next_beat - now)
+        try:
+            while not self.end_reason:
+                now = monotonic()
+                if now >= next_beat:
+                    self._beat(now)
+                    next_beat = now + HEARTBEAT_SECONDS
+                wait(next_beat - now)
+        except Exception as error:  # such as too little memory
+            self._end(f"its agent has failed: {error!r:.300}")
         self._close()
 
     def _beat(self, now: float) -> None:
@@ -244,9 +248,14 @@ class Agent:
         message."""
         if "order" in message:
             self._starting.add(number)
-            threading.Thread(
-                target=self._start, args=(number, message), name="exthost-start", daemon=True
-            ).start()
+            try:
+                threading.Thread(
+                    target=self._start, args=(number, message), name="exthost-start", daemon=True
+                ).start()
+            except RuntimeError as error:  # out of threads
+                order = decode_order(message)
+                failure = encode_error(spawn_error(error, order.plan, order.extension))
+                self._on_start_failed(number, failure, [])
         elif "welcome" in message:
             self._silence = float(message["welcome"]["silence"])
             self.is_welcome = True

@@ -221,6 +221,10 @@ class AgentConnection:
             self._on_start_message(number, started, message)
         elif child is not None:
             child.on_message(message)
+        elif "wants_folder" in message:
+            # The start was cancelled. The agent waits for the folder until its stream ends.
+            self._link.perform(self._link.multiplexer.open_outgoing, number)
+            self._link.perform(self._link.multiplexer.end, number)
 
     def _on_agent_message(self, message: Mapping[str, Any]) -> None:
         """Handle a message about the agent itself, not about one process."""

@@ -206,17 +206,19 @@ class Cluster:
         if not full_nodes(nodes, spec.pool, self._processes[spec.id]):
             return await self._hold_on_one_of(placer, spec, nodes, seconds)
         holding = asyncio.ensure_future(self._hold_on_one_of(placer, spec, nodes, seconds))
+        place: HeldPlace | None = None
         try:
             await asyncio.wait((holding, has_room), return_when=asyncio.FIRST_COMPLETED)
-            return holding.result() if holding.done() else None
+            if holding.done():
+                place = holding.result()
         except NodesFull:
             await asyncio.wait((has_room,), timeout=give_up_at - time.monotonic())
             if not has_room.done():
                 raise
-            return None
         finally:
-            if not holding.done():
+            if place is None:  # also if the start is cancelled when the place has just been got
                 await self._give_up(holding, placer, spec.id)
+        return place
 
     async def _hold_on_one_of(
         self, placer: Placer, spec: Spec, nodes: list[Node], seconds: float
@@ -258,10 +260,15 @@ class Cluster:
         self, holding: "asyncio.Task[HeldPlace]", placer: Placer, extension: str
     ) -> None:
         """Cancel a request for a place. If it has just got one, release it."""
+
+        def release_place(holding: "asyncio.Task[HeldPlace]") -> None:
+            if not holding.cancelled() and holding.exception() is None:
+                self._release(placer, holding.result(), extension)
+
+        # A callback, because this task may be cancelled while it waits.
+        holding.add_done_callback(release_place)
         holding.cancel()
         await asyncio.wait((holding,))
-        if not holding.cancelled() and holding.exception() is None:
-            self._release(placer, holding.result(), extension)
 
     def _wake_next(self, extension: str) -> None:
         """Have the start that has waited longest try again, because a process has ended."""
@@ -343,7 +350,7 @@ class Cluster:
                 continue
             try:
                 nodes = await self._placer.result().nodes()
-            except ExthostError:
+            except Exception:  # any, because processes would never move again without this task
                 continue  # the next start reports it
             self.agents.report_draining({node.id for node in nodes if node.is_draining})
             ids = {node.id for node in nodes if not node.is_draining}

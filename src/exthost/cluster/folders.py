@@ -20,6 +20,7 @@ import shutil
 import tarfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,6 +124,10 @@ class FolderStore:
     def __init__(self, base: Path) -> None:
         self._base = base
         self._copies: dict[Path, _Copy] = {}
+        # The copies that were given back and are not counted yet, each with the time. `release`
+        # does not wait for the lock: its caller is the thread that also receives the folder for
+        # which a start keeps the lock.
+        self._released: deque[tuple[Path, float]] = deque()
         self._lock = threading.Lock()
         self._has_deleted_abandoned = False
 
@@ -131,6 +136,7 @@ class FolderStore:
         that uses it has ended. If there is no unchanged copy, `fetch` opens the archive that the
         host sends. Raises SpawnFailed."""
         with self._lock:
+            self._count_released()
             try:
                 make_shared_root(self._base)
                 if not self._has_deleted_abandoned:
@@ -180,17 +186,23 @@ class FolderStore:
 
     def release(self, path: Path) -> None:
         """Give back a copy, because its process has ended."""
-        with self._lock:
+        self._released.append((path, time.monotonic()))
+
+    def _count_released(self) -> None:
+        """Count the copies that were given back. The caller holds the lock."""
+        while self._released:
+            path, now = self._released.popleft()
             copy = self._copies.get(path)
             if copy is not None:
                 copy.users -= 1
-                copy.unused_since = time.monotonic()
+                copy.unused_since = now
 
     def delete_unused(self, seconds: float = _UNUSED_SECONDS) -> None:
         """Delete the copies that no process has used for this many seconds."""
         if not self._lock.acquire(blocking=False):
             return  # a start is using the store
         try:
+            self._count_released()
             limit = time.monotonic() - seconds
             for path, copy in list(self._copies.items()):
                 if not copy.users and copy.unused_since <= limit:
@@ -210,12 +222,18 @@ class FolderStore:
                 self._lock.release()
 
     def _delete(self, path: Path) -> None:
+        """Forget a copy, and delete it unless another agent uses it or the disk does not allow it,
+        such as one that has become read-only. The next agent tries again."""
         copy = self._copies.pop(path)
-        if _try_lock_exclusively(copy.lock, path):  # else another agent uses the copy
-            for folder in (path, *path.parent.glob(f"{path.name}-*")):  # and unfinished copies
-                shutil.rmtree(folder, ignore_errors=True)
-            _lock_path(path).unlink(missing_ok=True)
-        os.close(copy.lock)
+        try:
+            if _try_lock_exclusively(copy.lock, path):
+                for folder in (path, *path.parent.glob(f"{path.name}-*")):  # and unfinished copies
+                    shutil.rmtree(folder, ignore_errors=True)
+                _lock_path(path).unlink(missing_ok=True)
+        except OSError:
+            pass
+        finally:
+            os.close(copy.lock)
 
     def _delete_abandoned(self, wanted: str) -> None:
         """Delete the copies of agents that were killed, except the copy with the digest `wanted`,

@@ -35,7 +35,8 @@ def prepare_on_node(order: Order, fetch_folder: Callable[[], Path]) -> Order:
     if order.folder is not None:
         original, copy = order.folder.root, str(fetch_folder())
     else:
-        original, copy = order.working_root, os.getcwd()  # noqa: PTH109 - a text
+        original = order.working_root
+        copy = os.getcwd() if original else ""  # noqa: PTH109 - a text
     if original:
         plan = replace_root(plan, original, copy)
         # The same for these two paths, if they are in the original folder.

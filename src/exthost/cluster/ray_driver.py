@@ -135,7 +135,7 @@ def _serve(driver: "Driver", request: dict[str, Any], answers: AnswerWriter) -> 
     number = request["number"]
     try:
         answers.send(number=number, result=driver.serve(request))
-    except TimeoutError:
+    except NotFreeInTime:
         answers.send(number=number, timeout=True)
     except RuntimeEnvError as error:
         answers.send(number=number, runtime_env=error.reason)
@@ -144,6 +144,11 @@ def _serve(driver: "Driver", request: dict[str, Any], answers: AnswerWriter) -> 
         answers.send(number=number, error=reason)
         if not driver.is_connected():
             os._exit(1)  # the next start makes another driver
+
+
+class NotFreeInTime(Exception):
+    """The resources of a process were not free in time. It is not a TimeoutError, because Ray has
+    errors of that class, which it raises if the head of the cluster does not answer."""
 
 
 class RuntimeEnvError(Exception):
@@ -198,8 +203,7 @@ class Driver:
             self._groups[request["id"]] = None
 
     def serve(self, request: dict[str, Any]) -> Any:
-        """Return the answer to one registered request. Raises TimeoutError if the resources were
-        not free in time."""
+        """Return the answer to one registered request. Raises NotFreeInTime and RuntimeEnvError."""
         match request["do"]:
             case "nodes":
                 return self._nodes()
@@ -220,7 +224,7 @@ class Driver:
 
     def _hold(self, request: dict[str, Any]) -> dict[str, Any]:
         """Wait until Ray has reserved the resources of a process. Return the node, and the
-        variables of its devices. Raises TimeoutError."""
+        variables of its devices. Raises NotFreeInTime."""
         from ray.util.placement_group import (
             placement_group,
             placement_group_table,
@@ -243,10 +247,10 @@ class Driver:
                 self._groups[request["id"]] = group
         if is_released:
             remove_placement_group(group)
-            raise TimeoutError
+            raise NotFreeInTime
         if not group.wait(request["seconds"]):
             self._release(request["id"])
-            raise TimeoutError
+            raise NotFreeInTime
         node = placement_group_table(group)["bundles_to_node_id"][0]
         return {"node": node, "variables": self._read_devices(group, request["resources"])}
 

@@ -146,12 +146,14 @@ class RayNodes:
                 },
                 request.seconds + _ANSWER_SECONDS,
             )
+            id = answer["node"]
+            if id not in nodes:  # it has joined the cluster since the list was read
+                nodes = {node.id: node for node in await self.nodes()}
         except BaseException:
             self._release_without_waiting(request.id)
             raise
-        node = nodes.get(answer["node"])
-        if node is None:  # it has joined the cluster since the list was read
-            node = {node.id: node for node in await self.nodes()}[answer["node"]]
+        # If it has left again, its agent cannot be started, and the start tries another node.
+        node = nodes.get(id) or Node(id=id, name=id)
         return HeldPlace(id=request.id, node=node, variables=answer["variables"])
 
     def _release_without_waiting(self, id: int) -> None:

@@ -411,6 +411,10 @@ class Supervisor:
                 self.processes.keep_outdated()
                 if start.has_made_room:  # one process fewer than before
                     self.recovery.growth.request()
+                # The restart has withdrawn the requests for processes that were lost before it.
+                now = self._loop.time()
+                for _ in range(self.recovery.growth.size.at_start - self.processes.count):
+                    self.recovery.growth.request_at(now, is_node_lost=False)
                 if not self._commands.restart:
                     self._commands.complete_restarts(kept_old_process_error(error))
             else:  # it was a further process of a pool
