@@ -451,6 +451,20 @@ async def test_a_lock_that_is_deleted_under_a_running_host_is_missed(tmp_path: P
         assert "it ended" in failed.message  # the changed program was started
 
 
+@pytest.mark.parametrize("text", ["<<<<<<< HEAD\n", "version = 1\n"])
+async def test_a_lock_without_usable_records_is_missed_too(tmp_path: Path, text: str) -> None:
+    project = Project(tmp_path)
+    project.lock.write_text(text)
+    async with host_of(project) as host:
+        assert host["demo"].state is State.REFUSED
+        project.lock.unlink()
+        assert [error.code for error in (await host.reload()).failed] == ["X1824"]
+        assert host["demo"].state is State.REFUSED
+        project.write_config(trust={"lock": "off"})
+        await host.reload()
+        assert (await host.call_tool("demo:get")).text == "ran get"
+
+
 async def test_a_config_without_a_folder_cannot_have_the_lock_that_it_demands() -> None:
     entry = {"name": "demo", "source": {"type": "process", "command": "false"}}
     config = {"extensions": [entry], "trust": {"lock": "enforce"}}
