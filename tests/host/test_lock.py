@@ -71,6 +71,28 @@ async def test_a_changed_package_is_not_run_and_the_line_of_the_lock_is_named(
         assert line.startswith("package = ") and planted in error.message
 
 
+@pytest.mark.parametrize("folder", ["data", ".ruff_cache", "sub/__pycache__"])
+async def test_a_program_in_a_folder_that_is_left_out_is_covered(
+    tmp_path: Path, folder: str
+) -> None:
+    project = Project(tmp_path)
+    program = project.program.parent / folder / "main.py"
+    program.parent.mkdir(parents=True)
+    project.program.rename(program)
+    entry = project.entries[0]
+    entry["cwd"] = "server"
+    entry["source"]["args"][2] = f"{folder}/main.py"
+    entry["permissions"] = {"filesystem": ["data:rw"]}
+    entry["sandbox"] = "off"
+    project.write_config()
+    await project.write_lock()
+    async with host_of(project) as host:
+        assert (await host.call_tool("demo:get")).text == "ran get"
+    program.write_text("raise SystemExit('planted')")
+    error = await refusal_of(project)
+    assert error.code == "X1820" and "program has changed" in error.message
+
+
 async def test_a_package_that_changes_before_a_restart_is_not_run(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()
