@@ -290,6 +290,25 @@ def test_verify_annotates_a_pull_request_and_a_text_cannot_forge_a_command(locke
     assert "%0A::error" in line and "%250A" in line
 
 
+@pytest.mark.parametrize(
+    ("folder", "workspace", "file"),
+    [
+        ("", "", "project/exthost.lock"),
+        ("project", "..", "project/exthost.lock"),
+        ("project", "../elsewhere", "exthost.lock"),
+    ],
+)
+def test_annotations_name_the_file_as_the_repository_has_it(
+    locked: Project, tmp_path: Path, folder: str, workspace: str, file: str
+) -> None:
+    locked.offer(tool("get", "Changed."), tool("tell"))
+    command = ["verify", "--format", "github", "--config", str(locked.config)]
+    # GitHub sets this variable to the folder of the repository.
+    env = {"GITHUB_WORKSPACE": str(tmp_path / folder / workspace)}
+    result = run_inside(*command, cwd=tmp_path / folder, env=env if workspace else None)
+    assert result.stdout.startswith(f"::error file={file},line=")
+
+
 def test_verify_reports_an_extension_that_does_not_start(locked: Project) -> None:
     locked.offer_file.unlink()
     result = run_inside("verify", cwd=locked.root)
