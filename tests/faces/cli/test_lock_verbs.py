@@ -45,6 +45,17 @@ def test_lock_twice_writes_the_same_file(project: Project) -> None:
     assert project.lock.read_bytes() == text and project.lock.stat().st_ino == status.st_ino
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o644])
+def test_who_can_read_the_config_can_read_a_new_lock(project: Project, mode: int) -> None:
+    project.config.chmod(mode)
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    assert project.lock.stat().st_mode & 0o777 == mode
+    project.lock.chmod(0o664)
+    project.offer(tool("get", "Changed."))
+    assert run_inside("approve", "--yes", cwd=project.root).returncode == 0
+    assert project.lock.stat().st_mode & 0o777 == 0o664
+
+
 def test_lock_replaces_a_lock_that_cannot_be_read_but_not_with_a_name(project: Project) -> None:
     project.lock.write_text("<<<<<<< ours\n")
     result = run_inside("lock", "demo", cwd=project.root)
