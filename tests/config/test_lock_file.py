@@ -115,6 +115,12 @@ def test_reading_the_lock_of_a_folder_without_one_returns_none(tmp_path: Path) -
     assert read_lock(str(tmp_path)) is None
 
 
+def test_a_lock_whose_folder_cannot_be_searched_is_not_missing(tmp_path: Path) -> None:
+    # For root no folder is closed. A name that is too long is another error of the file system.
+    with pytest.raises(LockProblem, match="cannot be read: File name too long"):
+        read_lock(str(tmp_path / ("x" * 300)))
+
+
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside").write_text(format_lock({}))
     folder = tmp_path / "project"

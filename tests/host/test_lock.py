@@ -71,6 +71,28 @@ async def test_a_changed_package_is_not_run_and_the_line_of_the_lock_is_named(
         assert line.startswith("package = ") and planted in error.message
 
 
+@pytest.mark.parametrize("folder", ["data", ".ruff_cache", "sub/__pycache__"])
+async def test_a_program_in_a_folder_that_is_left_out_is_covered(
+    tmp_path: Path, folder: str
+) -> None:
+    project = Project(tmp_path)
+    program = project.program.parent / folder / "main.py"
+    program.parent.mkdir(parents=True)
+    project.program.rename(program)
+    entry = project.entries[0]
+    entry["cwd"] = "server"
+    entry["source"]["args"][2] = f"{folder}/main.py"
+    entry["permissions"] = {"filesystem": ["data:rw"]}
+    entry["sandbox"] = "off"
+    project.write_config()
+    await project.write_lock()
+    async with host_of(project) as host:
+        assert (await host.call_tool("demo:get")).text == "ran get"
+    program.write_text("raise SystemExit('planted')")
+    error = await refusal_of(project)
+    assert error.code == "X1820" and "program has changed" in error.message
+
+
 async def test_a_package_that_changes_before_a_restart_is_not_run(tmp_path: Path) -> None:
     project = Project(tmp_path)
     await project.write_lock()
@@ -460,6 +482,20 @@ async def test_a_lock_that_is_deleted_under_a_running_host_is_missed(tmp_path: P
         project.write_config(trust={"lock": "off"})
         [failed] = (await host.reload()).failed
         assert "it ended" in failed.message  # the changed program was started
+
+
+@pytest.mark.parametrize("text", ["<<<<<<< HEAD\n", "version = 1\n"])
+async def test_a_lock_without_usable_records_is_missed_too(tmp_path: Path, text: str) -> None:
+    project = Project(tmp_path)
+    project.lock.write_text(text)
+    async with host_of(project) as host:
+        assert host["demo"].state is State.REFUSED
+        project.lock.unlink()
+        assert [error.code for error in (await host.reload()).failed] == ["X1824"]
+        assert host["demo"].state is State.REFUSED
+        project.write_config(trust={"lock": "off"})
+        await host.reload()
+        assert (await host.call_tool("demo:get")).text == "ran get"
 
 
 async def test_a_config_without_a_folder_cannot_have_the_lock_that_it_demands() -> None:

@@ -22,6 +22,7 @@ from exthost.launch import sealed_bytecode
 from tests.extensions.locked_project import Project
 
 IMPORT = "import helper\n"
+PYTHON = sys.executable
 
 
 def plant(source: Path, text: str) -> Path:
@@ -57,7 +58,7 @@ async def run(project: Project) -> str:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("flags", [[], ["-S"], ["-S", "-E"], ["-I"], ["-SIu"]])
+@pytest.mark.parametrize("flags", [[], ["-S"], ["-S", "-E"], ["-I"], ["-SIu"], ["-X", "dev", "-E"]])
 async def test_planted_bytecode_is_run_without_a_lock_and_not_with_one(
     tmp_path: Path, marker: Path, flags: list[str]
 ) -> None:
@@ -89,6 +90,32 @@ async def test_a_wrapper_that_drops_variables_is_refused_if_there_is_bytecode(
     plant(project.program.parent / "helper.py", f"open({str(marker)!r}, 'w')")
     async with exthost.Host.from_config(project.config) as host:
         assert host["demo"].cause is not None and host["demo"].cause.code == "X1827"
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [
+        (PYTHON, ["-X", "pycache_prefix={}"]),
+        (PYTHON, ["-SXpycache_prefix={}"]),
+        ("env", ["PYTHONPYCACHEPREFIX={}", PYTHON]),
+    ],
+)
+async def test_a_command_that_names_its_own_folder_of_compiled_files_is_refused(
+    tmp_path: Path, marker: Path, program: str, options: list[str]
+) -> None:
+    folder = str(tmp_path / "planted")
+    project = make_project(tmp_path, [option.format(folder) for option in options])
+    project.entries[0]["source"]["command"] = program
+    project.write_config()
+    await project.write_lock()
+    helper = project.program.parent / "helper.py"
+    cache = Path(folder, *helper.parts[1:-1], f"helper.{sys.implementation.cache_tag}.pyc")
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    plant(helper, f"open({str(marker)!r}, 'w')").replace(cache)
+    async with exthost.Host.from_config(project.config) as host:
+        assert host["demo"].cause is not None and host["demo"].cause.code == "X1827"
+        assert folder in host["demo"].cause.message
     assert not marker.exists()
 
 

@@ -20,6 +20,7 @@ from exthost.launch.command_code import Certainty, CodeKind, ProgramCode, find_c
 FILES = (
     *("run.py", "run.rb", "run.pl", "run.php", "run.lua", "run.sh", "main.js", "main.ts", "a.jar"),
     *("Main.java", "app.dll", "data.txt", "sub/run.py", "sub/main.ts", "tool", "x", "app/index.js"),
+    *("run.jl", "run.ps1"),
 )
 
 
@@ -31,7 +32,7 @@ def code_folder(tmp_path: Path) -> Path:
         (tmp_path / name).touch()
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("uv", "timeout", "nice", "chrt", "docker", "time"):
+    for name in ("uv", "timeout", "nice", "chrt", "docker", "time", "julia", "pwsh", "watch"):
         (programs / name).touch()
         (programs / name).chmod(0o755)
     return tmp_path
@@ -81,6 +82,8 @@ def code_of(command: str, code_folder: Path, **variables: str) -> ProgramCode:
         ("env -S './tool x' y", "tool"),
         ("env -S '-i A=b ./tool x' y", "tool"),
         ("./time x", "time"),
+        ("./tool run.jl", "tool"),
+        ("julia data.txt", "bin/julia"),
     ],
 )
 def test_a_command_that_names_its_code(command: str, path: str, code_folder: Path) -> None:
@@ -140,7 +143,10 @@ def test_a_command_that_names_its_code(command: str, path: str, code_folder: Pat
         ("flock -c ./tool data.txt", "other than a script"),
         ("docker run image", "docker"),
         ("nice " * 9 + "./tool", "wrappers"),
-        ("./tool python3 run.py", "may run"),
+        ("./tool python3 run.py", "tool may run"),
+        ("julia run.jl", "julia may run"),
+        ("pwsh -File=run.ps1", "pwsh may run"),
+        ("watch ./run.sh", "watch may run"),
     ],
 )
 def test_a_command_whose_code_cannot_be_known(command: str, reason: str, code_folder: Path) -> None:

@@ -146,6 +146,27 @@ def test_a_folder_that_cannot_be_compared_is_an_error(tmp_path: Path) -> None:
         read_portable(str(tmp_path / "missing"))
 
 
+@pytest.mark.parametrize("cache", [".mypy_cache", ".git", "sub/__pycache__"])
+def test_a_file_in_a_cache_counts_if_a_link_outside_leads_to_it(tmp_path: Path, cache: str) -> None:
+    root = write(tmp_path / "a", main__py="print()")
+    write(root / cache, lib__py="print(1)")
+    (root / "lib.py").symlink_to(f"{cache}/lib.py")
+    before = read_portable(str(root))
+    (root / cache / "lib.py").write_text("print(2)")
+    assert read_portable(str(root)) != before
+    (root / "lib").symlink_to(cache)
+    with pytest.raises(UnusableTree, match="a folder that is left out"):
+        read_portable(str(root))
+
+
+def test_a_folder_outside_with_the_name_of_an_interpreter_is_an_error(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", main__py="import python")
+    write(tmp_path / "python", lib__py="")
+    (root / "python").symlink_to(tmp_path / "python")
+    with pytest.raises(UnusableTree, match="a folder outside"):
+        read_portable(str(root))
+
+
 def test_what_an_extension_may_write_is_not_code(tmp_path: Path) -> None:
     root = write(tmp_path / "a", main__py="print()")
     before = read_portable(str(root))

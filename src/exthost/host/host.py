@@ -153,6 +153,7 @@ class Host(AsyncOnly):
         self._tool_search: ToolSearch | None = None
         self._finder = ToolFinder(self.registry, self._extensions)
         self._is_strict = strict
+        self._has_lock = False  # whether there is a lock of the config, or was one
         self._change_spec: Callable[[Spec], Spec] | None = None
         self._services = BackgroundServices(
             self.config,
@@ -337,11 +338,13 @@ class Host(AsyncOnly):
 
         # A lock (`exthost.lock`) that this host enforces stays in force, even if its file has been
         # deleted.
-        if config.folder == self.config.folder and self.config.trust.lock == "enforce":
-            config = keep_enforced(config, (ext.spec for ext in self._extensions.by_id.values()))
+        has_same_folder = config.folder == self.config.folder
+        if has_same_folder and self._has_lock and self.config.trust.lock == "enforce":
+            config = keep_enforced(config)
         discovered = await asyncio.to_thread(find_extensions, config)
-        # A lock that is new is enforced from now on, too.
-        config = keep_enforced(config, discovered.specs)
+        self._has_lock = discovered.has_lock or (self._has_lock and has_same_folder)
+        if discovered.has_lock:  # a lock that is new is enforced from now on, too
+            config = keep_enforced(config)
         self._services.apply(config)
         await self._services.stop_watch()
         self.config = config
@@ -555,9 +558,10 @@ class Host(AsyncOnly):
 
         watch = await self._services.make_watch(self.config)
         discovered = await asyncio.to_thread(find_extensions, self.config)
-        # If extensions are checked against a lock (`exthost.lock`), they are from now on, even if
-        # that file is deleted.
-        self.config = keep_enforced(self.config, discovered.specs)
+        # If there is a lock (`exthost.lock`), it is enforced from now on, even if it is deleted.
+        self._has_lock = discovered.has_lock
+        if discovered.has_lock:
+            self.config = keep_enforced(self.config)
         specs, guards = await self._prepare_specs(discovered)
         added = await self._config_reloader.open(specs, guards)
         self.diagnostics = (*discovered.diagnostics, *start_diagnostics(added))

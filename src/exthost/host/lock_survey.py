@@ -142,7 +142,8 @@ def find_flags(
     """Return what a person should know about the texts of a record, such as invisible characters or
     the name of a tool of another extension, as pairs of a key and a finding. `records` are all
     records of the config. If it is not known which code runs, that is the first finding."""
-    other_tools = [tool for other, item in records.items() if other != id for tool in item.tools]
+    # A set, since it is compared with the words of each text.
+    other_tools = {tool for other, item in records.items() if other != id for tool in item.tools}
     texts: list[tuple[str, str]] = [("instructions", record.instructions)]
     for name, tool in sorted(record.tools.items()):
         texts.append((f"tools.{name}.description", tool.description))

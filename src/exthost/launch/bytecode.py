@@ -17,15 +17,14 @@ Python ignore variables (`-I`, `-E`), it gets an option instead; if that is not 
 folder has compiled files, the extension is refused.
 """
 
-import os
-import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from exthost.errors import Refused
-from exthost.launch.command_code import find_interpreter_command
-from exthost.launch.known_programs import program_name
+from exthost.launch.command_code import InnerCommand, find_code, find_interpreter_command
+from exthost.launch.command_options import UnknownOption, split_options
+from exthost.launch.known_programs import known_programs, program_name
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode
 from exthost.model.spec import Spec
@@ -55,6 +54,13 @@ def hide_bytecode(
     is_covered = lock is not None and bool(lock.record.package or lock.record.program)
     if lock is None or lock.mode == "warn" or not is_covered or spec.source == "wasm":
         return plan
+    if own_prefix := _find_own_prefix(plan):
+        raise Refused(
+            "X1827",
+            f"{own_prefix} makes it run compiled Python files, which no lock covers",
+            extension=spec.id,
+            help=f"leave {own_prefix} out of the command",
+        )
     # Whether the compiled files are hidden only if Python obeys the variables.
     needs_variables = bool(bytecode.caches)
     wrapper = plan.wrapper
@@ -96,28 +102,52 @@ def hide_bytecode(
     return plan
 
 
+def _find_python(plan: LaunchPlan) -> InnerCommand | None:
+    """Return the command of a Python inside all wrappers; None if the code runs without Python."""
+    inner = find_interpreter_command(plan.argv, plan.cwd, plan.env)
+    if inner is None:
+        return None
+    interpreter = find_code(plan.argv, plan.cwd, plan.env).interpreter or inner.argv[0]
+    return inner if program_name(interpreter) in ("python", "pypy") else None
+
+
+def _read_options(python: InnerCommand) -> list[tuple[str, str]]:
+    """Return the options of a Python, each with its value or "". Raises UnknownOption."""
+    syntax = known_programs().interpreters["python"].options
+    return split_options(python.argv[1:], syntax, "python")[0]
+
+
+def _find_own_prefix(plan: LaunchPlan) -> str:
+    """Return the setting with which a command names a folder for compiled files of its own; "" if
+    it has none."""
+    python = _find_python(plan)
+    if python is None:
+        return ""
+    if (prefix := python.env.get(_PREFIX, "")) and prefix != plan.env.get(_PREFIX):
+        return f"{_PREFIX}={prefix}"
+    try:
+        options = _read_options(python)
+    except UnknownOption:
+        return ""
+    is_own = (
+        value for name, value in options if name == "-X" and value.startswith("pycache_prefix")
+    )
+    return f"-X {value}" if (value := next(is_own, "")) else ""
+
+
 def _ignoring_flags(plan: LaunchPlan) -> str:
     """Return the option with which a command makes Python ignore variables, or the wrappers that
     change the variables; "" if there are none."""
-    inner = find_interpreter_command(plan.argv, plan.cwd, plan.env)
-    if inner is None or program_name(os.path.realpath(inner.argv[0])) != "python":
+    python = _find_python(plan)
+    if python is None:
         return ""
-    if inner.env.get(_PREFIX) != plan.env.get(_PREFIX):
-        return " ".join(inner.wrappers) or "env"
-    return _find_flag(inner.argv[1:])
-
-
-def _find_flag(words: Sequence[str]) -> str:
-    """Return the option of Python that contains the letter E or I; "" if there is none before the
-    script or the module."""
-    for word in words:
-        if not re.fullmatch("-[A-Za-z]+.*", word):
-            return ""
-        if re.fullmatch("-[bBdiOPqsSuvxEI]*[EI].*", word):
-            return word
-        if word[1] in "cm":
-            return ""
-    return ""
+    if python.env.get(_PREFIX) != plan.env.get(_PREFIX):
+        return " ".join(python.wrappers) or "env"
+    try:
+        options = _read_options(python)
+    except UnknownOption:
+        return python.argv[1]  # it may be such an option
+    return next((name for name, _ in options if name in ("-E", "-I")), "")
 
 
 def _make_folder(spec: Spec, environ: Mapping[str, str], digest: str) -> str:

@@ -7,7 +7,7 @@ file system is read to look up programs on PATH, to resolve symlinks, and to fin
 installed packages. If the tables do not say which code runs, the result has the reason, and no
 digest of that code can be compared.
 
-A program that is in no table is itself the code.
+A program that is in no table is itself the code, unless an argument names code that it may run.
 """
 
 import os
@@ -314,12 +314,26 @@ def _interpreter_path(command: InnerCommand) -> str:
 
 def _refuse_unknown_wrapper(program: str, command: InnerCommand) -> None:
     """Raise _UnknownCode if the arguments of a program are a command themselves: an interpreter,
-    and code that exists. The program is then probably a wrapper that is in no table."""
+    and code that exists. The program is then probably a wrapper that is in no table. If it is an
+    installed program and an argument names code, it is probably an interpreter in no table."""
+    # Not its path, which differs between the machines that share a lock.
+    name = PurePath(program).name
     for index, word in enumerate(command.argv[1:], 1):
         if program_name(word) in known_programs().interpreters:
             code = find_code(command.argv[index:], command.cwd, command.env)
             if code.path and os.path.exists(code.path):  # noqa: PTH110
-                raise _UnknownCode(f"{program} may run {code.path}: whether it does is not known")
+                raise _UnknownCode(f"{name} may run {code.path}: whether it does is not known")
+    for word in command.argv[1:] if _is_installed(command) else ():
+        file = command.path_of(word.rpartition("=")[2])
+        if _is_code_file(file):
+            raise _UnknownCode(f"{name} may run {file}: whether it does is not known")
+
+
+def _is_code_file(path: str) -> bool:
+    """Return whether a file has the name of code, or is a script with a first line (`#!`)."""
+    if not os.path.isfile(path):  # noqa: PTH113
+        return False
+    return PurePath(path).suffix in known_programs().code_suffixes or bool(first_words(path))
 
 
 def _first_line_command(program: str, command: InnerCommand) -> InnerCommand | None:

@@ -27,7 +27,12 @@ from exthost.launch.bridge import is_remote
 from exthost.launch.command_code import PROGRAM_FOLDERS, CodeKind, ProgramCode, find_code
 from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
-from exthost.launch.portable_tree import PortableCode, read_portable, read_small_snapshot
+from exthost.launch.portable_tree import (
+    PortableCode,
+    is_left_out,
+    read_portable,
+    read_small_snapshot,
+)
 from exthost.launch.tree_snapshot import NotSmall
 from exthost.model.documents.units import format_number
 from exthost.model.launch_plan import LaunchPlan
@@ -183,10 +188,13 @@ def _read_code(
             result.unknown = "it runs on a remote server"
             return result
         folder = result.folder = _find_folder(spec, code)
+        is_covered = False
         if folder:
-            result.package = read(folder, marks, _writable_folders(spec), cache)
-        real = os.path.realpath(code.path) if code.path else ""
-        is_covered = folder and (real == folder or real.startswith(f"{folder}/"))
+            writable = _writable_folders(spec)
+            result.package = read(folder, marks, writable, cache)
+            real = os.path.realpath(code.path) if code.path else ""
+            is_inside = real == folder or real.startswith(f"{folder}/")
+            is_covered = is_inside and not is_left_out(real, folder, writable)
         if code.path and not result.unknown and not is_covered:
             result.program = read(code.path, marks, cache=cache)
     except UnusableTree as unusable:

@@ -51,7 +51,7 @@ _INSTALLED_NAME = (
 _INTERPRETER_LINES = rb"#!.*\n?(?:.*\n?){0,2}"
 
 # A snapshot with another number was written by an exthost that computes other digests.
-_FORMAT = 2
+_FORMAT = 3
 
 # A larger file is data, and does not name folders of this machine.
 _MAX_MARKED_BYTES = 1 << 20
@@ -262,7 +262,6 @@ class _Tree:
 
         for folder, folders, names in os.walk(self.base, onerror=fail):
             self.paths.append(folder)
-            is_dist_info = folder.endswith(".dist-info")
             kept = []
             for name in folders:
                 path = f"{folder}/{name}"
@@ -271,16 +270,11 @@ class _Tree:
                 elif name == "__pycache__":
                     caches.append(path)
                     self.paths.append(path)
-                elif not (
-                    name in _CACHES
-                    or path in self.skipped
-                    or (name == ".git" and folder == self.base)
-                    or (name == ".cache" and folder.endswith("/node_modules"))
-                ):
+                elif not (_is_cache(path, self.base) or path in self.skipped):
                     kept.append(name)
             folders[:] = kept  # `os.walk` does not enter the others
             for name in names:
-                if not (name in _IGNORED_FILES or (is_dist_info and name == "RECORD")):
+                if not _is_note(folder, name):
                     yield f"{folder}/{name}"
 
     def _content(self, path: str) -> tuple[str, bool, int]:
@@ -300,21 +294,54 @@ class _Tree:
         self.links.append(path)
         target, real = os.readlink(path), os.path.realpath(path)  # noqa: PTH115
         name = os.path.basename(real)  # noqa: PTH119
-        if re.fullmatch(_PYTHON, os.path.basename(path)) and re.fullmatch(_PYTHON, name):  # noqa: PTH119
+        is_folder = os.path.isdir(real)  # noqa: PTH112
+        is_python = re.fullmatch(_PYTHON, os.path.basename(path)) and re.fullmatch(_PYTHON, name)  # noqa: PTH119
+        if is_python and not is_folder:
             # The interpreter of a virtual environment. A record has its name and version.
             is_inside = real.startswith(f"{self.base}/")
             return (f"link {target}" if is_inside else "link to an interpreter"), False, 0
         for folder, mark in self.marks:
             target = target.replace(folder, f"\0{mark}\0")
-        if real == self.base or real.startswith(f"{self.base}/"):
+        is_inside = real == self.base or real.startswith(f"{self.base}/")
+        if is_inside and not is_left_out(real, self.base):
             return f"link {target}", False, 0
-        if os.path.isdir(real):  # noqa: PTH112
-            raise UnusableTree(path, f"it is a link to {real}, a folder outside")
+        if is_folder:
+            where = "that is left out" if is_inside else "outside"
+            raise UnusableTree(path, f"it is a link to {real}, a folder {where}")
         if not os.path.isfile(real):  # noqa: PTH113
             return f"link {target}", False, 0
         status = os.stat(real)  # noqa: PTH116
         file = _read_file(real, self.marks)
         return f"link {target} {file.digest}", file.is_compiled, status.st_size
+
+
+def is_left_out(path: str, base: str, skipped: Sequence[str] = ()) -> bool:
+    """Return whether the listing of the folder `base` leaves out this path inside it. `skipped` are
+    folders that are left out besides caches."""
+    folder, name = os.path.split(path)
+    if _is_note(folder, name):
+        return True
+    while len(path) > len(base):
+        if path in skipped or _is_cache(path, base) or path.endswith("/__pycache__"):
+            return True
+        path = os.path.dirname(path)  # noqa: PTH120
+    return False
+
+
+def _is_cache(path: str, base: str) -> bool:
+    """Return whether a folder below `base` is a cache, apart from those with compiled Python
+    files."""
+    folder, name = os.path.split(path)
+    return (
+        name in _CACHES
+        or (name == ".git" and folder == base)
+        or (name == ".cache" and folder.endswith("/node_modules"))
+    )
+
+
+def _is_note(folder: str, name: str) -> bool:
+    """Return whether a file is a note of a file manager or of an installer."""
+    return name in _IGNORED_FILES or (name == "RECORD" and folder.endswith(".dist-info"))
 
 
 def _has_files(folder: str) -> bool:

@@ -6,16 +6,21 @@ reader of a tool's description does not see, or would not expect: invisible and 
 characters, HTML comments, terminal codes, very long lines, and the names of other tools.
 """
 
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
-# A description of this length is shown as a whole; of a longer one, only the changed words are.
-_SHOWN_CHARACTERS = 4000
+# How many characters of a removed text are shown. An added text is shown as a whole, because a
+# person approves it.
+_REMOVED_CHARACTERS = 4000
 
-# A diff of more words takes seconds. It is then shown as a text that was replaced.
-_MAX_WORDS = 4000
+# How often a part of two texts is divided at words that it has only once. This limits the time: an
+# extension can send any texts, and the host compares them too, for its page.
+_MAX_DIVISIONS = 8
 
 # How many unchanged words are shown around a change.
 _CONTEXT_WORDS = 6
@@ -36,19 +41,86 @@ _INVISIBLE = re.compile(
 
 
 def word_diff(before: str, after: str) -> str:
-    """Return a text in which `[-removed-]` and `{+added+}` mark the words that differ."""
+    """Return a text in which `[-removed-]` and `{+added+}` mark the words that differ. Takes a time
+    that is proportional to the length of the texts."""
     old, new = _words(before), _words(after)
-    if len(old) + len(new) > _MAX_WORDS:
-        return f"[-{before[:_SHOWN_CHARACTERS]}-]{{+{after[:_SHOWN_CHARACTERS]}+}}"
-    parts = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for operation, old_start, old_end, new_start, new_end in matcher.get_opcodes():
-        if operation == "equal":
-            parts.append(_shorten(old[old_start:old_end]))
+    parts: list[str] = []
+    equal: list[str] = []  # the words since the last change
+    old_index = new_index = 0
+    for old_start, new_start, size in (*_equal_parts(old, new), (len(old), len(new), 0)):
+        removed = "".join(old[old_index:old_start])
+        added = "".join(new[new_index:new_start])
+        if len(removed) > _REMOVED_CHARACTERS:
+            rest = len(removed) - _REMOVED_CHARACTERS
+            removed = f"{removed[:_REMOVED_CHARACTERS]} … {rest} more characters"
+        if removed or added:
+            parts += [_shorten(equal), f"[-{removed}-]" if removed else ""]
+            parts.append(f"{{+{added}+}}" if added else "")
+            equal = []
+        old_index, new_index = old_start + size, new_start + size
+        equal += old[old_start:old_index]
+    return "".join((*parts, _shorten(equal)))
+
+
+def _equal_parts(
+    old: Sequence[str], new: Sequence[str], divisions: int = 0
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the parts that two texts have in common, in their order, as the index of the first word
+    in each text and the number of words. These are the beginning and the end, and what is found in
+    the same way between the words that both texts have only once."""
+    shorter = min(len(old), len(new))
+    start = next((n for n in range(shorter) if old[n] != new[n]), shorter)
+    shorter -= start
+    end = next((n for n in range(shorter) if old[-1 - n] != new[-1 - n]), shorter)
+    old_end, new_end = len(old) - end, len(new) - end
+    if start:
+        yield 0, 0, start
+    if divisions < _MAX_DIVISIONS:
+        bounds = [
+            (start + old_index, start + new_index)
+            for old_index, new_index in _find_anchors(old[start:old_end], new[start:new_end])
+        ]
+        if bounds:
+            bounds = [(start, start), *bounds, (old_end, new_end)]
+        for (old_from, new_from), (old_to, new_to) in pairwise(bounds):
+            between = old[old_from:old_to], new[new_from:new_to]
+            for old_index, new_index, size in _equal_parts(*between, divisions + 1):
+                yield old_from + old_index, new_from + new_index, size
+    if end:
+        yield old_end, new_end, end
+
+
+def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the indexes of the words that each text has only once and that have the same order in
+    both: as many of these words as possible."""
+    old_counts, new_counts = Counter(old), Counter(new)
+    new_indexes = {word: index for index, word in enumerate(new) if new_counts[word] == 1}
+    # The longest increasing subsequence. `ends` has, for each length, the smallest index in the new
+    # text at which a sequence of this length ends, and `chains` that sequence, from its end.
+    ends: list[int] = []
+    chains: list[_Chain] = []
+    for old_index, word in enumerate(old):
+        new_index = new_indexes.get(word)
+        if new_index is None or old_counts[word] != 1:
             continue
-        removed, added = "".join(old[old_start:old_end]), "".join(new[new_start:new_end])
-        parts += [f"[-{removed}-]" if removed else "", f"{{+{added}+}}" if added else ""]
-    return "".join(parts)
+        length = bisect_left(ends, new_index)
+        chain = _Chain(old_index, new_index, chains[length - 1] if length else None)
+        ends[length : length + 1] = [new_index]  # replaces the item, or appends it
+        chains[length : length + 1] = [chain]
+    anchors = []
+    link = chains[-1] if chains else None
+    while link is not None:
+        anchors.append((link.old_index, link.new_index))
+        link = link.before
+    return anchors[::-1]
+
+
+class _Chain(NamedTuple):
+    """A word that two texts have in common, and the chain of the words before it."""
+
+    old_index: int
+    new_index: int
+    before: "_Chain | None"
 
 
 def _words(text: str) -> list[str]:
@@ -84,16 +156,20 @@ def find_hidden_parts(text: str, other_tools: Iterable[str] = ()) -> list[str]:
         flags.append(f"control characters: {code_points}")
     if comment := re.search(r"<!--.*?(?:-->|$)", text, re.DOTALL):
         flags.append(f"an HTML comment: {_excerpt(comment[0])}")
-    if tag := re.search(r"<(?:important|system|secret|instructions?)\b[^>]*>", text, re.IGNORECASE):
-        flags.append(f"a tag that addresses the model: {_excerpt(tag[0])}")
+    tag = re.search(r"<(?:important|system|secret|instructions?)\b", text, re.IGNORECASE)
+    # Not a part of the pattern, which would search the rest once more after each such tag.
+    if tag is not None and (end := text.find(">", tag.end())) >= 0:
+        flags.append(f"a tag that addresses the model: {_excerpt(text[tag.start() : end + 1])}")
     longest = max(map(len, text.split("\n")), default=0)
     if longest > _MAX_LINE:
         flags.append(f"a line of {longest} characters")
-    if re.search(r"\S[ \t\u00a0\u2000-\u200a\u3000]{40,}\S|\n\s*(?:\n\s*){9,}\S", text):
+    # There is text after every gap, because `rstrip` removes the last one. A pattern that looks for
+    # it too would try all ways to divide many empty lines.
+    if re.search(r"\S[^\S\n]{40,}\S|(?:\n[^\S\n]*){10}", text.rstrip()):
         flags.append("text after a long gap")
     words = set(re.findall(r"[A-Za-z0-9_.:-]+", text))
     stripped = {word.strip(".:-") for word in words}
-    if named := sorted(name for name in set(other_tools) if _is_telling(name) and name in stripped):
+    if named := sorted(filter(_is_telling, stripped.intersection(other_tools))):
         shown = ", ".join(named[:5]) + (" …" if len(named) > 5 else "")
         flags.append(f"the names of other tools of this host: {shown}")
     return flags

@@ -5,6 +5,7 @@ lock, and refused if there is one.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,17 +80,25 @@ def test_with_a_lock_that_cannot_be_read_nothing_new_is_started(root: Path) -> N
     assert start_error_code(root) == "X1825"
 
 
+def test_with_an_enforced_lock_that_is_missing_nothing_new_is_started(root: Path) -> None:
+    configure(root, '[trust]\nlock = "enforce"\n')
+    assert start_error_code(root) == "X1825"
+
+
 class Person:
     """Answers the questions at the terminal. `answers` are the next answers: True is yes, None is
-    no answer. `questions` is the number of questions so far."""
+    no answer. `questions` is the number of questions so far, and `before_answer` is called before
+    each answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: list[bool | None] = []
+        self.before_answer: Callable[[], object] = lambda: None
         self.questions = 0
         monkeypatch.setattr("exthost.faces.cli.first_use.ask_on_terminal", self._answer)
 
     def _answer(self, question: str) -> bool | None:
         self.questions += 1
+        self.before_answer()
         return self.answers.pop(0)
 
 
@@ -124,6 +133,19 @@ def test_ask_describes_an_extension_and_asks_again_after_a_change(
     assert result.returncode == REFUSED and person.questions == 2
     for part in ("plugin.toml", "no sandbox", "runs: "):
         assert part in result.stderr
+
+
+def test_a_yes_is_not_for_what_changed_after_the_question(root: Path, person: Person) -> None:
+    configure(root, '[trust]\nnew = "ask"\n')
+    manifest = root / "found" / "weather" / "plugin.toml"
+    shown = manifest.read_text()
+    person.answers = [True, False]
+    person.before_answer = lambda: manifest.write_text(shown + "# another package\n")
+    result = run_inside("inspect", "weather", cwd=root)
+    assert result.returncode == REFUSED and "changed after it was shown" in result.stderr
+    person.before_answer = lambda: None
+    assert run_inside("inspect", "weather", cwd=root).returncode == REFUSED
+    assert person.questions == 2
 
 
 def test_without_a_terminal_ask_refuses(root: Path) -> None:

@@ -45,6 +45,17 @@ def test_lock_twice_writes_the_same_file(project: Project) -> None:
     assert project.lock.read_bytes() == text and project.lock.stat().st_ino == status.st_ino
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o644])
+def test_who_can_read_the_config_can_read_a_new_lock(project: Project, mode: int) -> None:
+    project.config.chmod(mode)
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    assert project.lock.stat().st_mode & 0o777 == mode
+    project.lock.chmod(0o664)
+    project.offer(tool("get", "Changed."))
+    assert run_inside("approve", "--yes", cwd=project.root).returncode == 0
+    assert project.lock.stat().st_mode & 0o777 == 0o664
+
+
 def test_lock_replaces_a_lock_that_cannot_be_read_but_not_with_a_name(project: Project) -> None:
     project.lock.write_text("<<<<<<< ours\n")
     result = run_inside("lock", "demo", cwd=project.root)
@@ -288,6 +299,25 @@ def test_verify_annotates_a_pull_request_and_a_text_cannot_forge_a_command(locke
     number = next(n for n, text in enumerate(lines, 1) if text.startswith("description"))
     assert line.startswith(f"::error file=exthost.lock,line={number},title=demo::tool get")
     assert "%0A::error" in line and "%250A" in line
+
+
+@pytest.mark.parametrize(
+    ("folder", "workspace", "file"),
+    [
+        ("", "", "project/exthost.lock"),
+        ("project", "..", "project/exthost.lock"),
+        ("project", "../elsewhere", "exthost.lock"),
+    ],
+)
+def test_annotations_name_the_file_as_the_repository_has_it(
+    locked: Project, tmp_path: Path, folder: str, workspace: str, file: str
+) -> None:
+    locked.offer(tool("get", "Changed."), tool("tell"))
+    command = ["verify", "--format", "github", "--config", str(locked.config)]
+    # GitHub sets this variable to the folder of the repository.
+    env = {"GITHUB_WORKSPACE": str(tmp_path / folder / workspace)}
+    result = run_inside(*command, cwd=tmp_path / folder, env=env if workspace else None)
+    assert result.stdout.startswith(f"::error file={file},line=")
 
 
 def test_verify_reports_an_extension_that_does_not_start(locked: Project) -> None:

@@ -58,6 +58,7 @@ class ConfiguredExtensions:
     rejected     the manifests that are in use and have errors: those of enabled entries of the
                  config, and the discovered ones that are not disabled
     report       the result of discovery; empty if the config has no `[discovery]`
+    has_lock     whether there is a lock (`exthost.lock`), also one that cannot be used
     entry_ids    the ids of the entries of the config, which are not discovered
     """
 
@@ -66,6 +67,7 @@ class ConfiguredExtensions:
     diagnostics: tuple[Diagnostic, ...] = ()
     rejected: tuple[RejectedManifest, ...] = ()
     report: SearchReport = field(default_factory=SearchReport)
+    has_lock: bool = False
     entry_ids: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -178,7 +180,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
 
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
     # The entries of the config come first, and then the discovered extensions.
-    from exthost.config.discovery.locked_specs import lock_specs
+    from exthost.config.discovery.locked_specs import lock_specs, read_lock_state
     from exthost.config.discovery.writable_files import find_writable_files
 
     diagnostics = [
@@ -217,7 +219,8 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         replace(spec, config_file=config.origin, audit_file=config.audit_path or "")
         for spec in refuse_untrusted(config, report, specs)
     ]
-    checked, lock_diagnostics = lock_specs(config, checked)
+    lock_state = read_lock_state(config)
+    checked, lock_diagnostics = lock_specs(config, checked, lock_state)
     diagnostics += lock_diagnostics
     return ConfiguredExtensions(
         config=config,
@@ -225,6 +228,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         diagnostics=tuple(diagnostics),
         rejected=tuple(rejected),
         report=report,
+        has_lock=lock_state.is_present,
     )
 
 

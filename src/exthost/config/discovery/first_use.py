@@ -28,14 +28,15 @@ _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 
 def has_agreed(config: Config, spec: Spec) -> bool:
     """Return whether a person has agreed to start this extension."""
-    digest = _digest(spec)
+    digest = extension_digest(spec)
     return bool(digest) and _read_answers(_answers_file(config)).get(spec.id) == digest
 
 
-def remember_agreement(config: Config, spec: Spec) -> None:
-    """Remember that a person has agreed to start this extension. Raises OSError."""
+def remember_agreement(config: Config, spec: Spec, digest: str) -> None:
+    """Remember that a person has agreed to start this extension, which had this digest when it was
+    shown (`extension_digest`). Raises OSError."""
     path = _answers_file(config)
-    answers = {**_read_answers(path), spec.id: _digest(spec)}
+    answers = {**_read_answers(path), spec.id: digest}
     make_folder(path.parent)
     temp_path = path.with_suffix(f".{os.getpid()}")
     temp_path.write_text(json.dumps(answers, sort_keys=True))
@@ -57,7 +58,7 @@ def _read_answers(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _digest(spec: Spec) -> str:
+def extension_digest(spec: Spec) -> str:
     """Return a digest of the place and the manifest of an extension, or of the program that it
     consists of; "" if it cannot be read."""
     path = os.path.realpath(spec.manifest_file or spec.origin)

@@ -16,8 +16,12 @@ _ATTEMPTS = 3
 def read_lock(folder: str) -> Lock | None:
     """Return the lock in a folder; None if there is none. Raises LockProblem."""
     path = os.path.join(folder, LOCK_NAME)  # noqa: PTH118
-    if not os.path.lexists(path):
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
         return None
+    except OSError as error:  # there may be a lock: `os.path.lexists` would deny it
+        raise LockProblem(f"it cannot be read: {error.strerror}") from None
     real, home = os.path.realpath(path), os.path.realpath(folder)
     if not real.startswith(f"{home.rstrip('/')}/"):
         raise LockProblem(f"it is a link that leads out of its folder, to {real}")

@@ -48,6 +48,11 @@ class LockState:
     lock: Lock | None = None
     problem: LockProblem | None = None
 
+    @property
+    def is_present(self) -> bool:
+        """Whether there is a lock, also one that cannot be used."""
+        return self.lock is not None or self.problem is not None
+
 
 def read_lock_state(config: Config) -> LockState:
     """Read the lock of a config, unless its `[trust]` turns the lock off."""
@@ -95,12 +100,13 @@ def _apply_lock(
         )
     is_new = spec.package is not None and not is_named(config, spec)
     if is_new:
-        has_no_lock = lock is None and state.problem is None
-        trust_new = config.trust.new or ("allow" if has_no_lock else "refuse")
+        # A lock that is missing is in force too, if the config demands one.
+        is_locked = state.is_present or state.mode == "enforce"
+        trust_new = config.trust.new or ("refuse" if is_locked else "allow")
         from exthost.config.discovery.first_use import has_agreed
 
         # With a lock, an answer to a question is not enough: the record is missing.
-        has_consent = trust_new == "ask" and lock is None and has_agreed(config, spec)
+        has_consent = trust_new == "ask" and not is_locked and has_agreed(config, spec)
         is_allowed = trust_new == "allow" or has_consent
         return spec if is_allowed else _refuse(spec, _new_refusal(spec, trust_new))
     if state.mode == "enforce":
@@ -120,10 +126,10 @@ def _apply_lock(
     return spec
 
 
-def keep_enforced(config: Config, specs: Iterable[Spec]) -> Config:
-    """Return the config of a host that enforces a lock by default: it does so from now on, also if
-    the file is deleted."""
-    if config.trust.lock is None and any(spec.lock is not None for spec in specs):
+def keep_enforced(config: Config) -> Config:
+    """Return the config of a host that has a lock. By default the host enforces it, from now on
+    also if the file is deleted."""
+    if config.trust.lock is None:
         return replace(config, trust=replace(config.trust, lock="enforce"))
     return config
 

@@ -107,16 +107,18 @@ def uneditable_error(path: Path, id: str, edit: Edit) -> UsageError:
     )
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Replace the file atomically: a reader sees the old text or the new text."""
+def replace_file(path: Path, text: str, *, mode_of: Path | None = None) -> None:
+    """Replace the file atomically: a reader sees the old text or the new text. A new file gets the
+    mode of the file `mode_of`; without it, only its owner can read it."""
     try:
         handle, temp_path = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
-                if path.exists():
+                model = path if path.exists() else mode_of
+                if model is not None:
                     # Keep the mode, but let the owner read the file in any case.
-                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777 | 0o400)
+                    os.fchmod(file.fileno(), model.stat().st_mode & 0o777 | 0o400)
             os.replace(temp_path, path)  # noqa: PTH105 - mkstemp returns a string, not a Path
         except BaseException:
             os.unlink(temp_path)  # noqa: PTH108

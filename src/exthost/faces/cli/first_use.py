@@ -5,7 +5,7 @@ import shlex
 
 from exthost.config import Config
 from exthost.config.discovery.configfile import find_extensions
-from exthost.config.discovery.first_use import remember_agreement
+from exthost.config.discovery.first_use import extension_digest, remember_agreement
 from exthost.config.discovery.locked_specs import read_lock_state
 from exthost.config.lock_file import LOCK_NAME
 from exthost.faces.cli.common import Args, plural, say
@@ -25,12 +25,15 @@ def ask_about_new(args: Args, config: Config, target: str | None = None) -> None
         is_new = spec.refusal is not None and spec.refusal.rule == "new"
         if not is_new or target not in (None, spec.id):
             continue
+        digest = extension_digest(spec)
         _show(spec)
         answer = ask_on_terminal(f"Start {spec.id} now and later? [y/N] ")
         if answer is None:
             say(f"{spec.id} needs your approval, and this is not a terminal")
+        elif answer and extension_digest(spec) != digest:
+            say(f"{spec.id} changed after it was shown: try again, to see what it is now")
         elif answer:
-            remember_agreement(config, spec)
+            remember_agreement(config, spec, digest)
             if read_lock_state(config).lock is not None:
                 record_extensions(args, [spec.id])
 

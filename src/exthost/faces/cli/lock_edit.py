@@ -91,8 +91,8 @@ def write_records(
     """Change the records of the lock and write it. `change` edits a dict of the records by id. With
     `anew`, a lock that cannot be used is replaced; otherwise Refused is raised. Return whether the
     file has changed."""
-    path = lock_path(config)
-    with lock_config(Path(config_path(args))):
+    path, config_file = lock_path(config), Path(config_path(args))
+    with lock_config(config_file):
         try:
             lock = read_existing_lock(config)
         except Refused:
@@ -106,7 +106,9 @@ def write_records(
             return False
         if len(text.encode()) > lock_file.MAX_LOCK_BYTES:
             raise _too_large_error(records)
-        replace_file(path, text)  # not `resolve`: a link could lead out of the folder
+        # Not `resolve`: a link could lead out of the folder. Who can read the config can read the
+        # lock, such as the user of a service that runs the host.
+        replace_file(path, text, mode_of=config_file)
     return True
 
 

@@ -6,9 +6,10 @@ permissions alone. --format github prints annotations for a pull request.
 """
 
 import argparse
+import os
 from typing import Any
 
-from exthost.config.lock_file import Lock
+from exthost.config.lock_file import LOCK_NAME, Lock
 from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.faces.cli.common import (
@@ -125,27 +126,40 @@ def _print_text(comparisons: list[Comparison]) -> None:
 
 def _print_annotations(lock: Lock, comparisons: list[Comparison]) -> None:
     """Print a workflow command of GitHub for each difference."""
-    lines = find_key_lines(lock.text)
+    lines, file = find_key_lines(lock.text), _file_in_repository(lock)
     for comparison in comparisons:
         id = comparison.id
         if comparison.error is not None:
-            _annotate(0, id, f"{comparison.error.headline} [{comparison.error.code}]")
+            _annotate(file, 0, id, f"{comparison.error.headline} [{comparison.error.code}]")
         elif comparison.now is None:
             line = find_line(lines, ("extensions", id))
-            _annotate(line, id, "the lock has a record of it, and the config has not")
+            _annotate(file, line, id, "the lock has a record of it, and the config has not")
         elif comparison.locked is None:
-            _annotate(0, id, f"the lock has no record of it: exthost lock {id}")
+            _annotate(file, 0, id, f"the lock has no record of it: exthost lock {id}")
         else:
             for change in comparison.changes:
-                _annotate(find_line(lines, _path(id, change)), id, describe_change(change))
+                line = find_line(lines, _path(id, change))
+                _annotate(file, line, id, describe_change(change))
 
 
-def _annotate(line: int, title: str, message: str) -> None:
+def _file_in_repository(lock: Lock) -> str:
+    """Return the path of a lock relative to the repository, as an annotation names it. GitHub sets
+    a variable to the folder of the repository; without it, that is the working folder."""
+    repository = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or ".")
+    path = os.path.relpath(os.path.realpath(lock.path), repository)
+    return LOCK_NAME if path.startswith("../") else path
+
+
+def _annotate(file: str, line: int, title: str, message: str) -> None:
     """Print a workflow command of GitHub, such as `::error file=exthost.lock,line=3,title=…::…`.
     Line 0 stands for the whole file."""
-    place = f"file=exthost.lock,line={line}," if line else "file=exthost.lock,"
-    title = _escape(title).replace(":", "%3A").replace(",", "%2C")
-    show_text(f"::error {place}title={title}::{_escape(message)}")
+    place = f"file={_escape_value(file)}," + (f"line={line}," if line else "")
+    show_text(f"::error {place}title={_escape_value(title)}::{_escape(message)}")
+
+
+def _escape_value(text: str) -> str:
+    """Return a text as the value of a property of a workflow command."""
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _escape(text: str) -> str:
