@@ -128,6 +128,17 @@ class SecretFilter:
             return [self.data(item) for item in value]
         return self.text(str(value))
 
+    def content(self, value: Any) -> Any:
+        """Return what an extension has sent, without secret values. Unlike in a trace, the texts of
+        fields with the name of a secret stay, and so does a value that is not JSON data and that
+        contains no secret."""
+        if isinstance(value, Mapping):
+            return {self.content(key): self.content(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.content(item) for item in value]
+        hidden = self.data(value)
+        return value if hidden == str(value) else hidden
+
     def _hide_in_field(self, name: str, value: Any) -> Any:
         if value and isinstance(value, str | list | tuple) and is_secret_name(name):
             # A header may have several values. Other values, such as a schema, are not secrets.
