@@ -210,12 +210,18 @@ class FolderStore:
                 self._lock.release()
 
     def _delete(self, path: Path) -> None:
+        """Forget a copy, and delete it unless another agent uses it or the disk does not allow it,
+        such as one that has become read-only. The next agent tries again."""
         copy = self._copies.pop(path)
-        if _try_lock_exclusively(copy.lock, path):  # else another agent uses the copy
-            for folder in (path, *path.parent.glob(f"{path.name}-*")):  # and unfinished copies
-                shutil.rmtree(folder, ignore_errors=True)
-            _lock_path(path).unlink(missing_ok=True)
-        os.close(copy.lock)
+        try:
+            if _try_lock_exclusively(copy.lock, path):
+                for folder in (path, *path.parent.glob(f"{path.name}-*")):  # and unfinished copies
+                    shutil.rmtree(folder, ignore_errors=True)
+                _lock_path(path).unlink(missing_ok=True)
+        except OSError:
+            pass
+        finally:
+            os.close(copy.lock)
 
     def _delete_abandoned(self, wanted: str) -> None:
         """Delete the copies of agents that were killed, except the copy with the digest `wanted`,
