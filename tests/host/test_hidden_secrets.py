@@ -9,6 +9,7 @@ are searched, except the list of tools, which callers get as the extension annou
 import base64
 import json
 import logging
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from exthost.host.audit import Audit
 from exthost.host.control.description import describe_extension, schema_warnings
 from exthost.host.control.status_report import StatusReport
 from exthost.host.extension_logs import ExtensionLogs
+from tests.extensions.morphir_program import morphir_program
 
 FILE_SECRET = "f1le+secret/with?odd=characters"
 COMMAND_SECRET = "c0mmand secret & more"
@@ -167,3 +169,29 @@ async def test_no_secret_is_found_in_what_a_host_writes(
     assert {"trace.jsonl", "audit.jsonl", "leaky.log"} <= written
     leaks = [(form, text) for text in texts for form in find_secrets(text)]
     assert not leaks, leaks[:3]
+
+
+LIMIT_PROGRAM = morphir_program(
+    "import resource; result = resource.getrlimit(resource.RLIMIT_CORE)"
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"lifetime": "plain"}, {"permissions": {}}],
+    ids=["tree", "plain", "sandbox"],
+)
+async def test_a_program_with_a_secret_leaves_no_core_file(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """With a limit of 0, the kernel writes no file, but passes the memory of the program to one
+    that collects core files (`core_pattern`). With 1 it does neither."""
+    token = tmp_path / "token"
+    token.write_text(FILE_SECRET)
+    token.chmod(0o600)
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", LIMIT_PROGRAM]}
+    entry = {"name": "a", "dialect": "morphir", "source": source, **settings}
+    entry["env"] = {"TOKEN": {"file": str(token)}}
+    limit = 0 if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0 else 1
+    async with exthost.Host.from_config({"extensions": [entry]}) as host:
+        assert await host["a"].call("limit", {}) == [limit, limit]

@@ -1,15 +1,21 @@
-"""Secrets in the evidence of an error are hidden.
+"""Secrets in an error are hidden: in its evidence, and in the answer of the extension.
 
 The evidence is what the host knows about the cause, such as the last bytes of the output, in which
 an extension may have written the value of a variable.
 """
 
 import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exthost.errors import CallFailed, Evidence
+import exthost
+from exthost.errors import BreakerOpen, CallFailed, Evidence
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
 from exthost.session.trace.secrets import HIDDEN, SecretFilter
@@ -36,3 +42,74 @@ async def test_a_secret_in_the_evidence_of_an_error_is_hidden(evidence: Evidence
     assert [text for text in hidden if text] == [f"x {HIDDEN}"]
     fake_child.exit()
     await wait_until(lambda: session.lifetime.released.is_set)
+
+
+# An MCP server that writes its secret into error replies, and into a result marked as an error.
+SERVER = """
+import json, os, sys
+secret = os.environ["TOKEN"]
+for line in sys.stdin:
+    message = json.loads(line)
+    method, reply = message["method"], {}
+    if "id" not in message:
+        continue
+    if method == "initialize":
+        version = message["params"]["protocolVersion"]
+        reply["result"] = {"protocolVersion": version, "capabilities": {"tools": {}},
+                           "serverInfo": {"name": "leaky", "version": "1"}}
+    elif method == "tools/list":
+        names = ("reply", "result")
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+        reply["result"] = {"tools": tools}
+    elif message["params"]["name"] == "reply":
+        data = {"token": "a name", "texts": [f"x {secret}", 7], secret: None}
+        reply["error"] = {"code": -32000, "message": f"no {secret}", "data": data}
+    else:
+        content = [{"type": "text", "text": f"no {secret}"}]
+        reply["result"] = {"isError": True, "content": content}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+"""
+
+
+@asynccontextmanager
+async def leaky_extension(tmp_path: Path, **settings: Any) -> AsyncIterator[exthost.Extension]:
+    token = tmp_path / "token"
+    token.write_text(SECRET)
+    token.chmod(0o600)
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", SERVER]}
+    entry = {"name": "leaky", "dialect": "mcp", "source": source, **settings}
+    entry["env"] = {"TOKEN": {"file": str(token)}}
+    async with exthost.Host.from_config({"extensions": [entry]}) as host:
+        yield host["leaky"]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_a_secret_in_the_answer_of_a_failed_call_is_hidden(
+    processes: int, tmp_path: Path
+) -> None:
+    async with leaky_extension(tmp_path, pool={"min": processes, "max": processes}) as extension:
+        with pytest.raises(CallFailed) as reply:
+            await extension.call_tool("reply", {})
+        assert reply.value.data == {"token": "a name", "texts": [f"x {HIDDEN}", 7], HIDDEN: None}
+        with pytest.raises(CallFailed) as marked_result:
+            await extension.call_tool("result", {})
+        result = await extension.call_tool("result", {}, check=False)
+        assert result.text == f"no {SECRET}"  # a result belongs to the caller
+        error = extension.internals.calls.tool_error(result, "result")  # as after a hook
+        for shown in (reply.value, marked_result.value, error):
+            assert SECRET not in json.dumps(shown.as_dict()) + str(shown)
+            assert HIDDEN in shown.message
+
+
+async def test_a_secret_in_the_cause_of_an_open_breaker_is_hidden(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    breaker = {"failures": 1, "open": 60, "count_error_replies": True}
+    for tool in ("reply", "result"):
+        async with leaky_extension(tmp_path, breaker=breaker) as extension:
+            with pytest.raises(CallFailed):
+                await extension.call_tool(tool, {})
+            with pytest.raises(BreakerOpen) as refused:
+                await extension.call_tool(tool, {})
+            shown = f"{refused.value} {extension.cause!r}"
+            assert SECRET not in shown + caplog.text and HIDDEN in shown

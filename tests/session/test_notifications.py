@@ -14,6 +14,7 @@ from exthost.events import Bus, ExtensionEvent, Noticed, Progressed
 from exthost.model.messages import Notification
 from exthost.session.effects import Notified
 from exthost.session.notifications import Notifications
+from exthost.session.trace.secrets import SecretFilter
 
 
 class Recorder:
@@ -30,6 +31,7 @@ class Recorder:
         diagnostics = SimpleNamespace(
             extension="a",
             hide_secrets=lambda text: text.replace("secret", "***"),
+            hide_in_content=SecretFilter(["secret"]).content,
             log=lambda *line: self.actions.append(line),
             count=self.actions.append,
             count_and_log=self.actions.append,
@@ -42,9 +44,12 @@ class Recorder:
             on_stale_offer=lambda: self.actions.append("stale"),
         )
 
-    def handle(self, meaning: Any, call: Any = None) -> list[Any]:
+    def handle(
+        self, meaning: Any, call: Any = None, notification: Notification | None = None
+    ) -> list[Any]:
         """Handle a notification, and return the actions so far."""
-        self._notifications.handle(Notified(Notification("m", {"n": 1}), meaning, call))
+        notification = notification or Notification("m", {"n": 1})
+        self._notifications.handle(Notified(notification, meaning, call))
         return self.actions
 
 
@@ -70,6 +75,16 @@ def test_an_event_in_the_name_of_another_extension_is_only_counted() -> None:
 
 def test_every_notification_is_published_for_subscribers_of_notifications() -> None:
     assert Recorder(Noticed).handle(OfferStale()) == ["stale", Noticed("a", "m", {"n": 1})]
+
+
+def test_events_and_notifications_are_published_without_secrets() -> None:
+    """A gateway passes them on to its clients, for example as log messages."""
+    recorder = Recorder(Noticed, ExtensionEvent)
+    payload = {"text": "a secret", "token": "other", "n": [1, None]}
+    hidden = {"text": "a ***", "token": "other", "n": [1, None]}
+    notification = Notification("m/secret", payload)
+    actions = recorder.handle(DialectEvent("k secret", payload), notification=notification)
+    assert actions == [ExtensionEvent("a", "k ***", 1, hidden), Noticed("a", "m/***", hidden)]
 
 
 def test_progress_extends_the_deadline_and_is_published_without_secrets() -> None:

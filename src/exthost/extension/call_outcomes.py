@@ -191,12 +191,16 @@ class CallOutcomes:
 
     def _tool_error(self, call: Call, value: Any) -> ExthostError:
         assert self._reader is not None
+        error: ExthostError
         try:
-            return tool_error(
+            error = tool_error(
                 ToolResult(value, self._reader), call.method, extension=self._extension
             )
-        except ExthostError as error:  # the text of the result cannot be read
-            return error
+        except ExthostError as problem:  # the text of the result cannot be read
+            error = problem
+        if call.session is not None:
+            call.session.diagnostics.hide_in_error(error)
+        return error
 
     def _publish_results(self, completions: Completions) -> None:
         """Publish an event for each call that has ended with a result."""

@@ -351,8 +351,11 @@ class CallQueue:
     def _report_failure(self, call: Call, error: ExthostError) -> None:
         """Report an error to the breaker before the caller gets it, so that the caller's next call
         meets the new state. If the error ended the session, the end of the session is counted."""
-        is_alive = call.session is not None and call.session.cause is None
-        if self.on_failure is not None and is_alive and not call.internal:
+        session = call.session
+        if session is None or session.cause is not None or call.internal:
+            return
+        if self.on_failure is not None:
+            session.diagnostics.hide_in_error(error)  # it may become the cause of a state
             self.on_failure(error)
 
     def _reject(self, call: Call, error: ExthostError) -> None:

@@ -352,7 +352,10 @@ class Calls:
         if call is not None and call.session is not None:
             session = call.session
         if session is None:
-            return tool_error(result, name, extension=self._spec.id)
+            error = tool_error(result, name, extension=self._spec.id)
+            if sessions:  # all of them have the same secrets
+                sessions[0].diagnostics.hide_in_error(error)
+            return error
         # Every stderr line is newer than time 0, so without a call no line is marked as older.
         evidence = session.diagnostics.evidence_since(0.0 if call is None else call.started_at)
         error = tool_error(result, name, extension=self._spec.id, evidence=evidence)

@@ -31,7 +31,6 @@ from exthost.launch.machine_check import (
 from exthost.launch.sandbox import pid_namespace
 from exthost.model.launch_plan import (
     NO_CEILING,
-    ResourceLimit,
 )
 from exthost.model.spec import ValueReference
 from exthost.process.environment import Variables
@@ -39,6 +38,7 @@ from exthost.process.init_channel import split_loader_variables
 from exthost.process.procfs import send_buffer_bytes
 from exthost.process.resource_limits import (
     FILES,
+    NO_CORE_FILE,
     ceiling,
     lower_to,
     max_sockets,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Cgroup,
         ExpectedPath,
         LaunchPlan,
+        ResourceLimit,
     )
     from exthost.model.spec import Limits, Permissions, Spec
 
@@ -117,11 +118,15 @@ def contain(
 def _without_core_files(spec: Spec, plan: LaunchPlan) -> LaunchPlan:
     """Return the plan of a program that leaves no core file if it crashes and the config gives it a
     secret, which that file would contain."""
-    has_secret = any(isinstance(value, ValueReference) for value in spec.env.values())
-    if not has_secret or plan.wrapper is None:
+    if not any(isinstance(value, ValueReference) for value in spec.env.values()):
         return plan
-    limits = (*plan.wrapper.limits, ResourceLimit(resource.RLIMIT_CORE, 0, 0))
-    return replace(plan, wrapper=replace(plan.wrapper, limits=limits))
+    limits = _lower_to_host((NO_CORE_FILE,))
+    if plan.wrapper is not None:
+        limits = (*plan.wrapper.limits, *limits)
+        return replace(plan, wrapper=replace(plan.wrapper, limits=limits))
+    prlimit = sandbox_probe.find_sandbox_support().prlimit
+    command = prlimit_command(prlimit, limits) if prlimit else ()
+    return replace(plan, before=(*command, *plan.before))
 
 
 def _add_sandbox(
@@ -262,7 +267,11 @@ def _add_limits_only(
 
 def _possible_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
     """Return the resource limits for each process, none above the limits of the host itself."""
-    return lower_to(resource_limits(limits, policy), lambda number: resource.getrlimit(number)[1])
+    return _lower_to_host(resource_limits(limits, policy))
+
+
+def _lower_to_host(rlimits: tuple[ResourceLimit, ...]) -> tuple[ResourceLimit, ...]:
+    return lower_to(rlimits, lambda number: resource.getrlimit(number)[1])
 
 
 def _is_sandboxed(spec: Spec, view: View) -> bool:

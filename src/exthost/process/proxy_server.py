@@ -863,8 +863,10 @@ class ProxyServer:
 
 def main(channel: int, policy: int, splicer: int) -> None:
     """Run the proxy."""
-    # A core file would contain the headers with secrets.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A core file would contain the headers with secrets. With a limit of 0, the kernel would still
+    # pass the memory to a program that collects core files.
+    limit = 0 if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0 else 1
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
     with os.fdopen(policy, "rb") as file:
         rules = json.load(file)
     ProxyServer(rules, channel, splicer).serve()

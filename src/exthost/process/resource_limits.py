@@ -17,10 +17,21 @@ from exthost.model.spec import Limits, Permissions
 
 # RLIMIT_ numbers of the kernel. They are the same on every architecture that our init (`init.c`,
 # the first process of a namespace) supports.
-CPU, FILE_SIZE, DATA, PROCESSES, FILES = 0, 1, 2, 6, 7
+CPU, FILE_SIZE, DATA, CORE, PROCESSES, FILES = 0, 1, 2, 4, 6, 7
 
 # The options of prlimit(1).
-_OPTIONS = {CPU: "cpu", FILE_SIZE: "fsize", DATA: "data", PROCESSES: "nproc", FILES: "nofile"}
+_OPTIONS = {
+    CPU: "cpu",
+    FILE_SIZE: "fsize",
+    DATA: "data",
+    CORE: "core",
+    PROCESSES: "nproc",
+    FILES: "nofile",
+}
+
+# A process with this limit leaves no core file. With a limit of 0, the kernel would still pass its
+# memory to a program that collects core files (such as apport), which decides what is kept.
+NO_CORE_FILE = ResourceLimit(CORE, 1, 1)
 
 # The time between the soft limit (SIGXCPU, which a program may handle) and the hard limit
 # (SIGKILL).

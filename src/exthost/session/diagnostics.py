@@ -69,6 +69,10 @@ DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
 _NOTHING_WAITS: deque[tuple[str, int, str]] = deque()
 
 
+def _unchanged(content: Any) -> Any:
+    return content
+
+
 class Diagnostics:
     """Stderr, stray output and dropped messages of one session.
 
@@ -76,6 +80,7 @@ class Diagnostics:
     handshake        the steps of the handshake that is in progress, or has failed; else None
     redacts          whether the child's output must not appear in logs and errors
     hide_secrets     returns a text without the secrets that the config gives to the child
+    hide_in_content  the same for JSON data that the child has sent
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
     unnamed_error_at when the last error arrived that names no request; -1 if none did
@@ -98,6 +103,7 @@ class Diagnostics:
         "budget",
         "extension",
         "handshake",
+        "hide_in_content",
         "hide_secrets",
         "redacts",
         "stray_reason",
@@ -133,6 +139,7 @@ class Diagnostics:
         self.suggest_grant: Callable[[str], str] | None = None
         # `str` returns a text unchanged. It stays if the extension has no secrets.
         self.hide_secrets: Callable[[str], str] = str
+        self.hide_in_content: Callable[[Any], Any] = _unchanged
         # The same for a text that was cut, and so may begin or end with a part of a secret.
         self._hide_in_cut: Callable[[str], str] = str
         self._stderr = StderrReader(stderr, loop, self._feed)
@@ -141,6 +148,7 @@ class Diagnostics:
         """Hide the secrets of this filter in logs, errors and evidence. Must be called before the
         first output is read."""
         self.hide_secrets = secret_filter.text
+        self.hide_in_content = secret_filter.content
         self._hide_in_cut = secret_filter.cut_text
 
     @property
@@ -304,18 +312,20 @@ class Diagnostics:
 
     def add_advice(self, error: CallFailed) -> None:
         """Replace the help of a failed call if the sandbox is the likely cause of the failure. Hide
-        the secrets of the extension in its message."""
+        the secrets of the extension in the error."""
         if self.suggest_grant is not None:
             error.help = self.suggest_grant(error.error_message) or error.help
-        if self.hide_secrets is not str:
-            self.hide_in_error(error)
-            error.error_message = self.hide_secrets(error.error_message)
+        self.hide_in_error(error)
 
     def hide_in_error(self, error: ExthostError) -> None:
-        """Hide the secrets of the extension in an error: its message, its help and the bytes and
-        details that show what the extension sent."""
+        """Hide the secrets of the extension in an error: its message, its help, the answer of a
+        failed call, and the bytes and details that show what the extension sent."""
         if self.hide_secrets is str:
             return
+        if isinstance(error, CallFailed):
+            error.error_code = self.hide_in_content(error.error_code)
+            error.error_message = self.hide_secrets(error.error_message)
+            error.data = self.hide_in_content(error.data)
         error.message = self.hide_secrets(error.message)
         error.help = self.hide_secrets(error.help)
         evidence = error.evidence

@@ -62,15 +62,17 @@ class Notifications:
             case OfferStale():
                 self._on_stale_offer()
         if Noticed in self._bus.listeners:
-            extension = self._diagnostics.extension
-            self._bus.publish(Noticed(extension, notification.method, notification.params))
+            hide = self._diagnostics.hide_in_content
+            method, params = hide(notification.method), hide(notification.params)
+            self._bus.publish(Noticed(self._diagnostics.extension, method, params))
 
     def _publish(self, kind: str, version: int, payload: object) -> None:
         """Publish an event under the extension's id in this host, which may differ from the id that
         it uses in its messages."""
         if ExtensionEvent in self._bus.listeners:
-            extension = self._diagnostics.extension
-            self._bus.publish(ExtensionEvent(extension, kind, version, payload))
+            hide = self._diagnostics.hide_in_content
+            event = ExtensionEvent(self._diagnostics.extension, hide(kind), version, hide(payload))
+            self._bus.publish(event)
 
     def _handle_progress(self, progress: Progress, call: Call | None) -> None:
         if call is None:

@@ -29,6 +29,7 @@ from exthost.host.control.attached_host import AttachedHost
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.protocol import encode_event, encode_success
 from exthost.host.host import Host
+from exthost.session.trace.secrets import SecretFilter
 from tests.extensions.harness import HOSTILE, wait_until
 from tests.extensions.roder import config_entry as roder_entry
 from tests.host.test_hooks import guard
@@ -120,6 +121,24 @@ async def test_the_error_of_a_tool_has_the_help_and_evidence_of_the_host(
             assert caught.value.code == "X0702"
             assert caught.value.help == "grant it permissions.network"
             assert caught.value.evidence.argv == session.diagnostics.evidence().argv
+
+
+async def test_a_secret_in_the_error_of_a_tool_is_hidden_for_an_attached_program(
+    tmp_path: Path,
+) -> None:
+    async with open_host_and_attach(tmp_path) as (host, attached):
+        await host["toy"].start()
+        result = await host["toy"].call_tool("fail", check=False)
+        secret = result.text[-6:]
+        [session] = host["toy"].internals.queue.live_sessions
+        session.diagnostics.use_secret_filter(SecretFilter([secret]))
+        for item in (host, attached):
+            with pytest.raises(errors.CallFailed) as caught:
+                await item["toy"].call_tool("fail")
+            error = caught.value
+            assert error.code == "X0702" and error.message.endswith("***")
+            assert secret not in json.dumps(error.as_dict()) + repr(error.data)
+            assert await item["toy"].call_tool("fail", check=False) == result
 
 
 @pytest.mark.parametrize("name", [None, 5, ["text"]])

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -192,6 +193,51 @@ def test_percent_codes_of_a_url_may_have_small_letters() -> None:
     secret_filter = SecretFilter(["key/with+signs="])
     for text in ("key%2Fwith%2Bsigns%3D", "key%2fwith%2bsigns%3d", "key/with%2Bsigns%3D"):
         assert secret_filter.text(f"?token={text}&a=b") == "?token=***&a=b"
+
+
+@given(SECRETS, st.data())
+def test_a_secret_is_hidden_whichever_of_its_characters_are_escaped(
+    secret: str, data: st.DataObject
+) -> None:
+    """Libraries differ: some escape only what must be, some every character that is not a letter,
+    and some use capitals."""
+
+    def choose(character: str, codes: Iterable[str]) -> str:
+        return data.draw(st.sampled_from([character, *codes]))
+
+    in_json, in_url = "", ""
+    for character in secret:
+        digits = character.encode("utf-16-be").hex()
+        code = "".join(f"\\u{digits[i : i + 4]}" for i in range(0, len(digits), 4))
+        short = json.dumps(character)[1:-1]
+        codes = {code, short, "\\/" if character == "/" else short}
+        in_json += choose(short if character in '"\\' else character, sorted(codes))
+        percent = "".join(f"%{byte:02x}" for byte in character.encode())
+        in_url += choose(percent if character == "%" else character, (percent, percent.upper()))
+    secret_filter = SecretFilter([secret])
+    assert secret_filter.text(f'{{"a\\n": "{in_json}"}}') == '{"a\\n": "***"}'
+    assert secret_filter.text(f"?a=%20b&token={in_url}&c") == "?a=%20b&token=***&c"
+
+
+def test_a_secret_is_hidden_as_common_libraries_escape_it() -> None:
+    secret_filter = SecretFilter(["key&a/b<c>=d e~*$", "key&a/b<c>=d"])
+    for text in (
+        r"key\u0026a/b\u003cc\u003e=d e~*$",  # Go
+        r"key\u0026a/b\u003cc\u003e\u003dd e~*$",  # Gson
+        r"key&a\/b<c>=d e~*$",  # PHP
+        "key&a%2Fb%3Cc%3E=d%20e~%2A$",  # a path in Go
+        "key%26a%2Fb%3Cc%3E%3Dd+e%7E*%24",  # a form in Java
+        "key&a/b%3Cc%3E=d%20e~*$",  # encodeURI in JavaScript
+    ):
+        assert secret_filter.text(f"<{text}>, {text}") == "<***>, ***"
+
+
+def test_a_text_without_secrets_keeps_its_escapes() -> None:
+    secret_filter = SecretFilter(["a-secret-value"])
+    for text in ("100%", "%41%zz%e4%f", r"\u12 \x \ud800 \\", r'{"a": "\u00e9\n"}', "%61-secret-"):
+        assert secret_filter.text(text) == text
+    not_utf_8 = "%e0%80%80 \\ud800 "
+    assert secret_filter.text(f"{not_utf_8}%61-secret-value") == f"{not_utf_8}***"
 
 
 def test_a_secret_that_is_not_valid_utf_8_is_hidden() -> None:

@@ -149,6 +149,44 @@ async def test_secrets_are_hidden_wherever_they_appear() -> None:
         assert recorded == [{"text": "it is ***", "Authorization": "***"}] * 2
 
 
+# An MCP server with the secret in the methods and ids of its messages.
+METHODS = """
+import json, os, sys
+key = os.environ["MY_TOKEN"]
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        version = message["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": {},
+                  "serverInfo": {"name": "a", "version": "1"}}
+        send(id=message["id"], result=result)
+        send(method=f"notifications/{key}")
+        send(method=f"strange/{key}", id=key)
+        send(id=f"{key}-2", result={})
+    elif "error" not in message and "id" in message:
+        send(id=message["id"], result={})
+"""
+
+
+async def test_secrets_in_the_methods_and_ids_of_an_extension_are_hidden() -> None:
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", METHODS]}
+    config_entry = entry("a", env={"MY_TOKEN": "s3cr3t-value"}, source=source, dialect="mcp")
+    records: list[TraceRecord] = []
+    host = exthost.Host.from_config({"extensions": [config_entry]})
+    host.traffic.subscribe(records.append)
+    async with host:
+        await host["a"].call("ping", {})
+    received = {(record.kind, record.method, record.id) for record in records if record.is_message}
+    assert received >= {
+        ("notification", "notifications/***", None),
+        ("request", "strange/***", "***"),
+        ("reply", "", "***-2"),
+    }
+    assert "s3cr3t" not in repr(records)
+
+
 async def test_a_secret_of_several_lines_is_hidden_on_stderr_and_in_noise() -> None:
     secret = "first-line\nsecond-line"
     # Prints the secret as noise on stdout and on stderr, and exits.

@@ -208,14 +208,19 @@ def own_tool_name(extension: Extension, name: str) -> str:
 def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -> dict[str, Any]:
     """Return the value of the reply to a call. If the extension replied with an error, the error is
     a part of this value, and is not raised. If the result of a tool is marked as an error, this
-    value has the help and the evidence of the error that the client raises."""
+    value has the help and the evidence of the error that the client raises, or the whole error if
+    secrets are hidden in it, and not in the result."""
     value: dict[str, Any] = {"dialect": extension.dialect.full_name, "raw": as_data(result.raw)}
     error = result.error_reply
     if error is not None:
         value["error_reply"] = error.as_dict()
     elif tool and result.is_error:
         error = extension.internals.calls.tool_error(result, tool)
-        value["tool_error"] = {"help": error.help, "evidence": error.evidence.as_dict()}
+        is_hidden = error.data is not result.raw and error.data != result.raw
+        evidence = error.evidence.as_dict()
+        value["tool_error"] = (
+            as_data(error.as_dict()) if is_hidden else {"help": error.help, "evidence": evidence}
+        )
     if (limit := extension.internals.calls.result_limit) is not None:
         value["result_limit"] = limit
     if result.warnings:

@@ -232,8 +232,10 @@ def read_tool_error(
     reply: Mapping[str, Any], result: ToolResult, tool: str, extension: str
 ) -> CallFailed:
     """Return the error for a result that is marked as an error, with the help and the evidence of
-    the host, which are in the reply to the call."""
+    the host, which are in the reply to the call. If the reply has the whole error, return that."""
     advice = read_error(reply.get("tool_error") or {})
+    if isinstance(advice, CallFailed):
+        return advice
     return tool_error(result, tool, extension=extension, evidence=advice.evidence, help=advice.help)
 
 

@@ -4,7 +4,8 @@ There are two rules. The value of an environment variable that looks like a secr
 configured as a secret of the extension, is replaced wherever it occurs in a text: as it is, as JSON
 writes it, one of its lines, or encoded as base64, as hexadecimal digits or for a URL. Base64 is
 recognised also if other bytes are encoded together with the secret, such as a user name, unless it
-is broken into lines. A number whose text is a secret is replaced, too. The whole text,
+is broken into lines. Libraries differ in which characters they escape in JSON and in a URL; all of
+these forms are recognised. A number whose text is a secret is replaced, too. The whole text,
 or each text of a list, under a JSON field such as `authorization`, `api_key` or `password` is
 replaced. A secret that the extension itself creates, in a field whose name does not look like that
 of a secret, is not recognised.
@@ -16,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote_from_bytes, unquote
 
 from exthost.process.environment import looks_secret
 
@@ -70,6 +71,10 @@ class SecretFilter:
     def text(self, text: str) -> str:
         """Return the text without secrets. The beginning of a secret is hidden as well if `…`
         follows it, which marks the place at which a text was shortened."""
+        if self._values:
+            for escape, code in (("%", _PERCENT_CODED), ("\\", _JSON_ESCAPE)):
+                if escape in text:
+                    text = self._hide_escaped(text, code)
         for value in self._values:
             if value in text:
                 text = text.replace(value, HIDDEN)
@@ -77,6 +82,36 @@ class SecretFilter:
             *parts, rest = text.split(CUT_MARK)
             text = CUT_MARK.join([*map(self._hide_end, parts), rest])
         return text
+
+    def _hide_escaped(self, text: str, code: re.Pattern[str]) -> str:
+        """Return the text without secrets of which any characters are escaped. `code` matches an
+        escaped character: `_PERCENT_CODED` or `_JSON_ESCAPE`."""
+        plain = code.sub(_unescape, text)
+        values = [value for value in self._values if value in plain]
+        if code is _PERCENT_CODED and "+" in plain:  # in the body of a form, a space is `+`
+            spaced = (value.replace(" ", "+") for value in self._values if " " in value)
+            values += [value for value in spaced if value in plain]
+        if not values:
+            return text
+        places: list[int] = []  # where each character of `plain` begins in the text
+        end = 0
+        for match in code.finditer(text):
+            places += range(end, match.start() + 1)
+            end = match.end()
+        places += range(end, len(text) + 1)
+        spans: list[tuple[int, int]] = []
+        for value in values:
+            start = plain.find(value)
+            while start >= 0:
+                spans.append((places[start], places[start + len(value)]))
+                start = plain.find(value, start + len(value))
+        hidden, end = "", 0
+        for start, stop in sorted(spans):
+            hidden += text[end:start]
+            if start >= end:
+                hidden += HIDDEN
+            end = max(end, stop)
+        return hidden + text[end:]
 
     def cut_text(self, text: str) -> str:
         """Return a text that was cut at its beginning, its end or both, without secrets and
@@ -127,6 +162,17 @@ class SecretFilter:
         if isinstance(value, list | tuple):
             return [self.data(item) for item in value]
         return self.text(str(value))
+
+    def content(self, value: Any) -> Any:
+        """Return what an extension has sent, without secret values. Unlike in a trace, the texts of
+        fields with the name of a secret stay, and so does a value that is not JSON data and that
+        contains no secret."""
+        if isinstance(value, Mapping):
+            return {self.content(key): self.content(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.content(item) for item in value]
+        hidden = self.data(value)
+        return value if hidden == str(value) else hidden
 
     def _hide_in_field(self, name: str, value: Any) -> Any:
         if value and isinstance(value, str | list | tuple) and is_secret_name(name):
@@ -192,6 +238,30 @@ def _find_url_forms(data: bytes) -> Iterator[str]:
 
 
 _PERCENT_CODE = re.compile("%[0-9A-F]{2}")
+
+# A character as percent codes, which are its bytes in UTF-8.
+_PERCENT_CODED = re.compile(
+    "%[0-7][0-9a-f]|%[cd][0-9a-f]%[89ab][0-9a-f]"
+    "|%e[0-9a-f](?:%[89ab][0-9a-f]){2}|%f[0-7](?:%[89ab][0-9a-f]){3}",
+    re.IGNORECASE,
+)
+
+# An escaped character in a string of JSON. Characters beyond U+FFFF are two codes.
+_JSON_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|\\u[0-9a-fA-F]{4}|\\[\"\\/bfnrt]"
+)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    """Return the character of a match of one of these patterns; U+FFFD if it has none."""
+    return _decode_escape(match[0])
+
+
+@lru_cache(1024)
+def _decode_escape(code: str) -> str:
+    character = unquote(code) if code[0] == "%" else str(json.loads(f'"{code}"'))
+    return character if len(character) == 1 else "\ufffd"
 
 
 def find_secrets(

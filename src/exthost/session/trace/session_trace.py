@@ -122,6 +122,7 @@ class SessionTrace:
             if number is None:
                 number = call.trace_number = next(self._numbers)
         hide = self._secrets
+        # The extension chooses the methods and ids of its own messages.
         self._publish(
             TraceRecord(
                 time(),
@@ -130,9 +131,9 @@ class SessionTrace:
                 direction,
                 self._pid,
                 size,
-                id,
+                hide.data(id),
                 number,
-                method,
+                hide.text(method),
                 hide.data(data),
                 hide.text(text),
                 self._node,
