@@ -194,8 +194,9 @@ async def test_many_calls_run_together_and_a_cancellation_ends_only_its_call(
         last_call = asyncio.ensure_future(attached["h"].call("keep"))
         await wait_until(lambda: host["h"].stats.in_flight == 1)
         await attached.close()
-        with pytest.raises(errors.ExtensionGone):
+        with pytest.raises(errors.ExtensionGone, match="this program has closed") as closed:
             await last_call
+        assert closed.value.code == "X1005"
         await wait_until(lambda: host["h"].stats.in_flight == 0)
         assert await host["h"].call("echo", 1) == 1
         with pytest.raises(errors.UsageError):

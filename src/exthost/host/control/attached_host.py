@@ -241,7 +241,7 @@ class AttachedHost(AsyncOnly):
         """Close the connection. The host keeps running. Closing twice is allowed."""
         client, self._client = self._client, None
         if client is not None:
-            client.abort()
+            client.leave()
 
     def ask(
         self,
