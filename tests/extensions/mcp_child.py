@@ -129,10 +129,13 @@ class Tools:
         return text_result("over")
 
     def ask(self, params: Any, id: Any) -> Any:
-        """Send this request to the host, and return its answer."""
+        """Send this request to the host, and return its answer. If the call is cancelled first,
+        cancel the request."""
         send(id="q-1", **params["arguments"])
         while (answer := receive()).get("id") != "q-1":
-            pass
+            if answer.get("method") == "notifications/cancelled" and id is not None:
+                send(method="notifications/cancelled", params={"requestId": "q-1"})
+                return None
         return text_result(answer)
 
     def input(self, params: Any, id: Any) -> Any:

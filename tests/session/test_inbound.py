@@ -103,6 +103,20 @@ async def test_cancelling_releases_the_held_messages() -> None:
     assert requests.recorder.calls == ["hold", "release"]
 
 
+async def test_a_request_that_the_extension_cancels_is_not_answered() -> None:
+    requests = ControlledRequests()
+    requests.receive(1, 2, 3)
+    requests.inbound.cancel_request(1)  # before its handler has begun
+    await asyncio.sleep(0)
+    requests.inbound.cancel_request(2)
+    requests.inbound.cancel_request(2)
+    requests.inbound.cancel_request(["unknown"])
+    requests.receive(2)  # the id can be used again at once
+    await requests.answer(3, 2)
+    assert requests.recorder.calls == ["hold", 3, "release", 2]
+    assert requests.inbound._tasks == {}
+
+
 async def test_a_request_without_a_handler_holds_no_messages_back() -> None:
     requests = ControlledRequests()
     requests.inbound.serve(Request("unknown", None, 9))

@@ -66,7 +66,15 @@ class Progress(NamedTuple):
     message: str = ""
 
 
-Meaning: TypeAlias = Log | OfferStale | Emitted | DialectEvent | Unusable | Progress | None
+class RequestCancelled(NamedTuple):
+    """The extension no longer waits for the answer to its request with this id."""
+
+    id: Any
+
+
+Meaning: TypeAlias = (
+    Log | OfferStale | Emitted | DialectEvent | Unusable | Progress | RequestCancelled | None
+)
 
 OnProgress: TypeAlias = Callable[[Progress], None]
 """A callback of the caller. It runs on the event loop's thread when the notification arrives."""

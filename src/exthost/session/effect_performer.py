@@ -12,6 +12,7 @@ are created lazily, because most sessions need few of them and a host may have h
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from exthost.dialects.meanings import RequestCancelled
 from exthost.dialects.steps import Subscribe
 from exthost.model.messages import Failure, Message, Reply
 from exthost.model.spec import Limits
@@ -180,6 +181,8 @@ class EffectPerformer:
         return self._inbound
 
     def _perform_notified(self, effect: effects.Notified) -> None:
+        if type(effect.meaning) is RequestCancelled and self._inbound is not None:
+            self._inbound.cancel_request(effect.meaning.id)
         if self._notifications is None:
             self._notifications = Notifications(
                 self._diagnostics,

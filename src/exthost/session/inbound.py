@@ -105,17 +105,22 @@ class InboundRequests:
 
     async def _serve(self, handler: Handler, request: Request) -> None:
         """Run the handler of a request, and send the answer."""
+        key = _hashable_id(request.id)
         try:
             answer = await _run_handler(handler, request)
         except BaseException:
-            self._forget(request)
+            # After `cancel_request`, another request may have this id.
+            if self._tasks.get(key) is asyncio.current_task():
+                self._forget(key)
             raise
+        if self._tasks.get(key) is not asyncio.current_task():
+            return  # the handler has ignored its cancellation
         try:
             self._send(answer)
         except ExthostError as error:  # the dialect cannot express the answer
             self._send(Failure(request.id, error.message, -32603))
         finally:
-            self._forget(request)
+            self._forget(key)
 
     def _hold_for(self, key: Any, hold: OutboundHold) -> None:
         if not self._hold_keys:
@@ -125,9 +130,17 @@ class InboundRequests:
         elif self._can_join_hold:
             self._hold_keys.add(key)
 
-    def _forget(self, request: Request) -> None:
-        """Forget a request that was answered, or whose child has ended."""
-        key = _hashable_id(request.id)
+    def cancel_request(self, id: Any) -> None:
+        """Cancel the handler of this request: the child no longer waits for the answer, and gets
+        none. Ids without a handler are ignored, because the answer may have been sent just now."""
+        key = _hashable_id(id)
+        task = self._tasks.get(key)
+        if task is not None:
+            task.cancel()
+            self._forget(key)  # now, because a task that has not begun does not do it
+
+    def _forget(self, key: Any) -> None:
+        """Forget a request that was answered or cancelled, or whose child has ended."""
         self._tasks.pop(key, None)
         self._can_join_hold = False
         if self._hold_keys == {key}:

@@ -6,6 +6,7 @@ and server may use different eras of MCP: with a handshake, or stateless. In the
 server asks its client by the result of a call, otherwise by a request.
 """
 
+import asyncio
 import json
 from typing import Any
 
@@ -78,6 +79,29 @@ async def test_a_request_of_a_server_reaches_the_client_of_the_call(
         answer = json.loads(result_text(await client.call_tool(tool, sampling)))
         reply = answer[0]["where"] if server_era == "stateless" else answer["result"]
         assert reply["content"]["text"] == "7 tokens"
+
+
+async def test_a_request_that_the_server_cancels_is_cancelled_at_the_client() -> None:
+    is_asked, is_cancelled = asyncio.Event(), asyncio.Event()
+
+    async def wait(context: Any, params: Any) -> types.ElicitResult:
+        is_asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_cancelled.set()
+        raise AssertionError("the event is never set")
+
+    async with (
+        open_gateway({"extensions": [server("handshake")]}) as gateway,
+        client_of(gateway, "handshake", elicitation_callback=wait) as client,
+    ):
+        # The server cancels its request when the client cancels the call.
+        call = asyncio.ensure_future(client.call_tool("ext_server_ask", ELICITATION))
+        await asyncio.wait_for(is_asked.wait(), 60)
+        call.cancel()
+        await asyncio.wait_for(is_cancelled.wait(), 60)
+        assert result_text(await client.call_tool("ext_server_echo", {"a": 1})) == '{"a": 1}'
 
 
 @pytest.mark.parametrize("era", ERAS)

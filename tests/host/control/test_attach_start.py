@@ -5,15 +5,23 @@ MCP client that shares it too, through `exthost gateway --join`; `sync_attach` i
 `attach`, for programs without asyncio.
 """
 
+import asyncio
 import inspect
+import os
 from pathlib import Path
 
 import pytest
 
 import exthost
-from exthost.errors import NotFound
+from exthost.errors import NotFound, UsageError
+from exthost.faces.cli.client_service import ClientService
+from exthost.host.control import attached_host
 from exthost.host.control.attached_host import AttachedExtension, AttachedHost
+from exthost.host.control.server import ControlServer
+from exthost.host.control.status_report import StatusReport
+from exthost.host.host import Host
 from exthost.host.sync.sync_attached_host import SyncAttachedExtension, SyncAttachedHost
+from tests.extensions.harness import wait_until
 from tests.faces.relay.relay_process import (
     joined,
     server_pids,
@@ -45,6 +53,60 @@ def test_sync_attach_starts_a_host_which_ends_after_it(tmp_path: Path) -> None:
         assert host["child"].call_tool("echo", {"a": 1}).text == '{"a": 1}'
         assert list(host) == ["child"] and host.status()[0]["id"] == "child"
     wait_until_gone(pid)
+
+
+async def test_a_host_that_is_ending_is_not_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "exthost.toml"
+    config.write_text("")
+    monkeypatch.setattr(attached_host, "RETRY_SECONDS", 0.001)
+    attempts: list[int] = []
+
+    class CountedHost(AttachedHost):
+        async def refresh(self) -> None:
+            attempts.append(self.pid)
+            await super().refresh()
+
+    host = Host()
+    control = ControlServer(host, StatusReport(host), str(config))
+    await control.serve()
+    try:
+        control.requests.ending = True
+        with pytest.raises(UsageError, match="the host is ending"):
+            async with CountedHost(config, os.environ):
+                pass
+        assert len(attempts) == 1  # without `start` no host is to be started in its place
+        attached = CountedHost(config, os.environ, start=True)
+        opening = asyncio.ensure_future(attached.open())
+        await wait_until(lambda: len(attempts) >= 3)
+        control.requests.ending = False  # stands for the next host of the config
+        assert await opening is attached
+        await attached.close()
+    finally:
+        await control.close()
+
+
+async def test_a_host_that_ends_because_it_is_unused_accepts_no_client(tmp_path: Path) -> None:
+    host = Host()
+    control = ControlServer(host, StatusReport(host), str(tmp_path / "exthost.toml"))
+    service = ClientService(
+        host,
+        str(tmp_path / "exthost.toml"),
+        make_gateway=pytest.fail,
+        say=pytest.fail,
+        reload=pytest.fail,
+        opening=lambda: None,
+        list_http_clients=list,
+        ends_when_unused=True,
+    )
+    try:
+        service.open(control)
+        service._end_if_unused()
+        assert control.requests.ending, "before the tasks that wait for this end have run"
+    finally:
+        await service.close()
+        await control.close()
 
 
 async def test_a_host_that_cannot_be_started_is_reported_with_the_reason(tmp_path: Path) -> None:

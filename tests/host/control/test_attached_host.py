@@ -23,7 +23,7 @@ import exthost
 from exthost import errors
 from exthost.config import Config
 from exthost.dialects.meanings import Progress
-from exthost.host.control import attached_host, protocol
+from exthost.host.control import attached_host, protocol, server_connection
 from exthost.host.control.async_client import AsyncHostClient
 from exthost.host.control.attached_host import AttachedHost
 from exthost.host.control.host_lock import HostLock
@@ -213,12 +213,42 @@ async def test_many_calls_run_together_and_a_cancellation_ends_only_its_call(
         last_call = asyncio.ensure_future(attached["h"].call("keep"))
         await wait_until(lambda: host["h"].stats.in_flight == 1)
         await attached.close()
-        with pytest.raises(errors.ExtensionGone):
+        with pytest.raises(errors.ExtensionGone, match="this program has closed") as closed:
             await last_call
+        assert closed.value.code == "X1005"
         await wait_until(lambda: host["h"].stats.in_flight == 0)
         assert await host["h"].call("echo", 1) == 1
         with pytest.raises(errors.UsageError):
             await attached["h"].call("echo")
+
+
+async def test_calls_are_cancelled_although_the_client_has_as_many_as_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_connection, "MAX_REQUESTS", 3)
+    async with open_host_and_attach(tmp_path) as (host, attached):
+        calls = [asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(7)]
+        await wait_until(lambda: host["h"].stats.in_flight == 3)
+        calls[5].cancel()  # it waits behind others: it is never sent to the extension
+        for call in calls[:4]:
+            call.cancel()
+        await wait_until(lambda: host["h"].stats.cancelled == 3 and host["h"].stats.in_flight == 2)
+        await asyncio.wait_for(attached["h"].call("release"), 25)  # less than the calls may take
+        assert (await calls[4], await calls[6]) == (4, 6)
+        assert host["h"].stats.cancelled == 3  # the others were not sent
+
+
+async def test_the_end_of_a_client_is_seen_although_requests_of_it_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_connection, "MAX_REQUESTS", 3)
+    async with open_host_and_attach(tmp_path) as (host, attached):
+        calls = [asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(7)]
+        await wait_until(lambda: host["h"].stats.in_flight == 3)
+        await attached.close()
+        await wait_until(lambda: host["h"].stats.in_flight == 0)
+        assert host["h"].stats.calls == 3
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_events_of_a_stream_are_plain_data(tmp_path: Path) -> None:

@@ -18,7 +18,14 @@ from exthost.dialects.mcp.codec import McpCodec, normalize_id
 from exthost.dialects.mcp.facets import ArgumentCompletion, Logging, Prompts, Resources
 from exthost.dialects.mcp.handshake import fallback, handshake
 from exthost.dialects.mcp.result import MCP_RESULT
-from exthost.dialects.meanings import Log, Meaning, OfferStale, Progress, Unusable
+from exthost.dialects.meanings import (
+    Log,
+    Meaning,
+    OfferStale,
+    Progress,
+    RequestCancelled,
+    Unusable,
+)
 from exthost.dialects.options import FLAG, TABLES, TEXT, one_of
 from exthost.dialects.steps import OneRequestOrMore
 from exthost.model.messages import Failure, Notification, Reply, Request
@@ -69,6 +76,11 @@ def _read_progress(params: Any) -> Meaning:
     return Progress(token, progress, checked_total, calls.text_or_empty(fields.get("message")))
 
 
+def _read_cancellation(params: Any) -> Meaning:
+    id = calls.object_or_empty(params).get("requestId")
+    return None if id is None else RequestCancelled(id)
+
+
 def _refuse(request: Request) -> Reply | Failure:
     return Reply(request.id, {}) if request.method == "ping" else method_unknown(request)
 
@@ -108,6 +120,7 @@ DIALECT = Dialect(
         "notifications/message": _read_log_message,
         "notifications/progress": _read_progress,
         "notifications/tools/list_changed": lambda params: OfferStale(),
+        "notifications/cancelled": _read_cancellation,
     },
     cancel_message=_cancel_message,
     refuse=_refuse,

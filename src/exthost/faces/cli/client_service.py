@@ -280,6 +280,8 @@ class ClientService:
 
     def _end_if_unused(self) -> None:
         if not self._is_used:
+            if self._control is not None:  # from now on no client can join: it starts another host
+                self._control.requests.ending = True
             self._is_over.set()
 
 

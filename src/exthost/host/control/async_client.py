@@ -17,7 +17,7 @@ from typing import Any
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.extension.misuse import other_loop_error
 from exthost.host.control import protocol
-from exthost.host.control.client import host_ended_error, host_gone_error
+from exthost.host.control.client import host_ended_error, host_gone_error, left_error
 from exthost.host.control.line_connection import LineConnection
 from exthost.host.control.protocol import REPLY_BYTES, ControlRequest, HostLine
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -147,6 +147,12 @@ class AsyncHostClient(LineConnection):
         self.write(protocol.encode_request(ControlRequest("answer", params=params)))
 
     # -- the connection ------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Close the connection, which this program no longer needs. The requests in progress are
+        cancelled, with an error that says so."""
+        self._connection_error = self._connection_error or left_error()
+        self._fail(left_error())
 
     def lines_received(self, items: list[Item]) -> None:
         # Woken only after all lines are handled, because a woken task runs at once and may send

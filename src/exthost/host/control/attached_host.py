@@ -127,10 +127,15 @@ def _finite_timeout(timeout: float | None) -> float | None:
     return min(check_timeout(timeout), _ENDLESS_SECONDS)
 
 
-# How long to try to start a host while another one has the lock of the config, and the pause
-# between two attempts.
+# How long to try to start a host while another one has the lock of the config or is ending, and the
+# pause between two attempts.
 START_SECONDS = 20.0
 RETRY_SECONDS = 0.1
+
+
+def _is_host_ending(error: BaseException) -> bool:
+    """Return whether a request failed because the host is ending, or has just ended."""
+    return isinstance(error, ExthostError) and error.code in ("X1378", "X1075")
 
 
 def attach(
@@ -186,15 +191,20 @@ class AttachedHost(AsyncOnly):
         if self._client is not None:
             raise UsageError("X1311", "this host is open already")
         require_asyncio()
-        try:
-            await self._connect()
-            if self._may_start:
-                await self._wait_until_open()
-            await self.refresh()
-        except BaseException:
-            await self.close()
-            raise
-        return self
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                await self._connect()
+                if self._may_start:
+                    await self._wait_until_open()
+                await self.refresh()
+                return self
+            except BaseException as error:
+                await self.close()
+                if not (self._may_start and _is_host_ending(error)) or time.monotonic() > deadline:
+                    raise
+            # The host that was found is ending, such as the one of the programs before this one.
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _connect(self) -> None:
         """Connect, and wait for the reply to `hello`. Raises CallTimeout if the host is hung."""
@@ -241,7 +251,7 @@ class AttachedHost(AsyncOnly):
         """Close the connection. The host keeps running. Closing twice is allowed."""
         client, self._client = self._client, None
         if client is not None:
-            client.abort()
+            client.leave()
 
     def ask(
         self,

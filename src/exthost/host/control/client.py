@@ -261,6 +261,15 @@ def host_gone_error() -> ExtensionGone:
     )
 
 
+def left_error() -> ExtensionGone:
+    """Return the error for a request in progress when its own program closed the connection."""
+    return ExtensionGone(
+        "X1005",
+        "this program has closed its connection to the host before the answer came",
+        help="close it after the last call",
+    )
+
+
 def host_ended_error() -> ExtensionGone:
     """Return the error for a request on a connection whose host has ended."""
     return ExtensionGone(

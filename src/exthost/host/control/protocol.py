@@ -116,6 +116,17 @@ def read_answer(item: Item) -> Mapping[str, Any] | None:
         return None
 
 
+def read_cancellation(item: Item) -> int | None:
+    """Return the id of the request that this line cancels. Return None for every other line."""
+    if isinstance(item, Skipped | Broken) or b'"cancel"' not in bytes(item):
+        return None
+    try:
+        request = read_request(item)
+    except UsageError:  # it is reported in its turn
+        return None
+    return request.id if request.verb == "cancel" else None
+
+
 def _invalid_request_error(reason: str) -> UsageError:
     return UsageError(
         "X1376",

@@ -24,7 +24,7 @@ from exthost.host.control.line_connection import LineConnection
 from exthost.host.control.protocol import REQUEST_BYTES, ControlRequest
 from exthost.host.control.requests import CANCELLED_WITH_CLIENT, RequestPerformer
 from exthost.model.connection_limit import ConnectionLimit
-from exthost.wire.framing import Item, Skipped
+from exthost.wire.framing import Broken, Item, Skipped
 
 # A client is disconnected if it has no request in progress and sends none for this long.
 IDLE_SECONDS = 10.0
@@ -32,11 +32,16 @@ IDLE_SECONDS = 10.0
 # A client is disconnected if it does not read the output that waits for it for this long.
 UNREAD_SECONDS = 10.0
 
-# The most requests of one client in progress. At this number the host reads no further requests of
-# the client, until one has ended (back-pressure). A call does not count while the host waits for
-# the client to answer a question about it: the answer comes after requests that the client has sent
-# in the meantime, so these have to be read.
+# The most requests of one client in progress. At this number further requests of the client wait,
+# until one has ended (back-pressure). A call does not count while the host waits for the client to
+# answer a question about it: the answer comes after requests that the client has sent in the
+# meantime, so these have to be read.
 MAX_REQUESTS = 256
+
+# While more than this waits for room, nothing is read. Up to this size the requests that wait are
+# read, because cancellations of other requests may come after them, and so may the end of the
+# input.
+MAX_UNHANDLED_BYTES = 2**20
 
 # The most questions of one client that are open. A program whose `confirm` never asks may have
 # thousands of calls in progress.
@@ -63,9 +68,12 @@ class ServerConnection(LineConnection):
         # The calls in progress that have no task, by the id of the request. A request without an id
         # always has a task, so None is not a key.
         self._calls: dict[int | None, StartedCall] = {}
-        # Lines that were read and not handled yet, because too many requests are in progress. No
-        # more is read until they are handled, so these are at most the lines of one read.
+        # Lines that were read and not handled yet, because too many requests are in progress, and
+        # their size (see MAX_UNHANDLED_BYTES).
         self._unhandled_lines: deque[Item] = deque()
+        self._unhandled_bytes = 0
+        # The ids of the requests among them that the client has cancelled.
+        self._cancelled_ids: set[int | None] = set()
         # The questions to the client that are not answered yet, by their numbers.
         self._questions: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._last_question = 0
@@ -106,7 +114,11 @@ class ServerConnection(LineConnection):
         if self._questions:  # answers are not requests: they do not wait for room
             items = [item for item in items if not self._take_answer(item)]
         self._unhandled_lines.extend(items)
+        self._unhandled_bytes += sum(map(_size, items))
         self._handle_lines()
+        if self._unhandled_lines:  # there is no room, and the client may be making some
+            self._take_cancellations(len(items))
+            self._handle_lines()
 
     def end_received(self) -> None:
         self._finish_and_close()  # the client may still read the replies to requests in progress
@@ -158,7 +170,7 @@ class ServerConnection(LineConnection):
         if self._is_finishing:
             return
         self._is_finishing = True
-        self._unhandled_lines.clear()
+        self._forget_unhandled_lines()
         for task, request in self._tasks.items():
             if request.verb in CANCELLED_WITH_CLIENT:
                 task.cancel()
@@ -193,18 +205,51 @@ class ServerConnection(LineConnection):
 
     def _handle_lines(self) -> None:
         """Handle as many lines as the limit of requests in progress allows. Pause reading while
-        lines remain."""
+        too many remain."""
         while self._unhandled_lines and self._has_room() and not self._is_finishing:
             item = self._unhandled_lines.popleft()
+            self._unhandled_bytes -= _size(item)
             self._handle_line(item)
             if isinstance(item, Skipped):
                 # The line was too long. `_handle_line` replies with an error. A client that
                 # sends such lines is not served any longer.
                 self._finish_and_close()
-        if self._unhandled_lines:
+        if not self._unhandled_lines:
+            self._cancelled_ids.clear()
+        if self._unhandled_bytes > MAX_UNHANDLED_BYTES:
             self.pause_reading()
         else:
             self.resume_reading()
+
+    def _forget_unhandled_lines(self) -> None:
+        self._unhandled_lines.clear()
+        self._unhandled_bytes = 0
+
+    def _take_cancellations(self, count: int) -> None:
+        """Handle the cancellations among the last `count` lines at once: the requests before them
+        wait for room, which a cancellation may make."""
+        lines = self._unhandled_lines
+        newest = [lines.pop() for _ in range(min(count, len(lines)))]
+        for item in reversed(newest):
+            id = protocol.read_cancellation(item)
+            if id is None:
+                lines.append(item)
+                continue
+            self._unhandled_bytes -= _size(item)
+            # The request may be one that waits. At most one cancellation for each is kept.
+            if not self._cancel_request(id) and len(self._cancelled_ids) < len(lines):
+                self._cancelled_ids.add(id)
+
+    def _cancel_request(self, id: int | None) -> bool:
+        """Cancel the requests in progress with this id. Return whether there are any."""
+        tasks = [task for task, request in self._tasks.items() if request.id == id]
+        for task in tasks:
+            if self._tasks[task].verb in CANCELLED_WITH_CLIENT:
+                task.cancel()
+        call = self._calls.pop(id, None)
+        if call is not None:
+            call.cancel()
+        return bool(tasks) or call is not None
 
     def _has_room(self) -> bool:
         """Return whether a further request can be started (see MAX_REQUESTS)."""
@@ -221,11 +266,10 @@ class ServerConnection(LineConnection):
             self._start_task(ControlRequest(""), error)
             return
         if request.verb == "cancel":
-            for task, other in self._tasks.items():
-                if other.id == request.id and other.verb in CANCELLED_WITH_CLIENT:
-                    task.cancel()
-            if (call := self._calls.pop(request.id, None)) is not None:
-                call.cancel()
+            self._cancel_request(request.id)
+            return
+        if request.id in self._cancelled_ids and request.verb in CANCELLED_WITH_CLIENT:
+            self._cancelled_ids.discard(request.id)  # the client has cancelled it while it waited
             return
         if request.verb == "answer":
             return  # its question is not open any more
@@ -245,7 +289,7 @@ class ServerConnection(LineConnection):
             self._start_task(request, error)
             return
         self._cancel_timer()
-        self._unhandled_lines.clear()
+        self._forget_unhandled_lines()
         self._is_finishing = True
         accept(self.detach(), request.params, self._forget)
 
@@ -376,6 +420,11 @@ class ServerConnection(LineConnection):
         """Send an event when all earlier output is written."""
         await self.until_writable()
         self.write(protocol.encode_event(event, id))
+
+
+def _size(item: Item) -> int:
+    """Return how many bytes a line takes in memory."""
+    return len(item.head if isinstance(item, Skipped | Broken) else item)
 
 
 class _ConnectionEventSender:
