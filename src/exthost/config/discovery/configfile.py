@@ -213,8 +213,13 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         if id not in present
     ]
     # Extensions that must not start are kept, each with a refusal.
+    # A config made of the extensions of a file has no file itself, and they keep theirs.
     checked = [
-        replace(spec, config_file=config.origin, audit_file=config.audit_path or "")
+        replace(
+            spec,
+            config_file=config.origin or spec.config_file,
+            audit_file=config.audit_path or spec.audit_file,
+        )
         for spec in refuse_untrusted(config, report, specs)
     ]
     checked, lock_diagnostics = lock_specs(config, checked)
