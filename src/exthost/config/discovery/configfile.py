@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     )
     from exthost.model.spec import Spec
 
+# The suffixes of configs in JSON. Other suffixes than these and those of YAML mean TOML.
+JSON_SUFFIXES = (".json", ".jsonc")
+
 # Larger than the config of thousands of extensions, and small enough to be read at once.
 _MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
@@ -162,7 +165,7 @@ def parse_config(path: Path, data: bytes) -> Config:
 
     absolute = path.absolute()
     origin, folder = str(absolute), str(absolute.parent)
-    if path.suffix == ".json":
+    if path.suffix in JSON_SUFFIXES:
         return _parse_json(data, origin, folder)
     parse = config_from_yaml if path.suffix in (".yaml", ".yml") else config_from_toml
     return parse(data, origin, folder)
