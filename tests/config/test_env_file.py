@@ -41,6 +41,7 @@ def test_an_env_file_and_inputs_are_filled_in(
     assert spec.argv == ("x", "/srv", "${input:unknown}")
     notes = sorted(note.partition(":")[0] for note in config.notes)
     assert notes == ["a.args.1", "inputs", "missing.envFile"]
+    assert "missing.envFile: its file cannot be read, and ignored" in config.notes
 
 
 PROGRAM = 'type = "process", command = "x"'

@@ -111,7 +111,7 @@ def test_json_with_comments_and_nulls_of_other_programs_is_read() -> None:
 
 @shows("mcp-config-02")
 def test_references_to_variables_are_read_and_other_placeholders_are_noted() -> None:
-    env = {"KEY": "${KEY}", "B": "${env:OTHER}", "C": "x${KEY}", "D": "$KEY", "E": "${A:-b}"}
+    env = {"KEY": "${KEY}", "B": "${env:OTHER}", "C": "x${KEY}", "D": "$Key", "E": "${A:-b}"}
     server = {"command": "${HOME}/x", "args": ["a", "${workspaceFolder}"], "env": env}
     far = {"url": "https://h/${ID}", "headers": {"A": "${T}", "B": "${A} b"}}
     config = read_json_config({"mcpServers": {"s": server, "far": far}})
@@ -230,6 +230,37 @@ def test_the_form_of_each_program_is_read(form: str) -> None:
     (spec,) = read_json_config(FORMS[form]).specs
     assert (spec.id, spec.dialect, spec.argv) == ("s", "mcp", ("npx", "-y", "pkg"))
     assert not read_json_config(FORMS[form]).notes
+
+
+@shows("mcp-config-02")
+def test_a_variable_of_gemini_cli_without_braces_is_a_reference() -> None:
+    env = {"A": "$MY_KEY", "B": "$ecret", "C": "$A-$B", "D": "$"}
+    headers = {"Authorization": "Bearer $MY_TOKEN", "X-Key": "$KEY_2"}
+    servers = {"a": {"command": "x", "env": env}, "b": {"httpUrl": "https://h", "headers": headers}}
+    local, remote = read_json_config({"mcpServers": servers}).specs
+    assert dict(local.env) == {**env, "A": HostEnvRef("MY_KEY")}
+    assert isinstance(local.env["A"], HostEnvRef) and not isinstance(local.env["B"], HostEnvRef)
+    assert set(remote.env.values()) == {HostEnvRef("MY_TOKEN"), HostEnvRef("KEY_2")}
+    assert "EXTHOST_BRIDGE_TOKEN" in remote.env
+
+
+@shows("mcp-config-02")
+def test_the_placeholders_of_opencode_need_no_dollar() -> None:
+    local = {
+        "type": "local",
+        "command": ["x", "{env:LEVEL}", "{env:UNSET}", "{}"],
+        "environment": {"KEY": "{env:MY_KEY}", "FILE": "{file:~/key}"},
+    }
+    headers = {"Authorization": "Bearer {env:TOKEN}"}
+    remote = {"type": "remote", "url": "https://h", "headers": headers}
+    document = json.dumps({"mcp": {"a": local, "b": remote}}).encode()
+    config = config_from_json(document, "/f/opencode.json", "/f", {"LEVEL": "debug"})
+    first, second = config.specs
+    assert first.argv == ("x", "debug", "${env:UNSET}", "{}")
+    assert first.env["KEY"] == HostEnvRef("MY_KEY")
+    assert second.env["EXTHOST_BRIDGE_TOKEN"] == HostEnvRef("TOKEN")
+    keys_with_notes = [note.split(":")[0] for note in config.notes]
+    assert keys_with_notes == ["a.args.1", "a.env.FILE"]
 
 
 @shows("mcp-config-02")

@@ -102,6 +102,8 @@ def test_a_table_built_during_a_change_is_not_used_afterwards() -> None:
     [
         ("weather", "weather is an extension: name one of its tools, as in weather:TOOL"),
         ("ecko", "did you mean 'echo'?"),
+        ("weather:ecko", "did you mean 'weather:echo'?"),
+        ("whether:echo", "did you mean 'weather:echo'?"),
         ("something", "see the list of tools"),
     ],
 )

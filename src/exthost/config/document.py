@@ -133,9 +133,10 @@ def config_from_json(
         for section in package.json_sections:
             if isinstance(document, dict) and section in document:
                 from exthost.config.env_file import merge_env_files
-                from exthost.config.placeholders import fill_placeholders
+                from exthost.config.placeholders import fill_placeholders, with_dollars
 
-                filled = fill_placeholders(document[section], environ, folder)
+                servers = with_dollars(document[section], section)
+                filled = fill_placeholders(servers, environ, folder)
                 document[section] = filled if read is None else merge_env_files(filled, read)
                 return _read_dialect_file(package, document, section, origin, folder)
     names = " or ".join(f"`{name}`" for name in known_sections)

@@ -30,7 +30,7 @@ def parse_env_file(text: str) -> dict[str, str]:
 def merge_env_files(servers: Any, read: Callable[[str], str]) -> Any:
     """Return servers with the variables of their files in `env`. `read` returns the text of a file;
     a server whose file it cannot read (OSError or ValueError) keeps the key, which is then reported
-    as unknown."""
+    as ignored."""
     if not isinstance(servers, dict):
         return servers
     merged = {}

@@ -7,7 +7,8 @@
     ${userHome}             the home folder of the user
     ${pathSeparator}, ${/}  /
 
-Other placeholders, and variables that are not set, stay as they are.
+Other placeholders, and variables that are not set, stay as they are. In the config of opencode they
+have no `$` (see `with_dollars`).
 """
 
 import re
@@ -30,6 +31,10 @@ _MANIFEST_NAMES = ("EXTENSION_ROOT", "EXTENSION_ID", "EXTENSION_VERSION", "AGENT
 # The tables of a server whose values may be references to variables of the host.
 _REFERENCE_TABLES = ("env", "environment", "headers", "http_headers")
 
+# The section with the MCP servers in the config of opencode, and the beginning of its placeholders.
+_OPENCODE_SECTION = "mcp"
+_OPENCODE_PLACEHOLDER = re.compile(r"(?<!\$)\{(?=(?:env|file):)")
+
 _FOLDER_NAMES = ("workspaceFolder", "workspaceRoot", "cwd")
 
 # Placeholders that look like those of variables, but are not secret, and are always replaced.
@@ -47,6 +52,20 @@ def find_placeholder(text: str) -> str | None:
         if name not in _MANIFEST_NAMES and name != "/":
             return name
     return None
+
+
+def with_dollars(value: Any, section: str) -> Any:
+    """Return the value of a section. In that of opencode, its placeholders `{env:NAME}` and
+    `{file:PATH}` get the form that other programs have: `${env:NAME}`."""
+    if section != _OPENCODE_SECTION:
+        return value
+    if isinstance(value, str):
+        return _OPENCODE_PLACEHOLDER.sub("${", value)
+    if isinstance(value, list):
+        return [with_dollars(item, section) for item in value]
+    if isinstance(value, dict):
+        return {key: with_dollars(item, section) for key, item in value.items()}
+    return value
 
 
 def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None) -> Any:

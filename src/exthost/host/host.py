@@ -318,7 +318,7 @@ class Host(AsyncOnly):
         return replace(
             spec,
             config_file=self.config.origin or spec.config_file,
-            audit_file=self.config.audit_path or "",
+            audit_file=self.config.audit_path or spec.audit_file,
         )
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:

@@ -279,7 +279,9 @@ def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Table
         )
     # Suggest no own name that begins like registered names: it would not be looked up.
     own_names = (name for name in tables.by_own_name if not name.startswith(tables.prefixes))
-    nearest_name = nearest(name, [*tables.tools, *own_names])
+    pairs = (f"{extension}:{tool}" for extension, tool in tables.owners.values())
+    forms = pairs if ":" in name else own_names
+    nearest_name = nearest(name, [*tables.tools, *forms])
     if name in tables.serves:
         help = f"{name} is an extension: name one of its tools, as in {name}:TOOL (exthost tools)"
     elif nearest_name is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from exthost.config import config_from_mapping
+from exthost.config import Config, config_from_mapping
 from exthost.config.discovery.configfile import ConfiguredExtensions, find_extensions, read_config
 from exthost.errors import ConfigError
 from exthost.launch.prerequisites import find_name_conflict
@@ -130,3 +130,18 @@ def test_the_pins_of_a_package_apply_to_its_servers(tmp_path: Path) -> None:
     # The pin of the program is not that of the server, whose command is in the manifest.
     assert server.sha256 == Pins(package="0" * 64, manifest="2" * 64)
     assert server.on_weaker == "refuse"
+
+
+def test_extensions_of_a_file_keep_its_path_in_a_config_made_of_them(tmp_path: Path) -> None:
+    """`exthost tools --start` makes such a config. The sandbox protects the file and the audit, and
+    the lock and secrets depend on the folder of the file."""
+    path = tmp_path / "exthost.toml"
+    path.write_text(
+        '[audit]\npath = "audit.jsonl"\n'
+        '[[extensions]]\nname = "a"\nsource = { type = "process", command = "true" }\n'
+    )
+    [spec] = find_extensions(read_config(path)).specs
+    assert spec.config_file == str(path)
+    [copied] = find_extensions(Config(specs=(spec,))).specs
+    assert (copied.config_file, copied.audit_file) == (spec.config_file, spec.audit_file)
+    assert copied.audit_file == str(tmp_path / "audit.jsonl")

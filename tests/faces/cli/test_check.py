@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from exthost.faces.cli.check import parse_call
 from tests.authoring.check.test_planted_faults import BAD
 from tests.faces.cli.cli_process import run_inside
 
@@ -45,6 +46,12 @@ def test_a_fault_is_shown_with_rule_bytes_and_fix_and_exits_with_1(tmp_path: Pat
     assert suite.get("failures") == "1"
     failed = [case.get("name") for case in suite if case.find("failure") is not None]
     assert failed == ["version-member"]
+
+
+def test_the_arguments_of_a_call_are_pairs_or_json() -> None:
+    assert parse_call("now") == ("now", {})
+    assert parse_call(" shout text='a b' n=2 ") == ("shout", {"text": "a b", "n": 2})
+    assert parse_call('shout {"text": "a=b"}') == ("shout", {"text": "a=b"})
 
 
 def test_the_report_as_json_has_a_score_and_every_check() -> None:
@@ -87,6 +94,9 @@ def test_a_missing_or_invalid_target_of_check_is_a_usage_error(tmp_path: Path) -
     assert run_inside("check", cwd=tmp_path).returncode == 2
     assert run_inside("check", "nothing-here", cwd=tmp_path).returncode == 2
     assert run_inside("check", "--call", "x {", "--", "true", cwd=tmp_path).returncode == 2
+    for call in ('x "', "x y", "{}", ""):
+        result = run_inside("check", "--call", call, "--", "true", cwd=tmp_path)
+        assert result.returncode == 2 and "TOOL k=v" in result.stderr
 
 
 def test_the_rules_can_be_listed() -> None:

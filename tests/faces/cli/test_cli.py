@@ -190,6 +190,16 @@ def test_the_error_for_a_number_in_place_of_a_string_shows_how_to_write_it(folde
     assert run_json("call", "text", "shout", 'text="123"', cwd=folder) == {"text": "123"}
 
 
+def test_arguments_of_a_tool_that_are_not_pairs_are_reported_with_their_form(folder: Path) -> None:
+    arguments = '{"text": "a=b"}'
+    for names in (["text:shout"], ["text", "shout"]):
+        error = run_json("call", *names, arguments, cwd=folder, code=2)["error"]
+        assert error["code"] == "X1316"
+        assert error["help"] == f"write the arguments as k=v, or as --args '{arguments}'"
+    error = run_json("call", "text:shout", "hi", cwd=folder, code=2)["error"]
+    assert error["help"].endswith("; an argument of a tool is written k=v")
+
+
 def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> None:
     for arguments in (["ext_text_shout"], ["text:shout"], ["text", "shout"], ["shout"]):
         assert run_json("call", *arguments, "text=hi", cwd=folder) == {"text": "HI"}

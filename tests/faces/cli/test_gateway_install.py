@@ -38,14 +38,19 @@ def home(tmp_path: Path) -> Path:
 
 def install(home: Path, *arguments: str) -> Any:
     """Run `exthost gateway install --json`; return its report with the exit code."""
+    result = run_install(home, *arguments, "--json")
+    return json.loads(result.stdout) | {"exit": result.returncode}
+
+
+def run_install(home: Path, *arguments: str) -> Any:
+    """Run `exthost gateway install`; return the completed process."""
     other_variables = {
         key: value
         for key, value in os.environ.items()
         if key not in ("XDG_CONFIG_HOME", "CODEX_HOME")
     }
     environ = {**other_variables, "HOME": str(home)}
-    result = run_inside("gateway", "install", *arguments, "--json", cwd=home, env=environ)
-    return json.loads(result.stdout) | {"exit": result.returncode}
+    return run_inside("gateway", "install", *arguments, cwd=home, env=environ)
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -109,3 +114,25 @@ def test_another_server_or_an_unreadable_file_stays_as_it_is(home: Path) -> None
     assert install(home, "cursor", "--name", "tools")["changed"]
     assert set(read_config_file(file)["mcpServers"]) == {"exthost", "tools"}
     assert not install(home, "cursor", "--remove")["changed"]
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_the_printed_entry_can_be_copied(home: Path) -> None:
+    path = home / ".cursor/mcp.json"
+    first_line, _, entry = run_install(home, "cursor", "--print").stdout.partition("\n")
+    assert first_line == f"{path}: exthost would be installed"
+    assert json.loads(entry)["exthost"]["args"][0] == "gateway"
+    install(home, "cursor")
+    first_line = run_install(home, "cursor", "--print").stdout.partition("\n")[0]
+    assert first_line == f"{path}: exthost is there already"
+    install(home, "cursor", "--remove")
+    result = run_install(home, "cursor", "--print", "--remove")
+    assert result.stdout == f"{path}: exthost is not there\n"
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_a_folder_that_cannot_be_made_is_not_reported_as_a_missing_copy(home: Path) -> None:
+    (home / ".cursor").symlink_to("/proc/nothing")
+    error = install(home, "cursor")["error"]
+    assert error["code"] == "X1816"
+    assert error["message"].startswith("/proc/nothing/mcp.json cannot be written: ")

@@ -37,6 +37,18 @@ def test_lock_writes_a_record_of_each_extension_and_call_obeys_it(project: Proje
     assert "package = " in result.stderr  # the line of the lock
 
 
+def test_tools_obeys_the_record_of_a_program_beside_the_config(project: Project) -> None:
+    """A lock does not cover the folder of such a program, only the program: the folder has the
+    config."""
+    beside = project.root / "beside.py"
+    beside.write_bytes(project.program.read_bytes())
+    project.entries[0]["source"]["args"][2] = beside.name
+    project.write_config()
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    result = run_inside("tools", "demo", "--start", cwd=project.root)
+    assert result.returncode == 0 and "ext_demo_get" in result.stdout, result.stderr
+
+
 def test_lock_twice_writes_the_same_file(project: Project) -> None:
     assert run_inside("lock", cwd=project.root).returncode == 0
     text, status = project.lock.read_bytes(), project.lock.stat()

@@ -231,7 +231,7 @@ def test_a_file_can_be_named_and_an_unknown_name_is_an_error(machine: Path) -> N
     report = run(machine, "gti", "--from", str(file), code=2)
     assert report["error"]["code"] == "X1490" and "'git'" in report["error"]["help"]
     result = run_inside("mcp", "import", "--from", "no.json", cwd=machine / "project")
-    assert "no.json: there is no such file" in result.stderr
+    assert "no.json: there is no such file" in result.stderr and result.returncode == 3
 
 
 def test_a_config_that_is_not_toml_is_left_alone(machine: Path) -> None:
@@ -249,7 +249,7 @@ model = "m"
 [mcp_servers.a]
 command = "npx"
 env = { MODE = "x" }
-env_vars = ["TOKEN"]
+env_vars = ["TOKEN", { name = "OTHER", source = "local" }]
 startup_timeout_sec = 20
 tool_timeout_sec = 30.5
 enabled_tools = ["x"]
@@ -264,7 +264,7 @@ enabled = false
     config = read_config(path)
     first, far, off = config.specs
     assert (first.limits.handshake, first.limits.call) == (20, 30.5)
-    assert dict(first.env) == {"MODE": "x", "TOKEN": "TOKEN"}
+    assert dict(first.env) == {"MODE": "x", "TOKEN": "TOKEN", "OTHER": "OTHER"}
     assert isinstance(first.env["TOKEN"], HostEnvRef)
     assert far.source == "http" and not off.enabled
     assert dict(far.env) == {"EXTHOST_BRIDGE_TOKEN": HostEnvRef("T")}
@@ -289,7 +289,8 @@ def test_secrets_of_a_remote_server_become_references(machine: Path) -> None:
     token = {"url": "https://t.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
     path = machine / "project" / ".mcp.json"
     write(path, {"mcpServers": {"far-off": server, "token": token}})
-    run(machine, "--write")
+    report = run(machine, "--write")
+    assert [server["notes"] for server in report["servers"]] == [[], []]
     text = (machine / "project/exthost.toml").read_text()
     assert "ghp_" not in text
     written = tomllib.loads(text)["mcp_servers"]

@@ -4,6 +4,9 @@ import os
 import select
 import time
 
+import pytest
+
+from exthost.faces.cli import nonblocking_writer
 from exthost.faces.cli.nonblocking_writer import NonblockingWriter
 
 LONG_SECONDS = 60
@@ -26,3 +29,25 @@ def test_an_empty_text_does_not_end_the_writer() -> None:
     finally:
         os.close(write_end)
         os.close(read_end)
+
+
+def test_a_caller_can_wait_until_the_text_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_end, write_end = os.pipe()
+    writer = NonblockingWriter(write_end)
+    try:
+        assert writer.wait_until_written()  # there is none
+        unread = 2**20  # more than a pipe takes
+        writer.write("a" * unread)
+        with monkeypatch.context() as patch:
+            patch.setattr(nonblocking_writer, "CLOSE_SECONDS", 0.01)
+            assert not writer.wait_until_written()  # the reader does not read
+        while unread:
+            unread -= len(os.read(read_end, unread))
+        monkeypatch.setattr(nonblocking_writer, "CLOSE_SECONDS", LONG_SECONDS)
+        assert writer.wait_until_written()
+        os.close(read_end)
+        writer.write("b")
+        assert not writer.wait_until_written()  # at once: nobody can read it
+    finally:
+        writer.close()
+        os.close(write_end)

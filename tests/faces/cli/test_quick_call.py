@@ -62,7 +62,15 @@ def test_any_argument_is_sent_as_the_value_that_a_parser_reads(text: str) -> Non
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--json"], ["a", "b", "c"], ["a", "--text"], ["a", "--", "cat"], ["a", "--config"]],
+    [
+        [],
+        ["--json"],
+        ["a", "b", "c"],
+        ["a", "--text"],
+        ["a", "{}"],
+        ["a", "--", "cat"],
+        ["a", "--config"],
+    ],
     ids=" ".join,
 )
 def test_arguments_that_only_the_parser_reads_are_left_to_it(arguments: list[str]) -> None:

@@ -113,6 +113,13 @@ def test_the_config_is_unchanged_if_an_extension_cannot_be_disabled(
     error = run_json(folder, "disable", "one", "--config", "servers.json", code=2)["error"]
     assert error["code"] == "X1327" and servers.read_text() == text
     assert error["help"] == 'write "disabled": true into its entry by hand'
+    commented = folder / "servers.jsonc"  # as opencode calls it
+    commented.write_text(f"// mine\n{text}")
+    error = run_json(folder, "disable", "one", "--config", "servers.jsonc", code=2)["error"]
+    assert (
+        error["code"] == "X1327"
+        and error["help"] == 'write "disabled": true into its entry by hand'
+    )
     servers.write_text(text.replace('"one"}', '"one", "disabled": true}'))
     error = run_json(folder, "enable", "one", "--config", "servers.json", code=2)["error"]
     assert error["help"] == 'write "disabled": false into its entry by hand'

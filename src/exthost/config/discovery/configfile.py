@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     )
     from exthost.model.spec import Spec
 
+# The suffixes of configs in JSON. Other suffixes than these and those of YAML mean TOML.
+JSON_SUFFIXES = (".json", ".jsonc")
+
 # Larger than the config of thousands of extensions, and small enough to be read at once.
 _MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
@@ -164,7 +167,7 @@ def parse_config(path: Path, data: bytes) -> Config:
 
     absolute = path.absolute()
     origin, folder = str(absolute), str(absolute.parent)
-    if path.suffix == ".json":
+    if path.suffix in JSON_SUFFIXES:
         return _parse_json(data, origin, folder)
     parse = config_from_yaml if path.suffix in (".yaml", ".yml") else config_from_toml
     return parse(data, origin, folder)
@@ -215,8 +218,13 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         if id not in present
     ]
     # Extensions that must not start are kept, each with a refusal.
+    # A config made of the extensions of a file has no file itself, and they keep theirs.
     checked = [
-        replace(spec, config_file=config.origin, audit_file=config.audit_path or "")
+        replace(
+            spec,
+            config_file=config.origin or spec.config_file,
+            audit_file=config.audit_path or spec.audit_file,
+        )
         for spec in refuse_untrusted(config, report, specs)
     ]
     lock_state = read_lock_state(config)

@@ -61,9 +61,14 @@ def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
     """Return the only extension of a folder. Raises UsageError if there are several or none."""
     if len(specs) == 1:
         return specs[0]
-    names = ", ".join(spec.id for spec in specs) or "none"
-    raise UsageError(
-        "X1316",
-        f"{path} has several extensions: {names}" if specs else f"{path} has no extension",
-        help=f"name one, with --config {shlex.quote(str(path / DEFAULT_CONFIG))}",
-    )
+    config = shlex.quote(str(path / DEFAULT_CONFIG))
+    if not specs:
+        message = f"{path} has no extension"
+        help = f"`exthost add NAME --dialect D --config {config} -- COMMAND` adds one"
+    else:
+        message = f"{path} has several extensions: {', '.join(spec.id for spec in specs)}"
+        help = (
+            f"name one instead of the folder, with --config {config}; a verb that takes only a "
+            "FOLDER needs one with a single extension"
+        )
+    raise UsageError("X1316", message, help=help)

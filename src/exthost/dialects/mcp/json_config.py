@@ -30,6 +30,9 @@ _SERVER_KEYS = frozenset(
     )
 )
 
+# Why a key that exthost knows is ignored all the same.
+_REASONS = {"envFile": "its file cannot be read"}
+
 # The names that other programs have for some of these keys.
 _KEY_ALIASES = {
     "serverUrl": "url",
@@ -59,7 +62,12 @@ _MAX_NAMED_SETTINGS = 5
 # Keys with values that change nothing for a server that is run as a process.
 _IGNORED_VALUES = {"type": ("local", "custom"), "source": ("custom",)}
 
-_VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_]\w*)|input:([\w.-]+))\}", re.ASCII)
+# A value that is one placeholder: `${NAME}`, `${input:id}`, or `$NAME` as in Gemini CLI. Without
+# braces the name must be in upper case, because a password may begin with `$`.
+_VARIABLE = re.compile(
+    r"\$(?:\{(?:(?:env:)?([A-Za-z_]\w*)|input:([\w.-]+))\}|([A-Z_][A-Z0-9_]*))", re.ASCII
+)
+_BEARER = "Bearer "
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 
 
@@ -94,7 +102,10 @@ def _convert_server(
     if is_disabled:
         renamed["disabled"] = True
     unknown_keys = [key for key in renamed if key not in _SERVER_KEYS]
-    notes = [f"{name}.{key}: unknown to exthost, and ignored" for key in unknown_keys]
+    notes = [
+        f"{name}.{key}: {_REASONS.get(key, 'unknown to exthost')}, and ignored"
+        for key in unknown_keys
+    ]
     server = {
         key: converted
         for key, value in renamed.items()
@@ -112,6 +123,7 @@ def _convert_server(
         server["limits"] = limits
     if tools:
         server["tools"] = tools
+    _move_token(server)
     if "command" in server or "url" in server:
         notes += _note_placeholders(name, server)
     return server, notes
@@ -210,7 +222,9 @@ def _rename_keys(item: dict[str, Any]) -> dict[str, Any]:
     inherited, env = renamed.pop("env_vars", None), renamed.get("env") or {}
     # Codex lists the host's variables that a server inherits in `env_vars`.
     if isinstance(inherited, list) and isinstance(env, dict):
-        references = {name: {"from": name} for name in inherited if isinstance(name, str)}
+        # An entry may be a table, as in { name = "TOKEN", source = "local" }.
+        names = [item.get("name") if isinstance(item, dict) else item for item in inherited]
+        references = {name: {"from": name} for name in names if isinstance(name, str)}
         renamed["env"] = {**references, **env}
     # Codex names the host's variables that contain the token and the values of headers.
     token, headers = renamed.pop("bearer_token_env_var", None), renamed.get("headers") or {}
@@ -238,13 +252,29 @@ def _convert_value(value: Any, key: str) -> Any:
 
 
 def _resolve_reference(value: Any, name: str, table: str) -> Any:
-    """Return the value of a variable or a header. `${NAME}` becomes a reference to the host's
-    variable NAME. `${input:id}` becomes a reference to the host's variable of the same name as the
-    variable, or, in a header, to the one that is named after the id."""
+    """Return the value of a variable or a header. `${NAME}` or `$NAME` becomes a reference to the
+    host's variable NAME. `${input:id}` becomes a reference to the host's variable of the same name
+    as the variable, or, in a header, to the one that is named after the id."""
     named = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
     if named is None:
         return value
-    return {"from": named[1] or (name if table == "env" else variable_name(named[2]))}
+    variable = named[1] or named[3]
+    return {"from": variable or (name if table == "env" else variable_name(named[2]))}
+
+
+def _move_token(server: dict[str, Any]) -> None:
+    """Make a header `Authorization: Bearer ${NAME}` the setting `token`, a reference to the host's
+    variable NAME."""
+    headers = server.get("headers")
+    if "token" in server or not isinstance(headers, dict):
+        return
+    for name, value in headers.items():
+        if name.lower() == "authorization" and isinstance(value, str):
+            token = _resolve_reference(value.removeprefix(_BEARER), name, "headers")
+            if value.startswith(_BEARER) and isinstance(token, dict):
+                server["token"] = token
+                server["headers"] = {key: headers[key] for key in headers if key != name}
+                return
 
 
 def _note_placeholders(server: str, item: dict[str, Any]) -> list[str]:

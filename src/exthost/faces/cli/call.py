@@ -146,6 +146,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
+    for argument in args.positionals:
+        if argument.startswith("{"):
+            raise UsageError(
+                "X1316",
+                f"{argument!r:.40} is neither a name nor k=v",
+                help=f"write the arguments as k=v, or as --args {shlex.quote(argument)}",
+            )
     names = [argument for argument in args.positionals if "=" not in argument]
     pairs = [argument for argument in args.positionals if "=" in argument]
     if not names or len(names) > (1 if args.command else 2):
@@ -167,6 +174,11 @@ def run(args: Args) -> int:
         return _call(args, target, names[-1], arguments)
     except UsageError as error:
         error.help = _suggest_quotes(error.message, pairs) or error.help
+        raise
+    except NotFound as error:
+        # The first of two words may be the tool, and the second one an argument of it.
+        if target is not None and not pairs and error.code in ("X1205", "X1206"):
+            error.help = f"{error.help}; an argument of a tool is written k=v"
         raise
 
 

@@ -4,7 +4,7 @@
   exthost check --dialect D -- COMMAND …        a bare command
 
 Every finding names the rule that is broken, the bytes that both sides sent, and a fix. By default,
-tools are called only with invalid arguments, which they must refuse; --call NAME, or
+tools are called only with invalid arguments, which they must refuse; --call 'NAME k=v …', or
 --call 'NAME {"k": 1}', makes a valid call and checks the result against the tool's schema. A
 tool that fails then is a fault of its own (tool-failure), not one of the protocol.
 A cigen plugin is asked to generate for a schema of one job, because that has no effect.
@@ -19,6 +19,7 @@ The exit code is 0 if there is no fault, 1 if there is one, and 2 if nothing cou
 import argparse
 import logging
 import os
+import shlex
 from pathlib import Path
 
 from exthost.authoring.check.findings import Report
@@ -31,6 +32,7 @@ from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import find_conformance
 from exthost.dialects.rules import all_rules
 from exthost.errors import ConfigError, ManifestError, UsageError
+from exthost.faces.cli.call import read_arguments
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
@@ -57,6 +59,8 @@ from exthost.wire import jsontext
 # The exit code if a check has found a fault.
 FAULT = 1
 
+_CALL_HELP = "write --call 'TOOL k=v …', or --call 'TOOL {\"k\": 1}'"
+
 # A detection of the dialect that takes longer is announced.
 DETECTION_NOTE_SECONDS = 3.0
 
@@ -68,7 +72,7 @@ class CheckArgs(Args):
     verbose        whether rules that were not checked are printed, too
     rules          whether the rules are listed, and nothing is checked
     reply_timeout  how long one reply or an exit may take, in seconds
-    call           the tools to call, each as `NAME` or `NAME JSON`
+    call           the tools to call, each as `NAME k=v …` or `NAME JSON`
     """
 
     junit: str | None
@@ -88,7 +92,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="TOOL",
         action="append",
         default=[],
-        help="call this tool, with arguments as JSON after its name; may be repeated",
+        help="call this tool, with arguments k=v or as JSON after its name; may be repeated",
     )
     parser.add_argument(
         "--timeout",
@@ -176,18 +180,20 @@ def _write_report(args: CheckArgs, report: Report) -> int:
 
 
 def parse_call(text: str) -> tuple[str, object]:
-    """Return the tool and the arguments of `NAME`, or of `NAME JSON`. Raises UsageError."""
-    name, _, arguments = text.partition(" ")
-    if not arguments.strip():
-        return name, {}
+    """Return the tool and the arguments of the option --call: `NAME k=v …`, with quotes as in a
+    shell, or `NAME JSON`. Raises UsageError."""
+    name, _, arguments = text.strip().partition(" ")
     try:
-        return name, jsontext.decode(arguments.encode())
-    except jsontext.NotJson as error:
+        if arguments.lstrip().startswith("{"):
+            return name, jsontext.decode(arguments.encode())
+        words = shlex.split(arguments)
+    except (jsontext.NotJson, ValueError) as error:
+        raise UsageError("X1316", f"--call {text!r}: {error}", help=_CALL_HELP) from None
+    if not name or name.startswith("{") or any("=" not in word for word in words):
         raise UsageError(
-            "X1316",
-            f"--call {text!r}: the arguments are not JSON: {error}",
-            help="""write --call 'NAME {"a": 1}'""",
-        ) from None
+            "X1316", f"--call {text!r} is not a tool with arguments k=v", help=_CALL_HELP
+        )
+    return name, read_arguments(words, None)
 
 
 def _list_rules(args: CheckArgs) -> int:

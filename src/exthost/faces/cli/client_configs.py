@@ -131,14 +131,16 @@ class ClientConfig:
                 help=f"edit {self._client.section} by hand: {json.dumps({name: entry})}",
                 evidence=Evidence(path=str(self.path)),
             )
+        problem = f"{self.path} cannot be written"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.exists():
+                problem = f"no copy of {self.path} could be made"
                 shutil.copy2(self.path, self.path.with_name(self.path.name + BACKUP_SUFFIX))
         except OSError as error:
             raise UsageError(
                 "X1816",
-                f"no copy of {self.path} could be made: {error.strerror}",
+                f"{problem}: {error.strerror}",
                 help="check the permissions of its folder",
                 evidence=Evidence(path=str(self.path)),
             ) from None

@@ -95,7 +95,7 @@ _HELP_BY_SUFFIX: Mapping[str, Mapping[Edit, str]] = {
 def uneditable_error(path: Path, id: str, edit: Edit) -> UsageError:
     """Return the error for a config that no verb can edit safely. Its help says what to write in a
     file of this kind. `id` is the id of the extension."""
-    suffix = ".yaml" if path.suffix == ".yml" else path.suffix
+    suffix = {".yml": ".yaml", ".jsonc": ".json"}.get(path.suffix, path.suffix)
     advice = _HELP_BY_SUFFIX.get(suffix, {}).get(edit) or _HELP_BY_SUFFIX[""][edit]
     reason = "is JSON, which" if suffix == ".json" else "is written in a way that"
     return UsageError(

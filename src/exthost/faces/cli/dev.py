@@ -5,7 +5,8 @@ source file is saved, the extension is restarted and the last call is repeated.
   exthost dev --dialect D -- COMMAND …       a bare command
 
 Keys: c calls a tool (NAME k=v …), Enter repeats the last call, r restarts, t lists the tools,
-q or Ctrl-C ends. --call makes a first call: --call shout, or --call 'shout {"text": "hi"}'.
+q or Ctrl-C ends. --call makes a first call: --call 'shout text=hi', or
+--call 'shout {"text": "hi"}'.
 If the program fails, it is started again when a file is saved.
 --build CMD runs this command in the folder of the sources before each start. The default for a
 program of Go beside its go.mod is `go build`, for one of Rust in `target` `cargo build`, for one in
@@ -65,7 +66,7 @@ _PYTHONPATH = "PYTHONPATH"
 class DevArgs(Args):
     """The parsed arguments of this verb (a subcommand of exthost).
 
-    call   the first call, as `NAME` or `NAME JSON`; None if there is none
+    call   the first call, as `NAME k=v …` or `NAME JSON`; None if there is none
     watch  additional files and folders to watch
     build  the command of a shell that builds the program; None for the default of its language
     """

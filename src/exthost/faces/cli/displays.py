@@ -4,6 +4,7 @@ A display only subscribes to events. If the reader of its output stops reading o
 the host is neither delayed nor ended (see `nonblocking_writer.py`).
 """
 
+import asyncio
 import os
 import sys
 import time
@@ -31,6 +32,9 @@ class Display(Protocol):
 
     def say(self, text: str) -> None:
         """Print a message of `run` itself, which is not an event."""
+
+    async def flush(self) -> None:
+        """Wait until the messages so far are written, for a limited time."""
 
     def close(self) -> None:
         """Stop printing."""
@@ -80,6 +84,9 @@ class LineDisplay:
     def say(self, text: str) -> None:
         self._stderr.write(escape_message(text) + "\n")
 
+    async def flush(self) -> None:
+        await asyncio.to_thread(self._stderr.wait_until_written)
+
     def close(self) -> None:
         self._stderr.close()
 
@@ -92,6 +99,9 @@ class QuietDisplay:
 
     def say(self, text: str) -> None:
         self._stderr.write(escape_message(text) + "\n")
+
+    async def flush(self) -> None:
+        await asyncio.to_thread(self._stderr.wait_until_written)
 
     def close(self) -> None:
         self._stderr.close()
@@ -127,6 +137,9 @@ class JsonDisplay:
 
     def say(self, text: str) -> None:
         self._stderr.write(escape_message(text) + "\n")
+
+    async def flush(self) -> None:
+        await asyncio.to_thread(self._stderr.wait_until_written)
 
     def close(self) -> None:
         self._stdout.close()

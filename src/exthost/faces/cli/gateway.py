@@ -114,9 +114,10 @@ def _install(args: Args) -> int:
     if args.json:
         show_json({**outcome, "changed": is_changed and not args.print})
     elif args.print:
-        show_result(f"{file.path}: would be {outcome_text}")
-        if "entry" in outcome:
-            show_result(json.dumps({args.name: outcome["entry"]}, indent=2, ensure_ascii=False))
+        verb = "would be" if is_changed else "is"
+        show_result(f"{file.path}: {args.name} {verb} {outcome_text}")
+        if "entry" in outcome:  # control characters are escaped in JSON
+            print(json.dumps({args.name: outcome["entry"]}, indent=2))
     else:
         show_result(f"{args.name}: {outcome_text} in {file.path}")
     return 0

@@ -246,11 +246,13 @@ class HostProcess:
                 pending.remove(opening)
                 opening.result()
                 self._report_ready()
+                # `exthost up -d` prints the messages of the host when it is open.
+                await self.display.flush()
+                self._requests.opened = True
 
     def _report_ready(self) -> None:
         """Report that the host is open, and which problems were found while it was opened."""
         host = self.host
-        self._requests.opened = True
         causes = {extension.id: extension.cause for extension in host.extensions if extension.cause}
         for diagnostic in host.diagnostics:
             cause = causes.get(diagnostic.extension)

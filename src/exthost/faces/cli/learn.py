@@ -32,7 +32,6 @@ from exthost.config.lock_file import LOCK_NAME, LockProblem
 from exthost.config.permissions_edit import set_permissions_in_toml
 from exthost.dialects import find
 from exthost.errors import ConfigError, Refused, UsageError
-from exthost.faces.cli.call import read_arguments
 from exthost.faces.cli.check import parse_call
 from exthost.faces.cli.common import (
     Args,
@@ -144,26 +143,7 @@ def learn(args: Args, spec: Spec, *, write: bool = False) -> int:
 
 def _read_calls(args: Args) -> list[WireCall]:
     """Return the calls of the options --call."""
-    calls = []
-    for text in args.calls:
-        name, _, rest = text.strip().partition(" ")
-        if rest.lstrip().startswith("{"):
-            calls.append(WireCall(name, parse_call(text.strip())[1]))
-            continue
-        try:
-            words = shlex.split(rest)
-        except ValueError as error:
-            raise UsageError(
-                "X1316", f"--call {text!r}: {error}", help="quote as in a shell"
-            ) from None
-        if not name or any("=" not in word for word in words):
-            raise UsageError(
-                "X1316",
-                f"--call {text!r} is not a tool with arguments k=v",
-                help="write --call 'TOOL k=v …', or --call 'TOOL {\"k\": 1}'",
-            )
-        calls.append(WireCall(name, read_arguments(words, None)))
-    return calls
+    return [WireCall(*parse_call(text)) for text in args.calls]
 
 
 def _read_replay(args: Args, spec: Spec) -> list[WireCall]:

@@ -87,6 +87,9 @@ class LiveTable:
         self._host_lines.append(escape_message(text))
         self._draw_soon()
 
+    async def flush(self) -> None:
+        """Do nothing: the next frame has the messages."""
+
     def _show_line(self, text: str) -> None:
         """Show a line above the table. If a frame already has MAX_LINES, the oldest line is dropped
         and counted."""

@@ -3,7 +3,8 @@
   exthost mcp import                    shows which servers would be added; changes nothing
   exthost mcp import --write            adds them to the config; the rest of it stays as it is
   exthost mcp import github --write     adds only this server
-  exthost mcp import --from FILE        only the servers in this file, of whichever program
+  exthost mcp import --from FILE        only the servers in this file, of whichever program;
+                                        the exit code is 3 if it cannot be read
 
 It looks into the files of Claude Code and Desktop, Cursor, VS Code, Windsurf, Zed, opencode, Codex,
 Gemini CLI and others, for this user and the project in this folder. Servers that are disabled or
@@ -23,7 +24,7 @@ from typing import Any
 from exthost.config import config_from_mapping
 from exthost.config.discovery.configfile import parse_config
 from exthost.config.entry_edit import add_tables_in_toml
-from exthost.errors import NotFound
+from exthost.errors import ConfigError, NotFound
 from exthost.faces.cli.common import (
     Args,
     add_config_option,
@@ -90,7 +91,8 @@ def run(args: Args) -> int:
     if args.write and new_servers:
         record_extensions(args, [verdict.name for verdict in new_servers])
         suggest_reload(args)
-    return 0
+    # A file that the user has not named may be in any form.
+    return ConfigError.exit_code if args.files and search_result.problems else 0
 
 
 def _with_policy(args: Args, verdict: Verdict, path: Path) -> Verdict:

@@ -17,7 +17,7 @@ STDOUT, STDERR = 1, 2
 # live table.
 MAX_QUEUED_TEXTS = 1024
 
-# How long `close` waits until the queued text is written.
+# How long `close` and `wait_until_written` wait until the queued text is written.
 CLOSE_SECONDS = 1.0
 
 
@@ -38,6 +38,8 @@ class NonblockingWriter:
         self._queue: deque[str] = deque()
         self._condition = threading.Condition()
         self._is_closing = False
+        self._is_writing = False
+        self._has_failed = False
         self._dropped_texts = 0
         # A daemon thread, because a write that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="exthost writer", daemon=True)
@@ -51,11 +53,20 @@ class NonblockingWriter:
                 self._queue.popleft()
                 self._dropped_texts += 1
             self._queue.append(text)
-            self._condition.notify()
+            self._condition.notify_all()
         return len(text)
 
     def flush(self) -> None:
         """Do nothing: the thread writes as soon as it can."""
+
+    def wait_until_written(self) -> bool:
+        """Wait until the queued text is written, for at most CLOSE_SECONDS, and return whether it
+        is. Blocks: call it in a thread."""
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._has_failed or not (self._queue or self._is_writing), CLOSE_SECONDS
+            )
+            return not (self._queue or self._is_writing)
 
     def isatty(self) -> bool:
         return os.isatty(self._fd)
@@ -67,7 +78,7 @@ class NonblockingWriter:
         """Wait until the queued text is written, for at most CLOSE_SECONDS."""
         with self._condition:
             self._is_closing = True
-            self._condition.notify()
+            self._condition.notify_all()
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
@@ -79,12 +90,19 @@ class NonblockingWriter:
                     return
                 text = "".join(self._queue)
                 self._queue.clear()
+                self._is_writing = True
                 dropped_count, self._dropped_texts = self._dropped_texts, 0
             notice = self._format_dropped(dropped_count) + "\n" if dropped_count else ""
             try:
                 _write_all(self._fd, (notice + text).encode("utf-8", "backslashreplace"))
             except OSError:
+                with self._condition:
+                    self._has_failed = True
+                    self._condition.notify_all()
                 return  # the reader has closed the pipe; later texts stay in the bounded queue
+            with self._condition:
+                self._is_writing = False
+                self._condition.notify_all()
 
 
 def _write_all(fd: int, data: bytes) -> None:

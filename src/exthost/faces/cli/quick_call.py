@@ -161,7 +161,7 @@ def _read_arguments(arguments: "list[str]") -> "tuple[str, bool, list[str], str]
             config = next(rest, "") or _refuse()
         elif argument.startswith("--config="):
             config = argument.partition("=")[2] or _refuse()
-        elif argument.startswith("-"):
+        elif argument.startswith(("-", "{")):  # an option, or JSON that `call` refuses
             _refuse()
         elif "=" in argument:
             key, _, value = argument.partition("=")

@@ -18,7 +18,7 @@ from typing import Any
 
 from exthost.config.discovery.configfile import env_file_reader, read_config_bytes
 from exthost.config.env_file import merge_env_files
-from exthost.config.placeholders import fill_placeholders
+from exthost.config.placeholders import fill_placeholders, with_dollars
 from exthost.dialects.mcp.config_files import CONFIG_FILES, PROJECT, ConfigFile
 from exthost.dialects.mcp.json_config import get_servers, read_json_servers
 from exthost.model.documents import jsonc
@@ -177,7 +177,8 @@ def _read_document_servers(
             name: value for name, value in environ.items() if not is_secret_name(name)
         }
         base = folder or path.parent
-        servers = fill_placeholders(parent_table[section], non_secret_variables, str(base))
+        servers = with_dollars(parent_table[section], section)
+        servers = fill_placeholders(servers, non_secret_variables, str(base))
         # The settings beside the servers say which of them are switched off.
         filled = {
             **parent_table,

@@ -232,9 +232,8 @@ def _remote_with_references(
             continue
         # Without "Bearer", if this is a bearer token: then `words` differs from `value`.
         words = value.removeprefix("Bearer ") if header.lower() == "authorization" else value
-        if named := _VARIABLE.fullmatch(words):
-            reference = {"from": named[1] or variable_name(named[2])}
-        elif _PLACEHOLDER.search(value) or (
+        # A value that is one placeholder is a reference already (`dialects/mcp/json_config.py`).
+        if _PLACEHOLDER.search(value) or (
             not with_secrets and header.lower() not in _PUBLIC_HEADERS
         ):
             reference = {"from": f"{prefix}_{variable_name(header)}"}

@@ -13,7 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from exthost.config import Config
-from exthost.config.discovery.configfile import ConfiguredExtensions, parse_config
+from exthost.config.discovery.configfile import (
+    JSON_SUFFIXES,
+    ConfiguredExtensions,
+    parse_config,
+)
 from exthost.config.enabled_edit import (
     set_disabled_in_toml,
     set_disabled_in_yaml,
@@ -128,7 +132,7 @@ def _write(path: Path, expected: Config, edit: _Edit, id: str, enabled: bool) ->
     """Edit the file, and write it if the new text gives the expected config. Raises UsageError."""
     text = path.read_bytes().decode("utf-8-sig")
     # A config in JSON is not edited: there is no function that keeps its formatting.
-    new_text = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
+    new_text = edit(text, path.suffix in _YAML) if path.suffix not in JSON_SUFFIXES else None
     try:
         is_as_expected = new_text is not None and parse_config(path, new_text.encode()) == expected
     except ConfigError:
