@@ -182,7 +182,7 @@ ROWS: Mapping[str, Row] = {
         "a datagram socket without network",
         (
             "without_network_no_data_arrives_at_a_listener_of_the_host",
-            "without_network_no_socket_of_any_family_can_be_made",
+            "without_network_only_connected_unix_pairs_can_be_made",
         ),
     ),
     "M6": Row(
