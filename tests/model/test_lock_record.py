@@ -8,13 +8,12 @@ tools: a tool that differs is quarantined, which means that it is neither listed
 A `Severity` says how much a change matters; with it, reports are sorted.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import pytest
 
 from exthost.model.lock_record import (
-    _VALUES,
     LockChange,
     LockRecord,
     Severity,
@@ -32,24 +31,59 @@ def make_record(name: str, value: Any) -> LockRecord:
     return replace(LockRecord(), **{name: value})
 
 
-# `command` is a tuple, unlike the other values.
-@pytest.mark.parametrize("name", [name for name in _VALUES if name != "command"])
+# The fields of a record that are texts and are compared before a start, with the severity of their
+# changes.
+TEXTS = {
+    "dialect": Severity.PROGRAM,
+    "source": Severity.PROGRAM,
+    "folder": Severity.PROGRAM,
+    "interpreter": Severity.PROGRAM,
+    "program": Severity.PROGRAM,
+    "package": Severity.PROGRAM,
+    "manifest": Severity.PROGRAM,
+    "registry": Severity.PROGRAM,
+    "integrity": Severity.PROGRAM,
+    "unknown_code": Severity.PROGRAM,
+    "sandbox": Severity.PERMISSION,
+    "env_policy": Severity.VARIABLE,
+}
+# The other fields: those that are not texts, and what is compared after the handshake.
+OTHER_FIELDS = {"command", "compiled", "permissions", "variables", "limits"}
+OFFER_FIELDS = {"hooks", "capabilities", "instructions", "tools"}
+
+
+def test_every_field_of_a_record_is_tested_here() -> None:
+    names = {field.name for field in fields(LockRecord)}
+    assert names == TEXTS.keys() | OTHER_FIELDS | OFFER_FIELDS
+
+
+@pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize(
     ("before", "after", "kind"), [("a", "b", "changed"), ("", "b", "new"), ("a", "", "gone")]
 )
-def test_each_value_is_compared_before_a_start(
+def test_each_text_is_compared_before_a_start(
     name: str, before: str, after: str, kind: Kind
 ) -> None:
     locked, now = make_record(name, before), make_record(name, after)
-    expected = LockChange(_VALUES[name], (name,), kind, before, after)
+    expected = LockChange(TEXTS[name], (name,), kind, before, after)
     assert compare_start(locked, now, "linux") == [expected]
     assert compare_start(locked, locked, "linux") == []
 
 
-def test_the_command_of_a_new_extension_is_new() -> None:
-    now = make_record("command", ("python3", "main.py"))
-    (change,) = compare_start(LockRecord(), now, "linux")
-    assert (change.key, change.kind, change.before) == ("command", "new", "")
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "texts"),
+    [
+        ((), ("sh", "a"), "new", ("", '["sh", "a"]')),
+        (("sh", "a"), (), "gone", ('["sh", "a"]', "")),
+        (("sh", "a"), ("sh", "b"), "changed", ('["sh", "a"]', '["sh", "b"]')),
+    ],
+)
+def test_a_change_of_the_command_is_reported_as_lists(
+    before: tuple[str, ...], after: tuple[str, ...], kind: Kind, texts: tuple[str, str]
+) -> None:
+    locked, now = make_record("command", before), make_record("command", after)
+    expected = LockChange(Severity.PROGRAM, ("command",), kind, *texts)
+    assert compare_start(locked, now, "linux") == [expected]
 
 
 @pytest.mark.parametrize(("before", "after"), [("", "sha256:b"), ("sha256:a", "")])
@@ -60,18 +94,25 @@ def test_a_digest_of_the_registry_may_be_unknown_if_the_files_are_the_same(
     package = LockRecord(registry="pypi:toy@1", program="sha256:f")
     locked, now = replace(package, integrity=before), replace(package, integrity=after)
     assert compare_start(locked, now, "linux") == []
-    old_digest = replace(package, integrity="sha256:a")
-    new_digest = replace(package, integrity="sha256:c")
-    assert compare_start(old_digest, new_digest, "linux") != []
-    other_files = replace(now, program="sha256:g")
-    keys = [change.key for change in compare_start(locked, other_files, "linux")]
-    assert set(keys) == {"program", "integrity"}
+    # If the files differ too, the unknown digest is a change.
+    with_other_files = replace(now, program="sha256:g")
+    changes = compare_start(locked, with_other_files, "linux")
+    assert {change.key for change in changes} == {"program", "integrity"}
+
+
+def test_another_digest_of_the_registry_is_a_change_also_if_the_files_are_the_same() -> None:
+    package = LockRecord(registry="pypi:toy@1", program="sha256:f")
+    locked, now = replace(package, integrity="sha256:a"), replace(package, integrity="sha256:b")
+    (change,) = compare_start(locked, now, "linux")
+    assert (change.key, change.kind) == ("integrity", "changed")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "kind"), [("a", "b", "changed"), ("", "b", "new"), ("a", "", "gone")]
 )
-def test_compiled_files_of_one_platform_are_compared(before: str, after: str, kind: Kind) -> None:
+def test_only_the_compiled_files_of_this_platform_are_compared(
+    before: str, after: str, kind: Kind
+) -> None:
     locked = LockRecord(compiled={"linux": before, "other": "x"})
     now = LockRecord(compiled={"linux": after, "other": "y"})
     expected = LockChange(Severity.PROGRAM, ("compiled", "linux"), kind, before, after)
@@ -86,7 +127,9 @@ def test_compiled_files_of_one_platform_are_compared(before: str, after: str, ki
         ("limits", Severity.LESS),
     ],
 )
-def test_new_items_matter_more_than_removed_items(name: str, severity: Severity) -> None:
+def test_a_new_item_has_the_severity_of_its_list_and_a_removed_one_the_lowest(
+    name: str, severity: Severity
+) -> None:
     locked, now = make_record(name, ("a",)), make_record(name, ("b",))
     assert compare_start(locked, now, "linux") == sorted(
         [
@@ -106,12 +149,21 @@ def test_instructions_are_compared_after_the_handshake(before: str, after: str, 
     assert compare_offer(LockRecord(instructions=after), offer) == []
 
 
+@pytest.mark.parametrize("name", ["hooks", "capabilities"])
+def test_hooks_and_capabilities_are_compared_after_the_handshake(name: str) -> None:
+    locked, offer = make_record(name, ("a", "b")), replace(Offer(), **{name: ("c", "b")})
+    new = LockChange(Severity.LESS, (name,), "new", "", "c")
+    gone = LockChange(Severity.LESS, (name,), "gone", "a")
+    assert compare_offer(locked, offer) == [gone, new]
+
+
 @pytest.mark.parametrize(
     ("changed_tool", "part", "kind"),
     [
         (Tool("get", "other", extra={"a": 1}), "description", "changed"),
         (Tool("get", "", extra={"a": 1}), "description", "gone"),
         (Tool("get", "Gets.", {"type": "object"}, extra={"a": 1}), "schema", "changed"),
+        # A record calls the other fields of a tool its annotations.
         (Tool("get", "Gets.", extra={"a": 2}), "annotations", "changed"),
         (Tool("get", "Gets."), "annotations", "gone"),
     ],
@@ -129,24 +181,40 @@ def test_a_tool_that_differs_from_its_record_is_quarantined(
     assert judge_tools(locked, [tool, changed_tool])[0] == ()
 
 
+# A tool with every part, of which a manifest may leave out some.
+GET = Tool("get", "Gets.", {"type": "object"}, extra={"a": 1})
+
+
 @pytest.mark.parametrize(
-    ("declared", "is_allowed"),
+    "declared",
     [
-        (Tool("get", input_schema={}), True),
-        (Tool("get", "Gets.", {"type": "object"}, extra={"a": 1}), True),
-        (Tool("get", "other", {"type": "object"}), False),
-        (Tool("get", "Gets.", {"type": "array"}), False),
-        (Tool("get", extra={"a": 2}), False),
-        (Tool("put", input_schema={}), False),
+        Tool("get"),
+        Tool("get", input_schema={}),
+        Tool("get", "Gets."),
+        GET,
     ],
 )
-def test_parts_that_a_manifest_leaves_out_do_not_quarantine_a_tool(
-    declared: Tool, is_allowed: bool
+def test_a_manifest_may_leave_out_parts_of_a_tool(declared: Tool) -> None:
+    locked = LockRecord(tools={"get": record_tool(GET)})
+    assert judge_tools(locked, [declared], is_manifest=True) == ((declared,), {})
+
+
+@pytest.mark.parametrize(
+    ("declared", "different_key"),
+    [
+        (Tool("get", "other", {"type": "object"}), "tools.get.description"),
+        (Tool("get", "Gets.", {"type": "array"}), "tools.get.schema"),
+        (Tool("get", input_schema={}, extra={"a": 2}), "tools.get.annotations"),
+        (Tool("put", input_schema={}), "tools.put"),
+    ],
+)
+def test_a_part_that_a_manifest_declares_differently_quarantines_the_tool(
+    declared: Tool, different_key: str
 ) -> None:
-    tool = Tool("get", "Gets.", {"type": "object"}, extra={"a": 1})
-    locked = LockRecord(tools={"get": record_tool(tool)})
+    locked = LockRecord(tools={"get": record_tool(GET)})
     allowed, quarantined = judge_tools(locked, [declared], is_manifest=True)
-    assert bool(allowed) is is_allowed and bool(quarantined) is not is_allowed
+    (change,) = quarantined[declared.name].changes
+    assert allowed == () and change.key == different_key
 
 
 @pytest.mark.parametrize(
@@ -157,7 +225,7 @@ def test_parts_that_a_manifest_leaves_out_do_not_quarantine_a_tool(
             "program has changed: locked 'a', now 'b'",
         ),
         (
-            LockChange(Severity.PROGRAM, ("package",), "changed", "a", "b", "x.py"),
+            LockChange(Severity.PROGRAM, ("package",), "changed", "a", "b", detail="x.py"),
             "package has changed: x.py",
         ),
         (

@@ -182,7 +182,7 @@ ROWS: Mapping[str, Row] = {
         "a datagram socket without network",
         (
             "without_network_no_data_arrives_at_a_listener_of_the_host",
-            "without_network_no_socket_of_any_family_can_be_made",
+            "without_network_only_connected_unix_pairs_can_be_made",
         ),
     ),
     "M6": Row(
@@ -349,7 +349,7 @@ ROWS: Mapping[str, Row] = {
                 "tests/process/test_user_registry.py",
                 "test_extensions_with_the_same_hash_have_different_users",
                 "test_the_user_of_a_removed_extension_is_not_used_again",
-                "test_hosts_that_run_at_the_same_time_give_different_users",
+                "test_hosts_that_run_at_the_same_time_agree_on_a_user_for_each_extension",
             ),
         ),
     ),

@@ -3,9 +3,9 @@
 `run_inside` calls `main` in the test process, with another working folder, environment and standard
 streams. It starts no interpreter, so tests of output, exit codes and JSON use it. `run_exthost` and
 `run_json` are short forms of it. `run_process` starts `python -m exthost`, for tests of imports,
-signals, closed streams and the process itself. `running` is a context manager with `exthost run` as
-a child process; `shared_host` is the same for a fixture that serves several tests. `extension` and
-`write_config` write the config.
+signals, closed streams and the process itself. `host_process` is a context manager with `exthost
+run` as a child process; `shared_host` is the same for a fixture that serves several tests.
+`extension` and `write_config` write the config.
 """
 
 import io
@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
@@ -47,17 +48,21 @@ def run_inside(
     silent_in: Sequence[str] = (),
     deletes_cwd: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run one verb in this process; return its exit code and output as those of a process.
+    """Run one verb in this process; return its exit code and output like those of a process that
+    has ended.
 
     A verb without `--dialect` tries one dialect (protocol) after the other. It waits RUN_SECONDS
     for an answer in each, except in those of `silent_in`, in which the extension does not answer.
     With `deletes_cwd`, the folder `cwd` is deleted after it was entered.
     """
-    order = detection.detection_order
+    original_order = detection.detection_order
 
     def detection_order(program: str) -> list[tuple[str, float]]:
-        names = [name for name, _ in order(program)]
-        return [(name, SILENT_SECONDS if name in silent_in else RUN_SECONDS) for name in names]
+        """Return the original order, with other seconds of silence after which a try fails."""
+        return [
+            (name, SILENT_SECONDS if name in silent_in else RUN_SECONDS)
+            for name, _ in original_order(program)
+        ]
 
     stdin = _TextStream(input.encode())
     stdout, stderr = _TextStream(), _TextStream()
@@ -143,23 +148,32 @@ def host_process(
         try:
             wait_for(process, "extensions ready")
             yield process
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.communicate(timeout=RUN_SECONDS)
         finally:
-            if process.poll() is None:
-                process.kill()
+            # Also after an error: a host that is killed cannot end its extensions.
+            try:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+                    process.communicate(timeout=RUN_SECONDS)
+            finally:
+                process.kill()  # does nothing if it has ended
 
 
 def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
-    """Return the next line on stderr that contains this text."""
+    """Return the next line on stderr that contains this text. Kill the process if it does not
+    write one for RUN_SECONDS."""
     assert process.stderr is not None
     lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if text in line:
-            return line
-    raise AssertionError("".join(lines))
+    timer = threading.Timer(RUN_SECONDS, process.kill)
+    timer.start()
+    try:
+        for line in process.stderr:
+            lines.append(line)
+            if text in line:
+                return line
+    finally:
+        timer.cancel()
+        timer.join()
+    raise AssertionError(f"no line with {text!r}: {''.join(lines)}")
 
 
 def run_exthost(
@@ -173,8 +187,9 @@ def run_exthost(
 def shared_host(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """Yield a host that serves several tests.
 
-    The leak check of conftest.py must not see its processes, so they have another marker variable.
-    All of them must have ended when the host has ended.
+    The leak check of conftest.py fails a test that leaves a process whose variable MARK has the
+    value of this test run. The processes of this host continue after a test, so they have another
+    value. All of them must have ended when the host has ended.
     """
     mark = f"shared-host-{uuid.uuid4().hex}"
     with host_process(folder, **{MARK: mark}) as host:

@@ -4,15 +4,17 @@ extension says how many lines it lost.
 The disk is a small tmpfs that the test mounts and fills. Only root can mount it.
 """
 
-import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.extensions.proc import all_pids, read_process
 from tests.faces.cli.cli_process import run_exthost
 
 # Room for the control socket and a few lines of logs.
@@ -52,17 +54,17 @@ pytestmark = [
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system in memory, which is unmounted after the test."""
-    folder = tmp_path / "state"
-    folder.mkdir()
+    mount_point = tmp_path / "state"
+    mount_point.mkdir()
     options = f"size={DISK_BYTES},mode=0755"
-    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(mount_point)]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False, timeout=60)
     if mounted.returncode != 0:
         pytest.skip(f"this root user cannot mount: {mounted.stderr}")
     try:
-        yield folder
+        yield mount_point
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=60)
+        subprocess.run(["umount", "--lazy", str(mount_point)], check=True, timeout=60)
 
 
 def fill(disk: Path) -> None:
@@ -88,46 +90,51 @@ def folder(tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def start_host(folder: Path, request: pytest.FixtureRequest) -> "subprocess.CompletedProcess[str]":
-    """Start a host in the background. It is a child of this process, which reaps it at the end."""
-    started = run_exthost(folder, "up", "-d", "--json")
-    pid = json.loads(started.stdout)["pid"]
-
-    def end_host() -> None:
-        run_exthost(folder, "down")
-        os.waitpid(pid, 0)
-
-    request.addfinalizer(end_host)
-    return started
+def child_pids() -> set[int]:
+    """Return the pids of the children of this process."""
+    processes = ((pid, read_process(pid)) for pid in all_pids())
+    return {pid for pid, process in processes if process and process.parent == os.getpid()}
 
 
-def test_a_host_that_is_started_on_a_full_disk_warns(
-    folder: Path, disk: Path, request: pytest.FixtureRequest
-) -> None:
+@contextmanager
+def host_in_background(folder: Path) -> Iterator["subprocess.CompletedProcess[str]"]:
+    """Start a host by `up -d`, yield the result of this verb, and end the host by `down`. Verbs run
+    in this process, so the host is a child of it, and must be reaped."""
+    pids_before = child_pids()
+    try:
+        yield run_exthost(folder, "up", "-d", "--json")
+    finally:
+        ended = run_exthost(folder, "down")
+        for pid in child_pids() - pids_before:
+            os.kill(pid, signal.SIGKILL)  # does nothing if `down` has succeeded
+            os.waitpid(pid, 0)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_host_that_is_started_on_a_full_disk_warns(folder: Path, disk: Path) -> None:
     fill(disk)
-    started = start_host(folder, request)
-    assert "is full: the messages of the host" in started.stderr
-    status = run_exthost(folder, "status")
-    assert "talker" in status.stdout and status.returncode == 0
-    assert "Traceback" not in started.stderr + status.stderr
+    with host_in_background(folder) as started:
+        assert started.returncode == 0
+        assert "is full: the messages of the host" in started.stderr
+        status = run_exthost(folder, "status")
+        assert "talker" in status.stdout and status.returncode == 0
+        assert "Traceback" not in started.stderr + status.stderr
 
 
-def test_the_log_of_a_full_disk_says_that_lines_were_lost(
-    folder: Path, disk: Path, request: pytest.FixtureRequest
-) -> None:
-    assert start_host(folder, request).returncode == 0
-    fill(disk)
-    assert run_exthost(folder, "call", "ext_talker_talk", "lines=200").returncode == 0
-    log = run_exthost(folder, "logs", "talker")
-    assert "is full: newer lines are lost" in log.stderr, log.stderr
-    assert "line 199" not in log.stdout
-    (disk / "fill").unlink()
-    # The next line that is written says how many were lost.
-    assert run_exthost(folder, "call", "ext_talker_talk", "lines=1").returncode == 0
-    log = run_exthost(folder, "logs", "talker")
-    assert "lines before this one were lost (" in log.stdout, log.stdout
-    assert "is full" not in log.stderr
-    # A line that did not fit as a whole is not there at all.
-    for text in log.stdout.splitlines():
-        if " line " in text:
-            assert text.endswith("x" * 100), text
+def test_the_log_of_a_full_disk_says_that_lines_were_lost(folder: Path, disk: Path) -> None:
+    with host_in_background(folder) as started:
+        assert started.returncode == 0
+        fill(disk)
+        assert run_exthost(folder, "call", "ext_talker_talk", "lines=200").returncode == 0
+        log = run_exthost(folder, "logs", "talker")
+        assert "is full: newer lines are lost" in log.stderr, log.stderr
+        assert "line 199" not in log.stdout
+        (disk / "fill").unlink()
+        # The next line that is written says how many were lost.
+        assert run_exthost(folder, "call", "ext_talker_talk", "lines=1").returncode == 0
+        log = run_exthost(folder, "logs", "talker")
+        assert "lines before this one were lost (" in log.stdout, log.stdout
+        assert "is full" not in log.stderr
+        # A line that did not fit as a whole is not there at all.
+        lines = [text for text in log.stdout.splitlines() if " line " in text]
+        assert lines and all(text.endswith("x" * 100) for text in lines), lines
