@@ -97,6 +97,8 @@ def test_a_missing_or_invalid_target_of_check_is_a_usage_error(tmp_path: Path) -
     for call in ('x "', "x y", "{}", ""):
         result = run_inside("check", "--call", call, "--", "true", cwd=tmp_path)
         assert result.returncode == 2 and "TOOL k=v" in result.stderr
+    undecodable = run_inside("check", "--call", 'x {"a": "\udcff"}', "--", "true", cwd=tmp_path)
+    assert undecodable.returncode == 2 and "not JSON" in undecodable.stderr
 
 
 def test_the_rules_can_be_listed() -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from exthost.faces.cli import nonblocking_writer
-from exthost.faces.cli.nonblocking_writer import NonblockingWriter
+from exthost.faces.cli.nonblocking_writer import MAX_QUEUED_TEXTS, NonblockingWriter
 
 LONG_SECONDS = 60
 
@@ -51,3 +51,21 @@ def test_a_caller_can_wait_until_the_text_is_written(monkeypatch: pytest.MonkeyP
     finally:
         writer.close()
         os.close(write_end)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "notice"), [(1, "1 line was not read"), (2, "2 lines were not read")]
+)
+def test_the_dropped_lines_are_counted(dropped: int, notice: str) -> None:
+    read_end, write_end = os.pipe()
+    writer = NonblockingWriter(write_end)
+    try:
+        with writer._condition:  # the thread cannot take anything meanwhile
+            for number in range(MAX_QUEUED_TEXTS + dropped):
+                writer.write(f"{number}\n")
+        writer.close()
+        first, second = os.read(read_end, 65536).decode().splitlines()[:2]
+        assert notice in first and second == str(dropped)
+    finally:
+        os.close(write_end)
+        os.close(read_end)

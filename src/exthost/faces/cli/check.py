@@ -185,7 +185,8 @@ def parse_call(text: str) -> tuple[str, object]:
     name, _, arguments = text.strip().partition(" ")
     try:
         if arguments.lstrip().startswith("{"):
-            return name, jsontext.decode(arguments.encode())
+            # Bytes of the command line that are not UTF-8 are surrogates.
+            return name, jsontext.decode(arguments.encode(errors="surrogateescape"))
         words = shlex.split(arguments)
     except (jsontext.NotJson, ValueError) as error:
         raise UsageError("X1316", f"--call {text!r}: {error}", help=_CALL_HELP) from None
