@@ -28,6 +28,7 @@ MAY_COMPARE_CODES = {
     "faces/cli/package_folders.py",
     "faces/cli/running_host.py",
     "faces/cli/security_findings.py",
+    "host/control/attached_host.py",
     "session/handshake.py",
 }
 

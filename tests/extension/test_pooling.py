@@ -21,7 +21,7 @@ import pytest
 import exthost
 from exthost.config.extension_settings import LimitSettings, PoolSettings
 from exthost.dialects.find import find_dialect
-from exthost.errors import NO_EVIDENCE, CallFailed, Evidence, ExtensionGone
+from exthost.errors import NO_EVIDENCE, CallFailed, Evidence, ExtensionGone, ExthostError
 from exthost.events import Bus, Exited, ProcessLost, StateChanged
 from exthost.extension import parallel_start
 from exthost.extension.extension import Extension
@@ -349,6 +349,9 @@ class StubSession:
         return Evidence(stderr=(self._name,))
 
     def add_advice(self, _: CallFailed) -> None:
+        pass
+
+    def hide_in_error(self, _: ExthostError) -> None:
         pass
 
 

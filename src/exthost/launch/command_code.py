@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import NamedTuple
 
-from exthost.launch import wasm_runner
+from exthost.launch import known_tools, wasm_runner
 from exthost.launch.command_options import UnknownOption, split_options
 from exthost.launch.known_programs import Interpreter, known_programs, program_name
 from exthost.launch.package_runners import PACKAGE_RUNNERS, UnknownPackage
@@ -333,7 +333,7 @@ def _is_code_file(path: str) -> bool:
     """Return whether a file has the name of code, or is a script with a first line (`#!`)."""
     if not os.path.isfile(path):  # noqa: PTH113
         return False
-    return PurePath(path).suffix in known_programs().code_suffixes or bool(first_words(path))
+    return PurePath(path).suffix.lower() in known_tools.SCRIPT_SUFFIXES or bool(first_words(path))
 
 
 def _first_line_command(program: str, command: InnerCommand) -> InnerCommand | None:

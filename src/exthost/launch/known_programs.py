@@ -168,11 +168,6 @@ class KnownPrograms:
         """Modules for `python -m` that run code which their own arguments name."""
         return frozenset(tomllib.loads(self._head)["modules_that_run_code"].split())
 
-    @cached_property
-    def code_suffixes(self) -> frozenset[str]:
-        """The suffixes of files with code."""
-        return frozenset(tomllib.loads(self._head)["code_suffixes"].split())
-
 
 @cache
 def known_programs() -> KnownPrograms:

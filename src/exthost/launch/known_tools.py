@@ -36,18 +36,55 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "Rscript": (".Rprofile", ".Renviron"),
 }
 
-# How the names of scripts and compiled programs end. An argument with such a name is code of a
-# program that is in none of these tables, which may be an interpreter.
+# How the names of scripts and compiled programs end, in lower case. An argument with such a name is
+# code of a program that is in none of these tables, which may be an interpreter.
 SCRIPT_SUFFIXES = frozenset(
     (
         *(".py", ".pyc", ".pyz", ".pyw", ".xsh", ".star", ".rb", ".pl", ".pm", ".raku", ".php"),
         *(".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".coffee", ".wasm"),
-        *(".lua", ".tl", ".fnl", ".r", ".jl", ".scm", ".ss", ".sls", ".rkt", ".lisp", ".lsp"),
-        *(".el", ".clj", ".cljc", ".cljs", ".bb", ".janet", ".ex", ".exs", ".erl", ".beam"),
+        *(".lua", ".tl", ".fnl", ".r", ".jl", ".scm", ".ss", ".sls", ".rkt", ".lisp", ".wren"),
+        *(
+            ".el",
+            ".clj",
+            ".cljc",
+            ".cljs",
+            ".bb",
+            ".janet",
+            ".ex",
+            ".exs",
+            ".erl",
+            ".escript",
+            ".beam",
+        ),
         *(".tcl", ".exp", ".expect", ".sh", ".bash", ".zsh", ".ksh", ".fish", ".nu", ".ps1"),
-        *(".awk", ".sed", ".groovy", ".kts", ".kt", ".scala", ".sc", ".java", ".jar", ".war"),
+        *(
+            ".awk",
+            ".sed",
+            ".groovy",
+            ".gvy",
+            ".kts",
+            ".kt",
+            ".scala",
+            ".sc",
+            ".java",
+            ".jar",
+            ".war",
+        ),
         *(".class", ".hs", ".lhs", ".ml", ".fs", ".fsx", ".cs", ".csx", ".dll", ".exe"),
-        *(".nim", ".cr", ".dart", ".go", ".rs", ".swift", ".v", ".pro", ".m", ".gdb"),
+        *(
+            ".nim",
+            ".nims",
+            ".wat",
+            ".cr",
+            ".dart",
+            ".go",
+            ".rs",
+            ".swift",
+            ".v",
+            ".pro",
+            ".m",
+            ".gdb",
+        ),
     )
 )
 

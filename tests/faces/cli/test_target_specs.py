@@ -109,7 +109,7 @@ def test_the_suggested_config_option_is_quoted_for_the_shell(tmp_path: Path) -> 
         )
     )
     result = run_inside("inspect", folder, cwd=tmp_path)
-    assert _suggested_command(result.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
+    assert _suggested_command(result.stderr, "--config")[1] == f"{folder}/exthost.toml;"
 
 
 def test_the_commands_that_doctor_suggests_are_quoted_for_the_shell(tmp_path: Path) -> None:
