@@ -131,12 +131,13 @@ async def test_processes_still_move_after_the_list_of_nodes_has_failed(
     monkeypatch.setattr(cluster, "_LIST_SECONDS", 0.01)
     async with remote(nodes=2, pool={"engine": "local"}, restart=ALWAYS_RESTART) as r:
         await r.extension.start()
-        assert isinstance(r.nodes, UnreliableNodes)
-        r.nodes.error = OSError("out of descriptors")
-        await wait_until(lambda: r.nodes.failures > 1)
-        r.nodes.error = None
+        nodes = r.nodes
+        assert isinstance(nodes, UnreliableNodes)
+        nodes.error = OSError("out of descriptors")
+        await wait_until(lambda: nodes.failures > 1)
+        nodes.error = None
         (name,) = nodes_of(r)
-        r.nodes.drain(name)
+        nodes.drain(name)
         await wait_until(lambda: not {name} & nodes_of(r))
 
 
