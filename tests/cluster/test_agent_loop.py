@@ -20,6 +20,7 @@ from exthost.cluster.link import Link, NodeConnection
 from exthost.cluster.messages import Order, encode_order
 from exthost.cluster.multiplexer import Kind
 from exthost.model.launch_plan import LaunchPlan
+from exthost.process.child import Child
 from exthost.process.environment import Variables
 from tests.extensions.proc import is_running
 
@@ -39,10 +40,14 @@ class RunningAgent:
         self.thread = threading.Thread(target=self.agent.run)
         self.thread.start()
 
-    def start_process(self, number: int) -> dict[str, Any]:
-        """Order a process that runs until it is killed. Return the reply."""
+    def order_process(self, number: int) -> None:
+        """Order a process that runs until it is killed."""
         plan = LaunchPlan(argv=("/bin/sleep", "1000"), env=Variables({}))
         self.link.send_message(number, encode_order(Order("a", plan)))
+
+    def start_process(self, number: int) -> dict[str, Any]:
+        """Order such a process, and return the reply."""
+        self.order_process(number)
         return self.receive(number)
 
     def receive(self, wanted: int) -> dict[str, Any]:
@@ -85,6 +90,27 @@ def test_a_start_without_a_free_thread_fails_alone(
     assert failure["code"] == "X0405" and "can't start new thread" in failure["message"]
     assert is_running(pid)
     assert running.start_process(12)["started"] != pid
+
+
+def test_a_process_that_is_spawned_while_the_agent_ends_is_killed(
+    running: RunningAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids: list[int] = []
+
+    def spawn(plan: LaunchPlan, extension: str) -> Child:
+        child = Child(plan, extension)
+        pids.append(child.pid)
+        running.link.close()
+        give_up_at = time.monotonic() + SECONDS
+        while not running.agent.end_reason and time.monotonic() < give_up_at:
+            time.sleep(0.001)
+        return child
+
+    monkeypatch.setattr("exthost.cluster.agent.Child", spawn)
+    for number in (4, 8):  # the second one is not spawned any more
+        running.order_process(number)
+    running.thread.join(SECONDS)
+    assert len(pids) == 1 and not is_running(pids[0])
 
 
 def test_an_agent_that_fails_kills_its_processes_and_reports_the_reason(
