@@ -56,7 +56,8 @@ _USAGE_SECONDS = 3.0
 
 _DATA = int(Kind.DATA)
 
-# The most starts at a time. Each checks files, which may take seconds.
+# The most starts at a time, without those that wait for a folder. Each checks files, which may take
+# seconds.
 _MAX_STARTS = 4
 
 
@@ -286,7 +287,11 @@ class Agent:
                 def fetch_folder() -> Path:
                     assert order.folder is not None
                     fetch = lambda: self._receive_folder(number)  # noqa: E731
-                    copy.append(self._store.acquire(order.folder, fetch, order.extension))
+                    self._start_slots.release()  # so that other starts do not wait for the folder
+                    try:
+                        copy.append(self._store.acquire(order.folder, fetch, order.extension))
+                    finally:
+                        self._start_slots.acquire()
                     return copy[0]
 
                 self._spawn(number, prepare_on_node(order, fetch_folder), copy)
