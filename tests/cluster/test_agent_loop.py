@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ import pytest
 
 from exthost.cluster.agent import Agent
 from exthost.cluster.link import Link, NodeConnection
-from exthost.cluster.messages import Order, encode_order
+from exthost.cluster.messages import Order, SentFolder, encode_order
 from exthost.cluster.multiplexer import Kind
 from exthost.model.launch_plan import LaunchPlan
+from exthost.process.child import Child
 from exthost.process.environment import Variables
 from tests.extensions.proc import is_running
 
@@ -36,22 +37,31 @@ class RunningAgent:
         self.link = Link(NodeConnection(host), lambda is_waiting: None)
         # An agent ends with its companion, another process. Here that is the parent of the test.
         self.agent = Agent(NodeConnection(ours), companion=os.getppid())
+        self._messages: list[tuple[int, dict[str, Any]]] = []
         self.thread = threading.Thread(target=self.agent.run)
         self.thread.start()
 
-    def start_process(self, number: int) -> dict[str, Any]:
-        """Order a process that runs until it is killed. Return the reply."""
+    def order_process(self, number: int, folder: SentFolder | None = None) -> None:
+        """Order a process that runs until it is killed."""
         plan = LaunchPlan(argv=("/bin/sleep", "1000"), env=Variables({}))
-        self.link.send_message(number, encode_order(Order("a", plan)))
-        return self.receive(number)
+        self.link.send_message(number, encode_order(Order("a", plan, folder=folder)))
 
-    def receive(self, wanted: int) -> dict[str, Any]:
-        """Return the next message of this number."""
+    def start_process(self, number: int) -> dict[str, Any]:
+        """Order such a process, and return the reply."""
+        self.order_process(number)
+        return self.receive([number], "started", "failed")[1]
+
+    def receive(self, numbers: Collection[int], *names: str) -> tuple[int, dict[str, Any]]:
+        """Return the next message of these numbers that has one of these members. Others are kept
+        for later calls."""
         give_up_at = time.monotonic() + SECONDS
         while time.monotonic() < give_up_at:
-            for kind, number, payload in self.link.decode(self.link.read()):
-                if kind == Kind.MESSAGE and number == wanted:
-                    return dict(payload)
+            for received in self._messages:
+                if received[0] in numbers and not received[1].keys().isdisjoint(names):
+                    self._messages.remove(received)
+                    return received
+            events = self.link.decode(self.link.read())
+            self._messages += [(event[1], event[2]) for event in events if event[0] == Kind.MESSAGE]
         raise TimeoutError
 
     def close(self) -> None:
@@ -87,6 +97,39 @@ def test_a_start_without_a_free_thread_fails_alone(
     assert running.start_process(12)["started"] != pid
 
 
+def test_starts_that_wait_for_a_folder_do_not_delay_other_starts(running: RunningAgent) -> None:
+    waiting = range(4, 44, 4)
+    for number in waiting:
+        running.order_process(number, SentFolder("/extension", "0" * 64))
+    assert running.start_process(44)["started"]
+    for _ in waiting:
+        number, _ = running.receive(waiting, "wants_folder")
+        running.link.perform(running.link.multiplexer.open_outgoing, number)
+        running.link.perform(running.link.multiplexer.end, number)
+        assert running.receive([number], "failed")
+
+
+def test_a_process_that_is_spawned_while_the_agent_ends_is_killed(
+    running: RunningAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids: list[int] = []
+
+    def spawn(plan: LaunchPlan, extension: str) -> Child:
+        child = Child(plan, extension)
+        pids.append(child.pid)
+        running.link.close()
+        give_up_at = time.monotonic() + SECONDS
+        while not running.agent.end_reason and time.monotonic() < give_up_at:
+            time.sleep(0.001)
+        return child
+
+    monkeypatch.setattr("exthost.cluster.agent.Child", spawn)
+    for number in (4, 8):  # the second one is not spawned any more
+        running.order_process(number)
+    running.thread.join(SECONDS)
+    assert len(pids) == 1 and not is_running(pids[0])
+
+
 def test_an_agent_that_fails_kills_its_processes_and_reports_the_reason(
     running: RunningAgent,
 ) -> None:
@@ -96,7 +139,7 @@ def test_an_agent_that_fails_kills_its_processes_and_reports_the_reason(
         raise MemoryError("out of memory")
 
     running.agent._call_soon(fail)
-    assert "out of memory" in running.receive(0)["farewell"]
+    assert "out of memory" in running.receive([0], "farewell")[1]["farewell"]
     running.thread.join(SECONDS)
     assert not is_running(pid)
 

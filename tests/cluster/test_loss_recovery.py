@@ -17,9 +17,10 @@ from exthost.cluster.local_nodes import LocalNodes
 from exthost.config import spec_from_mapping
 from exthost.config.cluster import ClusterSettings
 from exthost.extension.extension import Extension
+from exthost.extension.startup import Start
 from tests.cluster.load import under_load
 from tests.cluster.remote import remote
-from tests.extensions.harness import SHORT_SHUTDOWN, hostile_command, wait_until
+from tests.extensions.harness import SHORT_SHUTDOWN, error_of, hostile_command, wait_until
 
 pytestmark = pytest.mark.more
 
@@ -37,6 +38,27 @@ async def test_a_pool_recovers_from_a_lost_node_whatever_its_restart_strategy_sa
             await wait_until(lambda: r.extension.stats.processes == 3)
         assert r.extension.stats.crashes == 0 and r.extension.stats.breaker == "closed"
         assert await r.extension.call("echo", 1) == 1
+
+
+async def test_a_start_whose_node_is_lost_during_the_handshake_tries_other_nodes() -> None:
+    async with remote("hang_at=initialize", pool={"engine": "local"}, restart=NEVER) as r:
+        starting = asyncio.ensure_future(error_of(r.extension.start()))
+        await wait_until(lambda: bool(r.extension._supervisor.processes.starts))
+        (start,) = r.extension._supervisor.processes.starts
+        lost: set[str] = set()
+        for _ in range(3):
+            await wait_until(lambda: start.session is not None and _node_of(start) not in lost)
+            assert r.extension.state == "starting"
+            lost.add(_node_of(start))
+            os.kill(r.nodes.agents[_node_of(start)].pid, signal.SIGKILL)
+        error = await starting
+        assert lost == {"local-1", "local-2", "local-3"}
+        assert error.code == "X0423" and "was lost while the process started" in error.message
+
+
+def _node_of(start: Start) -> str:
+    assert start.session is not None
+    return start.session.lifetime.child.node
 
 
 async def test_a_single_process_comes_back_when_a_node_joins() -> None:

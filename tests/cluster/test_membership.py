@@ -131,13 +131,13 @@ async def test_processes_still_move_after_the_list_of_nodes_has_failed(
     monkeypatch.setattr(cluster, "_LIST_SECONDS", 0.01)
     async with remote(nodes=2, pool={"engine": "local"}, restart=ALWAYS_RESTART) as r:
         await r.extension.start()
-        unreliable = r.nodes
-        assert isinstance(unreliable, UnreliableNodes)
-        unreliable.error = OSError("out of descriptors")
-        await wait_until(lambda: unreliable.failures > 1)
-        unreliable.error = None
+        nodes = r.nodes
+        assert isinstance(nodes, UnreliableNodes)
+        nodes.error = OSError("out of descriptors")
+        await wait_until(lambda: nodes.failures > 1)
+        nodes.error = None
         (name,) = nodes_of(r)
-        r.nodes.drain(name)
+        nodes.drain(name)
         await wait_until(lambda: not {name} & nodes_of(r))
 
 

@@ -8,6 +8,7 @@ function by which an extension starts a process.
 
 import asyncio
 import contextlib
+import gc
 import subprocess
 import sys
 import time
@@ -39,14 +40,17 @@ PLAN = LaunchPlan(argv=("true",), env=Variables({}))
 
 
 class UnconnectedNodes(LocalNodes):
-    """A placer whose agents never connect."""
+    """A placer whose agents never connect. They end when `ended` is set."""
+
+    ended: asyncio.Event | None = None
 
     async def start_agent(self, node: Node, start: AgentStart) -> None:
-        pass
+        self.ended = asyncio.Event()
 
     async def wait_agent_ended(self, node: Node, image: str) -> str:
-        await asyncio.Event().wait()
-        raise AssertionError
+        assert self.ended is not None
+        await self.ended.wait()
+        return ""
 
 
 async def test_a_node_that_never_connects_is_an_error_that_names_the_address() -> None:
@@ -59,6 +63,26 @@ async def test_a_node_that_never_connects_is_an_error_that_names_the_address() -
     assert isinstance(error, SpawnFailed) and error.code == "X0422"
     assert "node local-1" in error.message and "127.0.0.1:" in error.message
     assert not placer._held
+
+
+async def test_an_agent_that_ends_after_its_start_was_cancelled_is_not_logged() -> None:
+    logged: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: logged.append(context))
+    placer = UnconnectedNodes(1)
+    cluster = Cluster(ClusterSettings(), lambda: placer)
+    pool = Pool(engine="local")
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
+    start = asyncio.ensure_future(spawn(PLAN, "a"))
+    await wait_until(lambda: placer.ended is not None)
+    start.cancel()
+    await asyncio.wait([start])
+    assert placer.ended is not None
+    placer.ended.set()
+    await wait_until(lambda: not cluster.agents._opening)
+    await cluster.close()
+    del start
+    gc.collect()  # asyncio logs an error that was not read when its task is collected
+    assert logged == []
 
 
 async def test_files_of_a_runtime_env_without_a_working_dir_are_an_error() -> None:

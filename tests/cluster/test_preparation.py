@@ -357,6 +357,18 @@ def test_links_out_of_a_folder_are_not_sent(folder: Path) -> None:
     assert "set its cwd" in (caught.value.help or "")
 
 
+def test_only_a_relative_link_into_the_folder_can_be_sent(folder: Path, store: FolderStore) -> None:
+    (folder / "itself").symlink_to(".")
+    sent_folder = read_folder(str(folder), "x")[0]
+    copy = store.acquire(sent_folder, archive_of(folder), "x")
+    assert (copy / "itself").resolve() == copy.resolve()
+    (folder / "absolute").symlink_to(folder / "main.py")
+    with pytest.raises(Refused) as caught:
+        read_folder(str(folder), "x")
+    expected = f"it is a link to the absolute path {folder / 'main.py'}"
+    assert caught.value.message.endswith(expected), caught.value.message
+
+
 @pytest.mark.parametrize("pin", ["program", "package", "manifest"])
 def test_a_file_that_is_not_the_pinned_one_is_refused(folder: Path, pin: str) -> None:
     pins = Pins()._replace(**{pin: "0" * 64})

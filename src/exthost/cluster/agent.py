@@ -31,7 +31,7 @@ from typing import IO, Any
 from exthost.cluster.agent_process import AgentProcess, PipeWriter
 from exthost.cluster.folders import FolderStore
 from exthost.cluster.link import HEARTBEAT_SECONDS, Link, NodeConnection, tune
-from exthost.cluster.messages import decode_order, hello, stream_numbers
+from exthost.cluster.messages import Order, decode_order, hello, stream_numbers
 from exthost.cluster.multiplexer import Kind
 from exthost.cluster.poller import Poller
 from exthost.cluster.preparation import encode_error, prepare_on_node
@@ -56,7 +56,8 @@ _USAGE_SECONDS = 3.0
 
 _DATA = int(Kind.DATA)
 
-# The most starts at a time. Each checks files, which may take seconds.
+# The most starts at a time, without those that wait for a folder. Each checks files, which may take
+# seconds.
 _MAX_STARTS = 4
 
 
@@ -143,6 +144,8 @@ class Agent:
         self._copies: dict[int, Path] = {}  # the copy of the folder that each process uses
         self._store = FolderStore(Path(state_root(os.environ), "folders"))
         self._start_slots = threading.Semaphore(_MAX_STARTS)
+        # Kept from the check that the agent does not end until the new process is in `_calls`.
+        self._spawn_lock = threading.Lock()
         self._silence = _WELCOME_SECONDS
         self._last_received = monotonic()
         self.is_welcome = False
@@ -284,18 +287,27 @@ class Agent:
                 def fetch_folder() -> Path:
                     assert order.folder is not None
                     fetch = lambda: self._receive_folder(number)  # noqa: E731
-                    copy.append(self._store.acquire(order.folder, fetch, order.extension))
+                    self._start_slots.release()  # so that other starts do not wait for the folder
+                    try:
+                        copy.append(self._store.acquire(order.folder, fetch, order.extension))
+                    finally:
+                        self._start_slots.acquire()
                     return copy[0]
 
-                order = prepare_on_node(order, fetch_folder)
-                child = Child(order.plan, order.extension)
+                self._spawn(number, prepare_on_node(order, fetch_folder), copy)
             except ExthostError as error:
                 failure = encode_error(error)
                 self._call_soon(lambda: self._on_start_failed(number, failure, copy))
             except (KeyError, TypeError, ValueError, OSError) as error:
                 reason = f"the order could not be carried out: {error!r:.300}"
                 self._call_soon(lambda: self._end(reason))
-            else:
+
+    def _spawn(self, number: int, order: Order, copy: list[Path]) -> None:
+        """Spawn a process, unless the agent is about to end: then nothing would kill the process.
+        Raises SpawnFailed."""
+        with self._spawn_lock:
+            if not self.end_reason:
+                child = Child(order.plan, order.extension)
                 self._call_soon(lambda: self._on_started(number, child, copy))
 
     def _receive_folder(self, number: int) -> IO[bytes]:
@@ -396,6 +408,10 @@ class Agent:
     def _close(self) -> None:
         """Kill the processes, wait for them, and close the connection."""
         self._link.send_message(0, {"farewell": self.end_reason})
+        if self._spawn_lock.acquire(timeout=_KILL_SECONDS):
+            self._spawn_lock.release()
+        while not self._calls.empty():  # they may have processes that were spawned just now
+            self._calls.get()()
         for process in self._processes.values():
             process.abandon()
         children = [process.child for process in self._processes.values()]

@@ -130,6 +130,7 @@ class AgentConnection:
         except BaseException:
             self._forget(number)
             child.kill()
+            child.reap()  # ends its streams
             raise
         finally:
             del self._starts[number]

@@ -9,6 +9,7 @@ so that a restart does not wait until another Python has started.
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 from typing import TypeAlias
@@ -69,9 +70,15 @@ class Agents:
         if opening is None:
             opening = asyncio.create_task(self._open(placer, node, image, extension))
             self._opening[key] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+            opening.add_done_callback(functools.partial(self._on_opened, key))
         # Shielded, because other starts wait for the same agent when this one is cancelled.
         return await asyncio.shield(opening)
+
+    def _on_opened(self, key: _Key, opening: "asyncio.Task[AgentConnection]") -> None:
+        self._opening.pop(key, None)
+        if not opening.cancelled():
+            # Counts as read: asyncio would log it if all starts that waited for it are cancelled.
+            opening.exception()
 
     async def _open(
         self, placer: Placer, node: Node, image: str, extension: str

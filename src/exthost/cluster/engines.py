@@ -9,6 +9,7 @@ extensions use none starts faster.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Engines:
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
         self._clusters: dict[str, Cluster] = {}
+        # Done when the clusters are closed: then nothing waits for Ray to connect any more.
+        self._closing: Future[None] = Future()
 
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]] | None:
         """Return a function that starts a process of this extension on a node, or None if it runs
@@ -53,10 +56,12 @@ class Engines:
     def _make_ray_placer(self) -> Placer:
         from exthost.cluster.ray_nodes import RayNodes
 
-        return RayNodes(self._settings.address, self._settings.runtime_env)
+        return RayNodes(self._settings.address, self._settings.runtime_env, self._closing)
 
     async def close(self) -> None:
         """End every process on every node."""
+        self._closing.set_result(None)
+        self._closing = Future()
         clusters, self._clusters = self._clusters, {}
         for cluster in clusters.values():
             await cluster.close()

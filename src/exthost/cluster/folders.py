@@ -67,6 +67,8 @@ def read_folder(
             if kind == "link" and _points_outside(root, path):
                 target = os.readlink(full_path)  # noqa: PTH115 - as elsewhere, paths are texts
                 raise UnusableTree(full_path, f"it is a link to {target}, outside of the folder")
+            if kind == "link" and rest.startswith("/"):
+                raise UnusableTree(full_path, f"it is a link to the absolute path {rest}")
     except UnusableTree as unusable:
         next_step = "remove the file" if root else "set its cwd to the folder of the program"
         raise Refused(
@@ -91,7 +93,7 @@ def _without_caches(tree: PackageTree) -> PackageTree:
 
 def _points_outside(root: str, path: str) -> bool:
     real = os.path.realpath(f"{root}/{path}")
-    return not real.startswith(f"{os.path.realpath(root)}/")
+    return not f"{real}/".startswith(f"{os.path.realpath(root)}/")
 
 
 class WritableFile(Protocol):

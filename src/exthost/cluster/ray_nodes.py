@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from exthost.cluster.local_nodes import package_root
@@ -67,9 +67,15 @@ class _RuntimeEnvError(Exception):
 
 class RayNodes:
     """The nodes of one Ray cluster. The constructor starts the driver and blocks until the driver
-    is connected to the cluster. `runtime_env` is Ray's runtime environment of the agents."""
+    is connected to the cluster, or until `closing` is done. `runtime_env` is Ray's runtime
+    environment of the agents."""
 
-    def __init__(self, address: str, runtime_env: Mapping[str, Any] = EMPTY_MAPPING) -> None:
+    def __init__(
+        self,
+        address: str,
+        runtime_env: Mapping[str, Any] = EMPTY_MAPPING,
+        closing: Future[None] | None = None,
+    ) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "exthost.cluster.ray_driver", address],
             stdin=subprocess.PIPE,
@@ -101,13 +107,15 @@ class RayNodes:
             self._write(dict(runtime_env))
         except OSError:
             pass  # it has ended; the reason is its answer
-        try:
-            ready.result(_INIT_SECONDS)
-        except TimeoutError:
+        awaited = [ready] if closing is None else [ready, closing]
+        wait(awaited, _INIT_SECONDS, return_when=FIRST_COMPLETED)
+        if not ready.done():
             self._end()
-            raise self._ray_error(
-                f"there is no answer from {address!r} within {_INIT_SECONDS:g} s"
-            ) from None
+            is_closing = closing is not None and closing.done()
+            limit = "before the host was closed" if is_closing else f"within {_INIT_SECONDS:g} s"
+            raise self._ray_error(f"there is no answer from {address!r} {limit}")
+        try:
+            ready.result()
         except _RuntimeEnvError as error:
             self._end()
             raise runtime_env_refused(str(error)) from None

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
+from exthost.errors import ExthostError, HandshakeFailed, PlacementFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, LockMismatch, Spawned
 from exthost.extension.isolation import SingleUseSession, check_isolation, is_isolated
 from exthost.extension.tool_refresh import ToolRefresh
@@ -372,6 +372,23 @@ class ProcessStarter:
         )
 
 
+# How many nodes (other machines) are tried for one start if they are lost during the handshake.
+_MAX_NODES = 3
+
+
+def _node_lost_error(session: Session, extension: str) -> PlacementFailed:
+    """Return the error if the node of a process was lost during its handshake."""
+    child = session.lifetime.child
+    status = child.poll_exit()
+    reason = status.lost if status is not None else ""
+    return PlacementFailed(
+        "X0423",
+        f"node {child.node} was lost while the process started: {reason}",
+        extension=extension,
+        help="check the node; the process is started elsewhere",
+    )
+
+
 # The lock of `spawn_turn`, by event loop.
 _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -500,12 +517,30 @@ class Start:
         """Start the process. A template (a process that forks a process for each start) may fail to
         provide one that joins the sandbox; then start the process again without the template."""
         try:
-            return await self._spawn_and_run_handshake(first_id)
+            return await self._start_on_any_node(first_id)
         except HandshakeFailed:
             if not self._lost_template:
                 raise
         self._lost_template = False
-        return await self._spawn_and_run_handshake(first_id)
+        return await self._start_on_any_node(first_id)
+
+    async def _start_on_any_node(self, first_id: int | None) -> Session:
+        """Start the process. If it runs on another machine (a node) that is lost during the
+        handshake, start the process again: the node is then avoided."""
+        for attempt in range(1, _MAX_NODES + 1):
+            try:
+                return await self._spawn_and_run_handshake(first_id)
+            except HandshakeFailed as error:
+                session = self.session
+                is_node_lost = session is not None and session.diagnostics.is_lost
+                if not error.process_ended or not is_node_lost or self.was_killed:
+                    raise
+                assert session is not None
+                lost = _node_lost_error(session, self._starter.spec.id)
+                if attempt == _MAX_NODES:
+                    raise lost from None
+                _log.warning("[%s] %s; another node is tried", lost.extension, lost.message)
+        raise AssertionError
 
     def _with_advice(self, error: HandshakeFailed) -> HandshakeFailed:
         """Return the error, with help that names the sandbox or a missing environment variable if
