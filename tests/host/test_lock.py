@@ -539,10 +539,14 @@ async def test_a_lock_has_no_secrets(tmp_path: Path) -> None:
     project = Project(tmp_path, env={"API_TOKEN": "s3cret-value"})
     args = project.entries[0]["source"]["args"]
     args += ["--api-key", "s3cret-key", "--auth-token=s3cret-token", "--plain=seen"]
+    args += ["--token", "s3cret", "--accessToken=s3cret", "TOKEN=s3cret", "--pat", "s3cret"]
+    args += ["--header", "Authorization: Basic s3cret", "--header=X-Api-Key:s3cret"]
+    args += ["--auth", "Bearer s3cret", "-H", "Accept: text/html"]
     project.write_config()
     await project.write_lock()
     text = project.lock.read_text()
     assert "s3cret" not in text and "API_TOKEN" in text and "--plain=seen" in text
+    assert "Authorization: {secret}" in text and "Accept: text/html" in text
 
 
 async def test_a_lock_records_which_header_is_injected_and_not_its_value(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode, LockChange, LockRecord, SpecLock, compare_start
 from exthost.model.spec import Permissions, Spec
 from exthost.process.environment import looks_secret
+from exthost.process.secret_names import is_secret_name
 from exthost.process.small_files import read_start
 from exthost.process.state_root import state_root
 
@@ -51,6 +52,10 @@ _NODE_VERSION = rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)"
 _SECRET = "{secret}"
 
 _USER_OF_URL = r"(?<=://)[^/?#\s]*@"
+# A header as an argument, maybe after an option (`--header=NAME: VALUE`), and a bearer token.
+_HEADER = r"((?:-[\w-]*=)?([A-Za-z][\w-]*):\s*)(?!//).+"
+_BEARER = r"(?i:(?<=\bbearer )|(?<=\bbasic ))\s*\S+"
+
 _QUERY_VALUE = r"([?&]([\w.-]+)=)[^&#\s]+"
 
 
@@ -369,12 +374,21 @@ def _portable_command(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str
         name, equals, _ = argument.partition("=")
         if is_secret and not argument.startswith("-"):
             command.append(_SECRET)
-        elif equals and looks_secret(name.strip("-").replace("-", "_")):
+        elif equals and is_secret_name(name.strip("-")):
             command.append(f"{name}={_SECRET}")
         else:
-            command.append(_portable(argument, marks))
-        is_secret = name.startswith("-") and looks_secret(name.strip("-").replace("-", "_"))
+            command.append(_portable(_mask_header(argument), marks))
+        is_secret = name.startswith("-") and is_secret_name(name.strip("-"))
     return tuple(command)
+
+
+def _mask_header(argument: str) -> str:
+    """Return an argument in which the value of a header such as `Authorization: Bearer …` is
+    replaced by a mark, if it looks like a secret."""
+    header = re.fullmatch(_HEADER, argument, re.DOTALL)
+    if header is not None and is_secret_name(header[2]):
+        return f"{header[1]}{_SECRET}"
+    return re.sub(_BEARER, _SECRET, argument)
 
 
 def mask_url_secrets(text: str) -> str:
