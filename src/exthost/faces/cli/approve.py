@@ -75,7 +75,7 @@ def run(args: Args) -> int:
     new_records = {item.id: item.now for item in comparisons if item.now is not None}
     all_records = {**lock.records, **new_records}
     flags = {  # what the texts of an extension hide
-        item.id: find_flags(item.id, item.now, all_records)
+        item.id: find_flags(item.id, item.now, all_records, item.offer)
         for item in differing
         if item.now is not None
     }

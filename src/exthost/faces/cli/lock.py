@@ -103,7 +103,9 @@ def _report(
     """Print the outcome. Return the exit code."""
     rows: list[dict[str, Any]] = []
     for comparison in comparisons:
-        flags = [] if comparison.now is None else find_flags(comparison.id, comparison.now, records)
+        flags = []
+        if comparison.now is not None:
+            flags = find_flags(comparison.id, comparison.now, records, comparison.offer)
         rows.append(
             {
                 "id": comparison.id,

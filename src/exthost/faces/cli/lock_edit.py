@@ -172,7 +172,8 @@ def record_extensions(args: Args, names: Collection[str], *, replaces: bool = Tr
             say(f"{item.id}: its record was not written: {reason}; later: exthost lock {item.id}")
             continue
         assert item.now is not None
-        flags = find_flags(item.id, item.now, {**lock.records, item.id: item.now})
+        all_records = {**lock.records, item.id: item.now}
+        flags = find_flags(item.id, item.now, all_records, item.offer)
         print_comparison(item if item.locked is not None else replace(item, changes=()), flags)
         new_record = merge_record(item.locked, item.now)
 
