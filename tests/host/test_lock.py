@@ -425,6 +425,7 @@ async def test_in_a_pool_a_quarantined_tool_stays_so_while_another_process_may_h
         project.offer(tool("get"), tool("tell"))
         await host["demo"].restart()
         assert (await error_of(host.call_tool("get"))).code == "X1822"
+        assert [item.name for item in await host["demo"].list_tools()] == ["tell"]
 
 
 async def test_a_reload_applies_an_approval_to_the_changed_extension_alone(tmp_path: Path) -> None:
