@@ -536,6 +536,24 @@ async def test_two_folders_and_two_homes_give_the_same_lock_byte_for_byte(
     shutil.rmtree(tmp_path / "a")
 
 
+def test_the_reason_why_code_is_unknown_has_no_folder_of_this_machine(tmp_path: Path) -> None:
+    records = []
+    for name in ("a", "b"):
+        project = Project(tmp_path / name)
+        # npx looks here before its cache.
+        (project.root.parent / "package.json").write_text("{}")
+        npx = tmp_path / name / "bin" / "npx"
+        npx.parent.mkdir()
+        npx.touch(0o755)
+        project.entries[0]["source"] = {"type": "process", "command": "npx", "args": ["app@1.2.3"]}
+        project.write_config()
+        [spec] = find_extensions(read_config(project.config)).specs
+        plan = LaunchPlan(argv=spec.argv, env={"PATH": str(npx.parent)}, cwd=str(project.root))
+        records.append(read_start_state(spec, plan, os.environ).record)
+    assert records[0].unknown_code == "npx looks in ../package.json before its cache"
+    assert records[0] == records[1]
+
+
 async def test_a_lock_has_no_secrets(tmp_path: Path) -> None:
     project = Project(tmp_path, env={"API_TOKEN": "s3cret-value"})
     args = project.entries[0]["source"]["args"]

@@ -240,7 +240,7 @@ def _make_record(
         manifest=code.manifest,
         registry=registry,
         integrity=integrity,
-        unknown_code=_portable(code.unknown, marks),
+        unknown_code=_portable(code.unknown, _with_parents(marks)) if code.unknown else "",
         compiled={platform_name(): _mark(compiled.digest)} if compiled.files else {},
         sandbox=spec.sandbox or "",
         permissions=_describe_permissions(spec, marks),
@@ -350,6 +350,18 @@ def _folders(spec: Spec, environ: Mapping[str, str]) -> list[tuple[str, str]]:
         if folder and path != "/"
     }
     return sorted(marks.items(), key=lambda item: (-len(item[0]), item[0]))
+
+
+def _with_parents(marks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return marks for the folders above that of the config, such as `..`, too. The reason why code
+    is unknown may name a file there, as in a repository with several projects."""
+    known = dict(marks)
+    for folder in [os.path.dirname(path) for path, mark in marks if mark == "."]:  # noqa: PTH120
+        mark = ".."
+        while folder not in ("", "/"):
+            known.setdefault(folder, mark)
+            folder, mark = os.path.dirname(folder), f"../{mark}"  # noqa: PTH120
+    return sorted(known.items(), key=lambda item: (-len(item[0]), item[0]))
 
 
 def _portable(text: str, marks: Sequence[tuple[str, str]]) -> str:
