@@ -28,6 +28,7 @@ from exthost.model.lock_record import LockRecord, Severity, compare_start
 from exthost.model.spec import Spec
 from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.locked_project import Project, tool
+from tests.launch.test_package_runners import install_npm
 
 
 def host_of(project: Project, **settings: Any) -> exthost.Host:
@@ -552,6 +553,30 @@ def test_the_reason_why_code_is_unknown_has_no_folder_of_this_machine(tmp_path: 
         records.append(read_start_state(spec, plan, os.environ).record)
     assert records[0].unknown_code == "npx looks in ../package.json before its cache"
     assert records[0] == records[1]
+
+
+def test_a_script_that_a_package_of_npx_may_run_is_reported(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    install_npm(tmp_path, "tsx", "4.19.2")
+    npx = tmp_path / "bin" / "npx"
+    npx.parent.mkdir()
+    npx.touch(0o755)
+    args = ["tsx@4.19.2", "server/main.py"]
+    project.entries[0]["source"] = {"type": "process", "command": "npx", "args": args}
+    records = []
+    # The folder of the config is not covered, and that of the server is.
+    for settings in ({}, {"cwd": "server"}):
+        project.entries[0] |= settings
+        args[1] = "main.py" if settings else "server/main.py"
+        project.write_config()
+        [spec] = find_extensions(read_config(project.config)).specs
+        env = {"PATH": str(npx.parent), "HOME": str(tmp_path)}
+        plan = LaunchPlan(argv=spec.argv, env=env, cwd=spec.cwd or str(project.root))
+        records.append(read_start_state(spec, plan, os.environ).record)
+    assert [record.registry for record in records] == ["npm:tsx@4.19.2"] * 2
+    assert all(record.program for record in records) and records[1].package
+    reported = "tsx may run ./server/main.py: whether it does is not known"
+    assert [record.unknown_code for record in records] == [reported, ""]
 
 
 async def test_a_lock_has_no_secrets(tmp_path: Path) -> None:

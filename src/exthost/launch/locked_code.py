@@ -24,7 +24,13 @@ from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.bridge import is_remote
-from exthost.launch.command_code import PROGRAM_FOLDERS, CodeKind, ProgramCode, find_code
+from exthost.launch.command_code import (
+    PROGRAM_FOLDERS,
+    CodeKind,
+    ProgramCode,
+    find_code,
+    find_code_argument,
+)
 from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
 from exthost.launch.portable_tree import (
@@ -201,6 +207,11 @@ def _read_code(
             is_covered = is_inside and not is_left_out(real, folder, writable)
         if code.path and not result.unknown and not is_covered:
             result.program = read(code.path, marks, cache=cache)
+        # A package such as tsx is an interpreter: `npx tsx@4.19.2 server.ts`.
+        is_package = code.kind is CodeKind.PACKAGE
+        file = find_code_argument(plan.argv, plan.cwd) if is_package else ""
+        if file and not (folder and os.path.realpath(file).startswith(f"{folder}/")):
+            result.unknown = f"{code.name} may run {file}: whether it does is not known"
     except UnusableTree as unusable:
         if os.path.lexists(unusable.path):
             help = "remove what is in the way, or move the code to a folder of its own"
