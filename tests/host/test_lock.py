@@ -28,6 +28,7 @@ from exthost.model.lock_record import LockRecord, Severity, compare_start
 from exthost.model.spec import Spec
 from tests.extensions.harness import error_of, pid_of, wait_until
 from tests.extensions.locked_project import Project, tool
+from tests.launch.test_package_runners import install_npm
 
 
 def host_of(project: Project, **settings: Any) -> exthost.Host:
@@ -436,6 +437,7 @@ async def test_in_a_pool_a_quarantined_tool_stays_so_while_another_process_may_h
         project.offer(tool("get"), tool("tell"))
         await host["demo"].restart()
         assert (await error_of(host.call_tool("get"))).code == "X1822"
+        assert [item.name for item in await host["demo"].list_tools()] == ["tell"]
 
 
 async def test_a_reload_applies_an_approval_to_the_changed_extension_alone(tmp_path: Path) -> None:
@@ -546,14 +548,60 @@ async def test_two_folders_and_two_homes_give_the_same_lock_byte_for_byte(
     shutil.rmtree(tmp_path / "a")
 
 
+def test_the_reason_why_code_is_unknown_has_no_folder_of_this_machine(tmp_path: Path) -> None:
+    records = []
+    for name in ("a", "b"):
+        project = Project(tmp_path / name)
+        # npx looks here before its cache.
+        (project.root.parent / "package.json").write_text("{}")
+        npx = tmp_path / name / "bin" / "npx"
+        npx.parent.mkdir()
+        npx.touch(0o755)
+        project.entries[0]["source"] = {"type": "process", "command": "npx", "args": ["app@1.2.3"]}
+        project.write_config()
+        [spec] = find_extensions(read_config(project.config)).specs
+        plan = LaunchPlan(argv=spec.argv, env={"PATH": str(npx.parent)}, cwd=str(project.root))
+        records.append(read_start_state(spec, plan, os.environ).record)
+    assert records[0].unknown_code == "npx looks in ../package.json before its cache"
+    assert records[0] == records[1]
+
+
+def test_a_script_that_a_package_of_npx_may_run_is_reported(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    install_npm(tmp_path, "tsx", "4.19.2")
+    npx = tmp_path / "bin" / "npx"
+    npx.parent.mkdir()
+    npx.touch(0o755)
+    args = ["tsx@4.19.2", "server/main.py"]
+    project.entries[0]["source"] = {"type": "process", "command": "npx", "args": args}
+    records = []
+    # The folder of the config is not covered, and that of the server is.
+    for settings in ({}, {"cwd": "server"}):
+        project.entries[0] |= settings
+        args[1] = "main.py" if settings else "server/main.py"
+        project.write_config()
+        [spec] = find_extensions(read_config(project.config)).specs
+        env = {"PATH": str(npx.parent), "HOME": str(tmp_path)}
+        plan = LaunchPlan(argv=spec.argv, env=env, cwd=spec.cwd or str(project.root))
+        records.append(read_start_state(spec, plan, os.environ).record)
+    assert [record.registry for record in records] == ["npm:tsx@4.19.2"] * 2
+    assert all(record.program for record in records) and records[1].package
+    reported = "tsx may run ./server/main.py: whether it does is not known"
+    assert [record.unknown_code for record in records] == [reported, ""]
+
+
 async def test_a_lock_has_no_secrets(tmp_path: Path) -> None:
     project = Project(tmp_path, env={"API_TOKEN": "s3cret-value"})
     args = project.entries[0]["source"]["args"]
     args += ["--api-key", "s3cret-key", "--auth-token=s3cret-token", "--plain=seen"]
+    args += ["--token", "s3cret", "--accessToken=s3cret", "TOKEN=s3cret", "--pat", "s3cret"]
+    args += ["--header", "Authorization: Basic s3cret", "--header=X-Api-Key:s3cret"]
+    args += ["--auth", "Bearer s3cret", "-H", "Accept: text/html"]
     project.write_config()
     await project.write_lock()
     text = project.lock.read_text()
     assert "s3cret" not in text and "API_TOKEN" in text and "--plain=seen" in text
+    assert "Authorization: {secret}" in text and "Accept: text/html" in text
 
 
 async def test_a_lock_records_which_header_is_injected_and_not_its_value(tmp_path: Path) -> None:

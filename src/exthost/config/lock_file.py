@@ -96,7 +96,10 @@ def parse_lock(text: str) -> dict[str, LockRecord]:
         raise LockProblem(f"it is not valid TOML: {error}", line) from None
     version = document.pop("version", None)
     if type(version) is int and version > _VERSION:
-        raise LockProblem(f"it has the format {version}, which needs a newer exthost")
+        raise LockProblem(
+            f"it has the format {version}, which needs a newer exthost",
+            help="install the exthost that your repository uses, so that the lock stays as it is",
+        )
     if type(version) is not int or version != _VERSION:
         raise LockProblem(f"it does not begin with `version = {_VERSION}`")
     extensions = document.pop("extensions", {})

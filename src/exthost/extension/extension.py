@@ -197,8 +197,8 @@ class Extension(FacetAttributes):
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Request the list of tools and return it; raise UsageError if the dialect has no such
-        request. The tools of the extension stay as they are. Tools that differ from the lock are
-        left out."""
+        request. The tools of the extension stay as they are. Tools that differ from the lock, or
+        are in quarantine, are left out."""
         tools: tuple[Tool, ...] = await self._calls.run_operation(
             "list_tools", None, timeout, "list_tools"
         )
@@ -206,7 +206,8 @@ class Extension(FacetAttributes):
         if lock is None or lock.mode != "enforce":
             return tools
         allowed, _quarantined = judge_tools(lock.record, tools)
-        return allowed
+        # In a pool, another process may have the changed form of a tool.
+        return tuple(tool for tool in allowed if tool.name not in self.quarantined)
 
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None

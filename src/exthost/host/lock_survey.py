@@ -9,8 +9,9 @@ started once more.
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from exthost.config.discovery.locked_specs import without_lock
 from exthost.dialects import find
@@ -27,6 +28,7 @@ from exthost.model.lock_record import (
     has_same_code,
     with_offer,
 )
+from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from exthost.model.text_review import find_hidden_parts
 
@@ -45,6 +47,7 @@ class Comparison:
     now      its present state; None if the extension is gone, or `error` is set
     changes  how the present state differs from the record, the worst change first
     error    why the present state is not known
+    offer    what it offers now; None if it was not started
     """
 
     id: str
@@ -52,6 +55,7 @@ class Comparison:
     now: LockRecord | None
     changes: tuple[LockChange, ...] = ()
     error: ExthostError | None = None
+    offer: Offer | None = None
 
     @property
     def differs(self) -> bool:
@@ -73,14 +77,14 @@ async def compare_with_lock(
         locked = records.get(spec.id)
         async with start_limit:
             try:
-                state, now = await _read_present(without_lock(spec), offline, bus)
+                state, now, offer = await _read_present(without_lock(spec), offline, bus)
             except ExthostError as error:
                 return Comparison(spec.id, locked, None, (), error)
         if locked is None:
-            return Comparison(spec.id, None, now, tuple(_everything_new(now)))
+            return Comparison(spec.id, None, now, tuple(_everything_new(now)), offer=offer)
         find_changes = compare_start if offline else compare_records
         changes = state.explain(find_changes(locked, now, platform_name()))
-        return Comparison(spec.id, locked, now, tuple(changes))
+        return Comparison(spec.id, locked, now, tuple(changes), offer=offer)
 
     return list(await asyncio.gather(*map(compare, specs)))
 
@@ -97,18 +101,19 @@ def _everything_new(now: LockRecord) -> list[LockChange]:
 
 async def _read_present(
     spec: Spec, offline: bool, bus: Bus | None
-) -> tuple[StartState, LockRecord]:
-    """Return an extension as it is now, and its record with what it offers. Raises ExthostError."""
+) -> tuple[StartState, LockRecord, Offer | None]:
+    """Return an extension as it is now, its record, and what it offers, which the record has as
+    well. With `offline` it is not started. Raises ExthostError."""
     environ = dict(os.environ)
     before = await asyncio.to_thread(_read_state, spec, environ)
     if offline:
-        return before, before.record
+        return before, before.record, None
     for _ in range(_ATTEMPTS):
         async with Connection(spec, environ=environ, events=bus) as extension:
             offer = extension.offer
         now = await asyncio.to_thread(_read_state, spec, environ)
         if now.record == before.record:
-            return now, with_offer(now.record, offer)
+            return now, with_offer(now.record, offer), offer
         before = now
     raise Refused(
         "X1826",
@@ -137,11 +142,15 @@ def merge_record(locked: LockRecord | None, now: LockRecord) -> LockRecord:
 
 
 def find_flags(
-    id: str, record: LockRecord, records: Mapping[str, LockRecord]
+    id: str,
+    record: LockRecord,
+    records: Mapping[str, LockRecord],
+    offer: Offer | None = None,
 ) -> list[tuple[str, str]]:
     """Return what a person should know about the texts of a record, such as invisible characters or
     the name of a tool of another extension, as pairs of a key and a finding. `records` are all
-    records of the config. If it is not known which code runs, that is the first finding."""
+    records of the config. The record has the schemas of tools as digests only, so their texts are
+    taken from the `offer`. If it is not known which code runs, that is the first finding."""
     # A set, since it is compared with the words of each text.
     other_tools = {tool for other, item in records.items() if other != id for tool in item.tools}
     texts: list[tuple[str, str]] = [("instructions", record.instructions)]
@@ -149,7 +158,25 @@ def find_flags(
         texts.append((f"tools.{name}.description", tool.description))
         texts.append((f"tools.{name}.annotations", tool.annotations))
     texts += [(f"tools.{name}", name) for name in sorted(record.tools)]
-    flags = [(key, flag) for key, text in texts for flag in find_hidden_parts(text, other_tools)]
+    for announced in offer.tools if offer is not None else ():
+        key = f"tools.{announced.name}.schema"
+        texts += [(key, text) for text in _find_texts(announced.input_schema)]
+        texts += [(key, text) for text in _find_texts(announced.output_schema)]
+    found = ((key, flag) for key, text in texts for flag in find_hidden_parts(text, other_tools))
+    flags = list(dict.fromkeys(found))
     if record.unknown_code:
         flags.insert(0, ("unknown_code", f"its code is not covered: {record.unknown_code}"))
     return flags
+
+
+def _find_texts(schema: Any) -> Iterator[str]:
+    """Yield the texts in a schema, such as the descriptions of parameters, and the names."""
+    values = [schema]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            values += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            values += value

@@ -323,17 +323,20 @@ def _refuse_unknown_wrapper(program: str, command: InnerCommand) -> None:
             code = find_code(command.argv[index:], command.cwd, command.env)
             if code.path and os.path.exists(code.path):  # noqa: PTH110
                 raise _UnknownCode(f"{name} may run {code.path}: whether it does is not known")
-    for word in command.argv[1:] if _is_installed(command) else ():
-        file = command.path_of(word.rpartition("=")[2])
-        if _is_code_file(file):
-            raise _UnknownCode(f"{name} may run {file}: whether it does is not known")
+    if _is_installed(command) and (file := find_code_argument(command.argv, command.cwd)):
+        raise _UnknownCode(f"{name} may run {file}: whether it does is not known")
 
 
-def _is_code_file(path: str) -> bool:
-    """Return whether a file has the name of code, or is a script with a first line (`#!`)."""
-    if not os.path.isfile(path):  # noqa: PTH113
-        return False
-    return PurePath(path).suffix.lower() in known_tools.SCRIPT_SUFFIXES or bool(first_words(path))
+def find_code_argument(argv: Sequence[str], cwd: str | None) -> str:
+    """Return the path of the first argument that is a file with the name of code, or a script with
+    a first line (`#!`); "" if there is none."""
+    for word in argv[1:]:
+        path = os.path.join(cwd or "", word.rpartition("=")[2])  # noqa: PTH118
+        if not os.path.isfile(path):  # noqa: PTH113
+            continue
+        if PurePath(path).suffix.lower() in known_tools.SCRIPT_SUFFIXES or first_words(path):
+            return path
+    return ""
 
 
 def _first_line_command(program: str, command: InnerCommand) -> InnerCommand | None:

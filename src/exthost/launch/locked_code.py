@@ -24,7 +24,13 @@ from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.bridge import is_remote
-from exthost.launch.command_code import PROGRAM_FOLDERS, CodeKind, ProgramCode, find_code
+from exthost.launch.command_code import (
+    PROGRAM_FOLDERS,
+    CodeKind,
+    ProgramCode,
+    find_code,
+    find_code_argument,
+)
 from exthost.launch.integrity import package_root
 from exthost.launch.package_tree import PackageTree, UnusableTree, first_difference
 from exthost.launch.portable_tree import (
@@ -39,6 +45,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode, LockChange, LockRecord, SpecLock, compare_start
 from exthost.model.spec import Permissions, Spec
 from exthost.process.environment import looks_secret
+from exthost.process.secret_names import is_secret_name
 from exthost.process.small_files import read_start
 from exthost.process.state_root import state_root
 
@@ -52,6 +59,10 @@ _NODE_VERSION = rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)"
 _SECRET = "{secret}"
 
 _USER_OF_URL = r"(?<=://)[^/?#\s]*@"
+# A header as an argument, maybe after an option (`--header=NAME: VALUE`), and a bearer token.
+_HEADER = r"((?:-[\w-]*=)?([A-Za-z][\w-]*):\s*)(?!//).+"
+_BEARER = r"(?i:(?<=\bbearer )|(?<=\bbasic ))\s*\S+"
+
 _QUERY_VALUE = r"([?&]([\w.-]+)=)[^&#\s]+"
 
 
@@ -197,6 +208,11 @@ def _read_code(
             is_covered = is_inside and not is_left_out(real, folder, writable)
         if code.path and not result.unknown and not is_covered:
             result.program = read(code.path, marks, cache=cache)
+        # A package such as tsx is an interpreter: `npx tsx@4.19.2 server.ts`.
+        is_package = code.kind is CodeKind.PACKAGE
+        file = find_code_argument(plan.argv, plan.cwd) if is_package else ""
+        if file and not (folder and os.path.realpath(file).startswith(f"{folder}/")):
+            result.unknown = f"{code.name} may run {file}: whether it does is not known"
     except UnusableTree as unusable:
         if os.path.lexists(unusable.path):
             help = "remove what is in the way, or move the code to a folder of its own"
@@ -236,7 +252,7 @@ def _make_record(
         manifest=code.manifest,
         registry=registry,
         integrity=integrity,
-        unknown_code=_portable(code.unknown, marks),
+        unknown_code=_portable(code.unknown, _with_parents(marks)) if code.unknown else "",
         compiled={platform_name(): _mark(compiled.digest)} if compiled.files else {},
         sandbox=spec.sandbox or "",
         permissions=_describe_permissions(spec, marks),
@@ -348,6 +364,18 @@ def _folders(spec: Spec, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return sorted(marks.items(), key=lambda item: (-len(item[0]), item[0]))
 
 
+def _with_parents(marks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return marks for the folders above that of the config, such as `..`, too. The reason why code
+    is unknown may name a file there, as in a repository with several projects."""
+    known = dict(marks)
+    for folder in [os.path.dirname(path) for path, mark in marks if mark == "."]:  # noqa: PTH120
+        mark = ".."
+        while folder not in ("", "/"):
+            known.setdefault(folder, mark)
+            folder, mark = os.path.dirname(folder), f"../{mark}"  # noqa: PTH120
+    return sorted(known.items(), key=lambda item: (-len(item[0]), item[0]))
+
+
 def _portable(text: str, marks: Sequence[tuple[str, str]]) -> str:
     """Return a text in which marks stand for the folders."""
     for folder, mark in marks:
@@ -370,12 +398,21 @@ def _portable_command(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str
         name, equals, _ = argument.partition("=")
         if is_secret and not argument.startswith("-"):
             command.append(_SECRET)
-        elif equals and looks_secret(name.strip("-").replace("-", "_")):
+        elif equals and is_secret_name(name.strip("-")):
             command.append(f"{name}={_SECRET}")
         else:
-            command.append(_portable(argument, marks))
-        is_secret = name.startswith("-") and looks_secret(name.strip("-").replace("-", "_"))
+            command.append(_portable(_mask_header(argument), marks))
+        is_secret = name.startswith("-") and is_secret_name(name.strip("-"))
     return tuple(command)
+
+
+def _mask_header(argument: str) -> str:
+    """Return an argument in which the value of a header such as `Authorization: Bearer …` is
+    replaced by a mark, if it looks like a secret."""
+    header = re.fullmatch(_HEADER, argument, re.DOTALL)
+    if header is not None and is_secret_name(header[2]):
+        return f"{header[1]}{_SECRET}"
+    return re.sub(_BEARER, _SECRET, argument)
 
 
 def mask_url_secrets(text: str) -> str:

@@ -49,6 +49,7 @@ SANDBOXED = "permissions = {}"
         ),
         (entry(f'{SANDBOXED}\nenv = {{ API_TOKEN = "x" }}'), "secret demo", "{ from = "),
         (entry(SANDBOXED, args='"server.py", "--api-key=x"'), "secret demo", "env.API_KEY"),
+        (entry(SANDBOXED, args='"server.py", "--token", "x"'), "secret demo", "env.TOKEN"),
         (entry(SANDBOXED) + '[hooks]\non_failure = "open"\n', "guard", 'on_failure = "closed"'),
         (entry(f'{SANDBOXED}\nhooks = {{ on_failure = "open" }}'), "guard demo", "closed"),
     ],

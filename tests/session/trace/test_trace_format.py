@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 
 import exthost
 from exthost.errors import UsageError
+from exthost.process.secret_names import is_secret_name
 from exthost.session.trace import trace_file
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
-from exthost.session.trace.secrets import SecretFilter, find_secrets, is_secret_name
+from exthost.session.trace.secrets import SecretFilter, find_secrets
 from exthost.session.trace.trace_file import TraceFile
 from exthost.session.trace.trace_format import LineMaker, header_line, read_recording
 from tests.extensions.morphir_program import morphir_program

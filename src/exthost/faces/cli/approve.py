@@ -25,6 +25,7 @@ from exthost.faces.cli.common import (
 from exthost.faces.cli.config_edit import suggest_reload
 from exthost.faces.cli.lock_edit import (
     change_as_dict,
+    find_missing,
     lock_path,
     print_comparison,
     require_lock,
@@ -50,13 +51,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     configured = read_extensions(args)
     lock = require_lock(configured.config)
-    known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}
-    gone = [
-        Comparison(id, record, None)
-        for id, record in lock.records.items()
-        if id not in known_ids and (not args.names or id in args.names)
+    missing = [
+        item
+        for item in find_missing(configured, lock.records)
+        if not args.names or item.id in args.names
     ]
-    names = [name for name in args.names if name not in {item.id for item in gone}]
+    names = [name for name in args.names if name not in {item.id for item in missing}]
     specs = select_specs(configured, names) if names or not args.names else []
     bus = Bus() if args.json else printing_bus()
     comparisons: list[Comparison] = []
@@ -66,7 +66,7 @@ def run(args: Args) -> int:
         return 0  # `run_once` expects an exit code
 
     run_once(compare())
-    comparisons += gone
+    comparisons += missing
     errors = [item.error for item in comparisons if item.error is not None]
     differing = [item for item in comparisons if item.differs and item.error is None]
     # The worst severity is the smallest number. An extension without changes is one that is gone
@@ -75,7 +75,7 @@ def run(args: Args) -> int:
     new_records = {item.id: item.now for item in comparisons if item.now is not None}
     all_records = {**lock.records, **new_records}
     flags = {  # what the texts of an extension hide
-        item.id: find_flags(item.id, item.now, all_records)
+        item.id: find_flags(item.id, item.now, all_records, item.offer)
         for item in differing
         if item.now is not None
     }

@@ -25,6 +25,7 @@ from exthost.faces.cli.config_edit import suggest_reload
 from exthost.faces.cli.diagnostic_lines import print_diagnostics
 from exthost.faces.cli.lock_edit import (
     change_as_dict,
+    find_missing,
     lock_path,
     print_comparison,
     read_existing_lock,
@@ -69,7 +70,9 @@ def run(args: Args) -> int:
         return 0  # `run_once` expects an exit code
 
     run_once(compare())
-    known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}
+    if not args.names:
+        missing = find_missing(configured, records)
+        comparisons += [item for item in missing if item.error is not None]
 
     def change(records: dict[str, LockRecord]) -> None:
         """Put the new records into the records of the lock, and remove those of extensions that are
@@ -79,8 +82,9 @@ def run(args: Args) -> int:
                 locked = records.get(comparison.id)
                 records[comparison.id] = merge_record(locked, comparison.now)
         if not args.names:
-            for id in records.keys() - known_ids:
-                del records[id]
+            for item in find_missing(configured, records):
+                if item.error is None:
+                    del records[item.id]
 
     # `write_records` reads the lock again, because another process may have changed it. `records`
     # are those that were read before the comparison; they are changed as well, for the report.
@@ -99,7 +103,9 @@ def _report(
     """Print the outcome. Return the exit code."""
     rows: list[dict[str, Any]] = []
     for comparison in comparisons:
-        flags = [] if comparison.now is None else find_flags(comparison.id, comparison.now, records)
+        flags = []
+        if comparison.now is not None:
+            flags = find_flags(comparison.id, comparison.now, records, comparison.offer)
         rows.append(
             {
                 "id": comparison.id,

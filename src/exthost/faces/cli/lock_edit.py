@@ -81,6 +81,25 @@ def select_specs(configured: ConfiguredExtensions, names: Sequence[str]) -> list
     return [specs[name] for name in dict.fromkeys(names)] if names else list(specs.values())
 
 
+def find_missing(
+    configured: ConfiguredExtensions, records: Mapping[str, LockRecord]
+) -> list[Comparison]:
+    """Return the records whose extensions the config does not have. If a manifest cannot be read,
+    it may be that of any of them, so they have its error, and are not gone."""
+    known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}
+    errors = {
+        id: manifest.diagnostic.as_error()
+        for manifest in configured.rejected
+        for id in manifest.ids
+    }
+    first_error = next(iter(errors.values()), None)
+    return [
+        Comparison(id, record, None, (), errors.get(id, first_error))
+        for id, record in records.items()
+        if id not in known_ids
+    ]
+
+
 def write_records(
     args: Args,
     config: Config,
@@ -153,7 +172,8 @@ def record_extensions(args: Args, names: Collection[str], *, replaces: bool = Tr
             say(f"{item.id}: its record was not written: {reason}; later: exthost lock {item.id}")
             continue
         assert item.now is not None
-        flags = find_flags(item.id, item.now, {**lock.records, item.id: item.now})
+        all_records = {**lock.records, item.id: item.now}
+        flags = find_flags(item.id, item.now, all_records, item.offer)
         print_comparison(item if item.locked is not None else replace(item, changes=()), flags)
         new_record = merge_record(item.locked, item.now)
 

@@ -16,6 +16,7 @@ from exthost.model.documents.remote_server import keys_of_variables
 from exthost.model.names import variable_name
 from exthost.model.spec import Spec, ValueReference
 from exthost.process.environment import looks_secret
+from exthost.process.secret_names import is_secret_name
 
 # The code of the diagnostic for a config that others can write.
 _OPEN_FILE = "X0113"
@@ -152,7 +153,7 @@ def _find_secrets(spec: Spec) -> Iterator[Weakness]:
             yield Weakness("secret", spec.id, message, f'env.{name} = {{ from = "{name}" }}')
     for word in spec.argv[1:]:
         name = word.partition("=")[0].lstrip("-")
-        if word.startswith("-") and looks_secret(name.replace("-", "_")):
+        if word.startswith("-") and is_secret_name(name):
             message = f"its command line has {word.partition('=')[0]}, which every process can read"
             variable = name.replace("-", "_").upper()
             yield Weakness(

@@ -21,7 +21,8 @@ from exthost.errors import ConfigError
 from exthost.faces.cli.server_files import ForeignServer
 from exthost.model.names import variable_name
 from exthost.model.spec import Spec
-from exthost.session.trace.secrets import HIDDEN, is_secret_name
+from exthost.process.secret_names import is_secret_name
+from exthost.session.trace.secrets import HIDDEN
 
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 # A placeholder that names an environment variable (group 1) or an input of the program (group 2).

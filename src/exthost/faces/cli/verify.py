@@ -23,6 +23,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.lock_edit import (
     change_as_dict,
+    find_missing,
     print_comparison,
     require_lock,
     select_specs,
@@ -62,11 +63,7 @@ def run(args: Args) -> int:
         return 0  # `run_once` expects an exit code
 
     run_once(compare())
-    known_ids = {spec.id for spec in (*configured.specs, *configured.disabled)}
-    # The records of extensions that are no longer in the config.
-    comparisons += [
-        Comparison(id, record, None) for id, record in lock.records.items() if id not in known_ids
-    ]
+    comparisons += find_missing(configured, lock.records)
     if args.json:
         show_json(_as_data(lock, comparisons))
     elif args.format == "github":

@@ -15,11 +15,10 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote_from_bytes, unquote
 
-from exthost.process.environment import looks_secret
+from exthost.process.secret_names import is_secret_name
 
 HIDDEN = "***"
 
@@ -29,30 +28,8 @@ CUT_MARK = "…"
 # A shorter value is not treated as a secret: it would occur in many texts by chance.
 MIN_SECRET_CHARACTERS = 6
 
-# Names of fields and variables whose value is a secret, without `-` and `_` and in lower case.
-# Further names, such as those that contain "password", are recognised by `looks_secret`.
-_SECRET_NAMES = frozenset(
-    {"authorization", "token", "apikey", "cookie", "setcookie", "bearer", "pat"}
-)
-
-# Names that `looks_secret` recognises although their values are not secrets.
-_HARMLESS_NAMES = frozenset({"progresstoken", "nextpagetoken", "pagetoken"})
-
 # The text of a number, as `str` writes it.
 _NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
-
-_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
-@lru_cache(1024)
-def is_secret_name(name: str) -> bool:
-    """Return whether a field or variable of this name contains a secret, if its value is text."""
-    letters = name.replace("-", "").replace("_", "").lower()
-    if letters in _HARMLESS_NAMES:
-        return False
-    return letters in _SECRET_NAMES or looks_secret(
-        _CAMEL_CASE_BOUNDARY.sub("_", name).replace("-", "_")
-    )
 
 
 class SecretFilter:
