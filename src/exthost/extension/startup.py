@@ -476,7 +476,9 @@ class Start:
         except TimeoutError:
             if self.session is not None:  # the process was spawned
                 assert limit is not None
-                raise self._with_advice(start_timeout_error(self.session, limit)) from None
+                late = self._with_advice(start_timeout_error(self.session, limit))
+                self.session.diagnostics.hide_in_error(late)
+                raise late from None
             raise HandshakeFailed(
                 "X0507",
                 f"it was not ready within {limit:g} s",
@@ -764,6 +766,8 @@ class Start:
             session.diagnostics.suggest_grant = advise
         if (secret_filter := starter.secret_filter(launch)) is not None:
             session.diagnostics.use_secret_filter(secret_filter)
+            if launch.plan.network is not None:
+                starter.network.hide_secrets = secret_filter.text
         starter.follow(session)
         if starter.session_handlers is not None and isinstance(handlers, dict):
             # The session already has this dict. Its handlers must be complete before the loop reads
