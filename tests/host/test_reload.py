@@ -19,11 +19,12 @@ import pytest
 
 import exthost
 from exthost.config import spec_from_mapping
-from exthost.errors import ExthostError
-from exthost.events import EVERYTHING, OfferChanged, StateChanged, ToolsChanged
+from exthost.errors import ExthostError, UsageError
+from exthost.events import EVERYTHING, OfferChanged, Spawned, StateChanged, ToolsChanged
 from exthost.model.messages import Request
 from exthost.model.spec import Requires, Spec
-from tests.extensions.harness import OUTCOMES, error_of, hostile_command, wait_until
+from tests.extensions.harness import ONE_HOUR, OUTCOMES, error_of, hostile_command, wait_until
+from tests.extensions.proc import is_running
 
 # The counts in `extension.stats`. OUTCOMES are the ways in which a call can end: result, error,
 # timeout, cancelled and gone (the process ended before it replied).
@@ -176,6 +177,37 @@ async def test_a_crash_of_the_replaced_extension_publishes_nothing(
         assert not [text for text in messages if "stopped" in text or "failed" in text]
         assert host["a"].stats.gone == 1
     assert recorder.unexpected_states == []
+
+
+async def test_closing_the_host_ends_a_replacement_that_is_starting() -> None:
+    silent = {"type": "process", "command": "sleep", "args": ["3600"]}  # it makes no handshake
+    new = spec_from_mapping(entry() | {"source": silent, "limits": {"handshake": ONE_HOUR}})
+    spawned: list[int] = []
+    host = exthost.Host.from_config({"extensions": [entry()]})
+    await host.open()
+    host.events.subscribe(Spawned, lambda event: spawned.append(event.pid))
+    replacing = asyncio.ensure_future(host.replace(new))
+    await wait_until(lambda: bool(spawned))
+    await host.close()
+    assert not is_running(spawned[0])
+    with pytest.raises(ExthostError):
+        await asyncio.wait_for(replacing, 60)
+    assert not list(host)
+
+
+async def test_a_host_that_is_closing_takes_no_further_extension() -> None:
+    host = exthost.Host.from_config({"extensions": [entry()]})
+    await host.open()
+    call = asyncio.ensure_future(host["a"].call("keep"))
+    await wait_until(lambda: host["a"].stats.in_flight == 1)
+    closing = asyncio.ensure_future(host.close(drain=True))  # waits for the call
+    await wait_until(lambda: host["a"].state == "draining")
+    for add in (host.load(entry() | {"name": "b"}), host.replace(spec("banner"))):
+        with pytest.raises(UsageError, match="not open"):
+            await add
+    host.kill()
+    await closing
+    assert not list(host) and isinstance(await error_of(call), ExthostError)
 
 
 async def test_counts_never_decrease() -> None:

@@ -5,14 +5,17 @@ tests: `huge` returns a text of a given size, `huge_noise` writes as much before
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
+import exthost
 from exthost.errors import ProtocolViolation
-from tests.extensions.harness import check_call_counts, error_of, hostile_extension
+from exthost.tool_result import ToolResult
+from tests.extensions.harness import HOSTILE, check_call_counts, error_of, hostile_extension
 from tests.extensions.proc import resident_bytes
 
 LARGE_LINE_BYTES = 128_000_000
@@ -106,6 +109,22 @@ async def test_arguments_larger_than_the_pipe_are_echoed(size: int) -> None:
         )
         assert large_result == text and small_results == list(range(50))
         check_call_counts(ext, 51, result=51)
+
+
+async def test_a_cancellation_does_not_stop_the_replies_to_large_calls() -> None:
+    """More than 1 MiB waits to be read by an extension that writes each reply before it reads the
+    next call."""
+    command = [sys.executable, "-S", "-E", str(HOSTILE.with_name("mcp_child.py"))]
+    async with exthost.connect(command, dialect="mcp", limits={"write": "10s"}) as ext:
+        text = "x" * 200_000
+        calls = [asyncio.ensure_future(ext.call_tool("echo", {"a": text})) for _ in range(40)]
+        await asyncio.sleep(0)
+        assert ext.stats.in_flight == len(calls)
+        calls[20].cancel()  # the cancellation is sent behind the calls
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert sum(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, ToolResult) for outcome in outcomes) == 39
+        assert ext.stats.restarts == 0
 
 
 async def test_small_and_large_calls_keep_their_order_on_the_pipe() -> None:

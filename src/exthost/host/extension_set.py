@@ -61,6 +61,7 @@ class ExtensionSet:
         # Retired extensions, by the task that closes each of them.
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._private: set[Extension] = set()  # not listed; see `add_private`
+        self._replacing: set[Extension] = set()  # those that start in the place of another
         self._registry = registry
         self._sinks = sinks
         registry.set_extensions(self.by_id.values())
@@ -78,6 +79,12 @@ class ExtensionSet:
 
     def __iter__(self) -> Iterator[Extension]:
         return iter(tuple(self.by_id.values()))
+
+    def _require_not_closing(self) -> None:
+        """Raise UsageError if the host is closing: an extension that comes now would not be
+        ended."""
+        if self._is_closing:
+            raise not_open_error()
 
     @property
     def leaving(self) -> tuple[Extension, ...]:
@@ -119,8 +126,9 @@ class ExtensionSet:
 
     def add(self, spec: Spec, factory: ExtensionFactory) -> Extension:
         """Create an extension, add it, and run the checks that come before a start (`admit`). Do
-        not start it. Raises UsageError if the id is taken."""
+        not start it. Raises UsageError if the id is taken, or if the host is closing."""
         self.check_loop()
+        self._require_not_closing()
         if spec.id in self.by_id:
             raise UsageError(
                 "X1312",
@@ -174,15 +182,20 @@ class ExtensionSet:
             await self._replace(new, old_id)
 
     async def _replace(self, new: Extension, old_id: str) -> None:
+        self._replacing.add(new)
         try:
+            self._require_not_closing()
             new.internals.admit()
             if new.internals.starts_eagerly:
                 await new.start()
             elif new.cause is not None:
                 raise new.cause
+            self._require_not_closing()  # the host may have closed it while it became ready
         except BaseException:
             await new.close()
             raise
+        finally:
+            self._replacing.discard(new)
         old = self.by_id.get(new.id)
         renamed = self.by_id.pop(old_id, None) if old_id != new.id else None
         self.by_id[new.id] = new  # an existing key keeps its position in the dict
@@ -201,6 +214,7 @@ class ExtensionSet:
     ) -> Extension:
         """Create an extension that is not listed, beside the one of the same id. It starts at its
         first call, and publishes its events on `bus`. `remove_private` ends it."""
+        self._require_not_closing()
         extension = factory.make(spec, replaces=True, bus=bus, handlers=handlers)
         self._private.add(extension)
         extension.internals.admit()
@@ -228,7 +242,7 @@ class ExtensionSet:
             self._sinks.add(extension, sink)
 
     def _all_with_processes(self) -> Iterable[Extension]:
-        return (*self.by_id.values(), *self.leaving)
+        return (*self.by_id.values(), *self.leaving, *self._replacing)
 
     async def close(self, *, drain: bool) -> None:
         """End every extension at the same time, also the leaving ones, and empty the set.

@@ -50,8 +50,9 @@ from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Item
 
-# While more than this waits for room in the stdin pipe, stdout is not read. Otherwise a child that
-# sends requests and does not read the answers would fill the host's memory.
+# While answers of more than this wait for room in the stdin pipe, stdout is not read. Otherwise a
+# child that sends requests and does not read the answers would fill the host's memory. Calls do not
+# count: a child that writes a long reply reads the next call only after the host has read the reply.
 _MAX_UNWRITTEN_BYTES = 1024 * 1024
 
 
@@ -60,7 +61,8 @@ class Session:
 
     __slots__ = (
         "_close_task", "_idle", "_is_shared", "_owner", "_performer", "_reader",
-        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "blocking_reader",
+        "_reads_before_sending", "_send", "_stop_seconds", "_unwritten_answers", "_writer",
+        "blocking_reader",
         "busy_since", "cause", "conversation", "diagnostics", "dialect", "ended", "handlers",
         "internal", "is_batched", "lifetime", "limits", "lock", "loop", "lost_calls",
         "on_stale_offer", "pending", "retired", "thread", "wire_id",
@@ -140,6 +142,7 @@ class Session:
         )
         self._performer = EffectPerformer(self, owner, self.conversation, self.diagnostics)
         self.internal = InternalCalls(self, owner, self._performer.hold)
+        self._unwritten_answers = 0  # bytes, since the last time when everything was written
         self._idle: Latch | None = None  # set when nothing is in flight; None if no task waits
         self._close_task: asyncio.Task[None] | None = None
         owner.session_began(self)
@@ -257,8 +260,13 @@ class Session:
             return
         with self.lock:
             if self.cause is None:
-                self._writer.write(self.conversation.encode(message))
-        if self._writer.unwritten_bytes > _MAX_UNWRITTEN_BYTES and get_ident() == self.thread:
+                frame = self.conversation.encode(message)
+                self._writer.write(frame)
+                if not self._writer.unwritten_bytes:
+                    self._unwritten_answers = 0
+                elif type(message) is not Notification:
+                    self._unwritten_answers += len(frame)
+        if self._unwritten_answers > _MAX_UNWRITTEN_BYTES and get_ident() == self.thread:
             self._pause_until_drained()
 
     def _pause_until_drained(self) -> None:
@@ -266,6 +274,7 @@ class Session:
 
         async def resume() -> None:
             await self._writer.drained()
+            self._unwritten_answers = 0
             self._reader.resume()
 
         if self._reader.is_reading:

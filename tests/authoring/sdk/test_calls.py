@@ -10,9 +10,13 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from exthost_sdk.errors import CallCancelled, HostError
+from exthost_sdk.serving.call import HandlerCall
+from exthost_sdk.serving.host_requests import HostRequests
 
 from exthost.errors import CallFailed, CallTimeout
 from exthost.sdk import Context, Extension, testing
@@ -166,6 +170,38 @@ async def test_a_request_that_the_host_does_not_answer_raises_an_error(
         for tool in ("ask", "ask_async"):
             with pytest.raises(CallFailed, match="HostError"):
                 await ext.call_tool(tool, {"method": "anything", "params": {}})
+
+
+def test_a_request_whose_call_is_cancelled_at_that_moment_is_not_sent() -> None:
+    """`cancel` comes from the thread that reads the input, between two steps of the handler's."""
+    sent: list[bytes] = []
+    call: HandlerCall
+
+    class Requests(HostRequests):
+        def open(self) -> Any:
+            opened = super().open()
+            call.cancel()
+            return opened
+
+    endpoint = SimpleNamespace(
+        ask_host=lambda call, method, params: call.send_request(method, params),
+        request=lambda number, method, params: b"request",
+    )
+    server: Any = SimpleNamespace(
+        requests=Requests(), endpoint=endpoint, writer=SimpleNamespace(send=sent.append), thread=0
+    )
+    function: Any = SimpleNamespace(context_name="")
+    unused: Any = None
+    call = HandlerCall(server, 1, function, {}, unused, unused)
+    with pytest.raises(CallCancelled):
+        call.call_host("memory.get", {}, timeout=60)
+    assert not sent and not server.requests._waiting
+    # A request that gets no answer in time is forgotten as well.
+    server.requests = HostRequests()
+    other = HandlerCall(server, 2, function, {}, unused, unused)
+    with pytest.raises(HostError, match="did not answer"):
+        other.call_host("memory.get", {}, timeout=0.001)
+    assert sent == [b"request"] and not server.requests._waiting
 
 
 async def test_a_blocking_request_in_the_event_loop_raises_an_error() -> None:

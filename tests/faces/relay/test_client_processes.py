@@ -136,6 +136,61 @@ def test_a_server_with_share_true_is_shared_although_it_asks_its_clients(tmp_pat
 
 
 @pytest.mark.more
+def test_the_next_host_can_ask_the_client_and_cancel_its_request(tmp_path: Path) -> None:
+    config = config_with_server(tmp_path, share=True)
+    schema = {"type": "object", "properties": {}}
+    form = {
+        "method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": schema},
+    }
+    client = RelayClient(config)
+    try:
+        client.initialize(capabilities=CAPABILITIES)
+        unanswered = client.start_call("ext_child_ask", **SAMPLE)
+        first = client.read_until("sampling/createMessage")["id"]
+        killed = host_pid(config)
+        os.kill(killed, signal.SIGKILL)
+        assert "X1075" in client.reply(unanswered)["error"]["message"]
+        client.read_until("notifications/tools/list_changed")  # the next host is joined
+        # An answer with a field that has the name of a part of requests.
+        answered = client.start_call("ext_child_ask", **form)
+        id = client.read_until("elicitation/create")["id"]
+        client.write(_reply(first, {"role": "assistant", "model": "m", "content": {}}))  # too late
+        client.write(_reply(id, {"action": "accept", "content": {"method": "GET"}}))
+        assert "GET" in client.reply(answered)["result"]["content"][0]["text"]
+        # The server cancels its request when the client cancels the call.
+        cancelled = client.start_call("ext_child_ask", **SAMPLE)
+        id = client.read_until("sampling/createMessage")["id"]
+        assert id not in (first, answered)
+        client.notify("notifications/cancelled", {"requestId": cancelled})
+        assert client.read_until("notifications/cancelled")["params"]["requestId"] == id
+    finally:
+        client.close()
+
+
+@pytest.mark.more
+def test_an_answer_to_a_host_that_has_ended_starts_no_host(tmp_path: Path) -> None:
+    config = config_with_server(tmp_path, share=True)
+    client = RelayClient(config)
+    try:
+        client.initialize(capabilities=CAPABILITIES)
+        client.start_call("ext_child_ask", **SAMPLE)
+        id = client.read_until("sampling/createMessage")["id"]
+        ended = host_pid(config)
+        os.kill(ended, signal.SIGTERM)
+        os.kill(ended, signal.SIGTERM)
+        assert client.read_until("notifications/cancelled")["params"]["requestId"] == id
+        wait_until_gone(ended)
+        client.write(_reply(id, {"role": "assistant", "model": "m", "content": {}}))
+        assert client.process.stdin is not None and client.process.stdout is not None
+        client.process.stdin.close()
+        # Another host would be announced by the notifications that its lists may have changed.
+        assert b"list_changed" not in client.process.stdout.read()
+    finally:
+        client.close()
+
+
+@pytest.mark.more
 def test_a_host_that_is_killed_leaves_no_private_process(tmp_path: Path) -> None:
     config = config_with_server(tmp_path, share=False)
     with joined(config) as one, joined(config) as other:

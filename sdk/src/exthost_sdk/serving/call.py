@@ -213,6 +213,7 @@ class HandlerCall:
             return answer.result()
         finally:
             self._request = None
+            answer.cancel()  # without an effect if it has arrived; otherwise none waits for it
 
     async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
         """Send a request to the host, and wait for the answer in a task."""
@@ -232,6 +233,7 @@ class HandlerCall:
             raise HostError(f"the host did not answer {method} within {timeout:g} s") from None
         finally:
             self._request = None
+            answer.cancel()  # without an effect if it has arrived; otherwise none waits for it
 
     def send_request(self, method: str, params: Any) -> HostReply:
         """Send a request to the host. Called by the endpoint."""
@@ -239,5 +241,9 @@ class HandlerCall:
         number, answer = requests.open()
         self._request = answer
         answer.on_arrival(lambda: requests.close(number))
+        # `cancel` sets this first, and then looks at `_request`: one of both sees the other.
+        if self.is_cancelled:
+            answer.cancel()
+            return answer
         self.server.writer.send(endpoint.request(number, method, params))
         return answer

@@ -273,16 +273,25 @@ class LineRelay:
 
     def _take_message(self, line: bytes) -> None:
         """Handle one message of the client."""
-        # A message without a method is the answer to a request of a server.
-        if self._asked and b'"method"' not in line:
-            self._asked.discard(_hashable(parse(line).get("id")))
-        if self._hosts > 1 and b'"method"' not in line:
-            answer = self._restore_id(line)
+        if self._is_answer(line):
+            if self._asked:
+                self._asked.discard(_hashable(parse(line).get("id")))
+            if self._host is None:
+                return  # to a request of a host that has ended
+            answer = self._restore_id(line) if self._hosts > 1 else line
             if answer is not None:
                 self._send(answer)
             return
         self._handshake.note(line)
         self._send(line)
+
+    def _is_answer(self, line: bytes) -> bool:
+        """Return whether this is the answer to a request of a server: a message without a method.
+        An answer may have a field of this name, such as in a form."""
+        if b'"method"' not in line:
+            return True
+        message = parse(line) if self._asked else {}
+        return bool(message) and "method" not in message
 
     def _send(self, line: bytes, mark: bytes = b"") -> None:
         """Send a line to the host, which is started if none runs."""
@@ -371,6 +380,8 @@ class LineRelay:
         elif kind == b"e":
             self._last_read = int(head[1:])
         else:
+            if b'"notifications/cancelled"' in message:
+                message = self._note_cancellation(message)
             self._to_client += message
             self._to_client += b"\n"
 
@@ -502,10 +513,31 @@ class LineRelay:
         if self._hosts > 1:
             import json
 
-            message["id"] = f"{self._hosts}/{json.dumps(message.get('id'))}"
+            message["id"] = self._make_id(message.get("id"))
             line = json.dumps(message).encode()
         self._asked.add(_hashable(message.get("id")))
         return line
+
+    def _note_cancellation(self, line: bytes) -> bytes:
+        """Forget the request of a server that this message cancels, if it does so. Return the
+        message with the id that the client knows."""
+        message = parse(line)
+        params = message.get("params")
+        if message.get("method") != "notifications/cancelled" or not isinstance(params, dict):
+            return line
+        if self._hosts > 1:
+            import json
+
+            params["requestId"] = self._make_id(params.get("requestId"))
+            line = json.dumps(message).encode()
+        self._asked.discard(_hashable(params.get("requestId")))
+        return line
+
+    def _make_id(self, id: "Any") -> str:
+        """Return the id for a request of the current host, which is not the first one."""
+        import json
+
+        return f"{self._hosts}/{json.dumps(id)}"
 
     def _restore_id(self, line: bytes) -> "bytes | None":
         """Return the client's answer with the id that the current host has used; None if it answers
