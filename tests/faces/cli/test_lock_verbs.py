@@ -57,6 +57,14 @@ def test_lock_twice_writes_the_same_file(project: Project) -> None:
     assert project.lock.read_bytes() == text and project.lock.stat().st_ino == status.st_ino
 
 
+def test_a_finding_about_an_unchanged_extension_is_not_reported_as_a_change(
+    project: Project,
+) -> None:
+    project.offer(tool("get", "Gets a thing.\u200b"))
+    assert "demo is new:\n  ? " in run_inside("lock", cwd=project.root).stderr
+    assert "demo is unchanged:\n  ? " in run_inside("lock", cwd=project.root).stderr
+
+
 def test_lock_replaces_a_lock_that_cannot_be_read_but_not_with_a_name(project: Project) -> None:
     project.lock.write_text("<<<<<<< ours\n")
     result = run_inside("lock", "demo", cwd=project.root)
