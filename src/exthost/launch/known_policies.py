@@ -142,7 +142,7 @@ def _make_policy(
         separator = "@" if runner == "npx" else "=="
         exact = f"{server.package}{separator}{version}" if version else server.package
         remarks.append(
-            f"{runner} needs its registry at each start, and cannot reach it here: install it "
+            f"{runner} asks its registry at each start, and cannot do so with these: install it "
             f"({_INSTALL_COMMANDS[runner]} {exact}), and use its program {server.program} as the "
             "command"
         )
