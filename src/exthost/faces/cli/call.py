@@ -177,7 +177,7 @@ def run(args: Args) -> int:
         raise
     except NotFound as error:
         # The first of two words may be the tool, and the second one an argument of it.
-        if target is not None and not pairs and error.code in ("X1205", "X1206"):
+        if target is not None and not pairs and repr(target) in error.message:
             error.help = f"{error.help}; an argument of a tool is written k=v"
         raise
 
