@@ -97,6 +97,20 @@ def test_the_paths_among_the_arguments_are_granted(tmp_path: Path) -> None:
     assert policy.filesystem == (f"{tmp_path}/data:rw",)
 
 
+def test_a_policy_without_a_path_or_with_a_runner_that_needs_the_network_says_so(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").mkdir()
+    policy = find_policy(["npx", f"{SMALL_PACKAGES[0]}@2026.8.31", "data"], str(tmp_path))
+    assert policy is not None and policy.filesystem == ()
+    network, files = policy.remarks
+    assert f"npm install -g {SMALL_PACKAGES[0]}@2026.8.31)" in network
+    assert "its program mcp-server-filesystem" in network and "./data" in files
+    policy = find_policy(["uvx", "mcp-server-time==2026.10.19"], str(tmp_path))
+    assert policy is not None
+    assert "uv tool install mcp-server-time==2026.10.19)" in policy.remarks[0]
+
+
 def test_add_proposes_the_policy_and_writes_it_on_request(tmp_path: Path) -> None:
     command = ["--dialect", "mcp", "--", "npx", "-y", SMALL_PACKAGES[0], str(tmp_path)]
     proposed = run_inside("add", "one", *command, cwd=tmp_path)

@@ -64,6 +64,14 @@ def script_without_first_line(folder: Path) -> tuple[str, str | None]:
     return write_script(folder, "just text\n"), None
 
 
+def url_as_program(folder: Path) -> tuple[str, str | None]:
+    return "https://host/mcp", str(folder)
+
+
+def variable_before_program(folder: Path) -> tuple[str, str | None]:
+    return "KEY=value", None
+
+
 def name_with_zero_byte(folder: Path) -> tuple[str, str | None]:
     return "a\0b", None
 
@@ -80,6 +88,8 @@ def write_script(folder: Path, text: str) -> str:
     [
         (missing_program, "X0401", "there is no program", "spelling and PATH"),
         (missing_bare_name, "X0401", "no-such-program-anywhere", "PATH"),
+        (url_as_program, "X0401", "there is no program", 'url = "https://host/mcp"'),
+        (variable_before_program, "X0401", "KEY=value", "set with `env`"),
         (missing_cwd, "X0402", "does not exist", "`cwd`"),
         (cwd_that_is_a_file, "X0402", "does not exist", "`cwd`"),
         (script_with_missing_interpreter, "X0403", "/opt/nowhere/python9", "interpreter"),

@@ -392,7 +392,7 @@ class Extension:
             "stdin and stdout.\n\n"
             f"  --dialect D    speak this dialect: {', '.join(dialect_names())};\n"
             "                 without it, the dialect of the host's first message\n"
-            "  --manifest D   print the manifest for this dialect, and exit\n"
+            f"  --manifest D   print the manifest for {', '.join(_manifest_dialects())}, and exit\n"
             "  --print-manifest\n"
             "                 print that of nexo's second contract, and exit\n\n"
             f"try it: exthost inspect -- python3 {program}\n"
@@ -417,8 +417,8 @@ class Extension:
         identity = Identity(self.name, self.version, self.description, self.registry)
         write_manifest = load_dialect(dialect).write_manifest
         if write_manifest is None:
-            others = [name for name in dialect_names() if load_dialect(name).write_manifest]
-            raise SdkUsageError(f"the {dialect} dialect has no manifest; {', '.join(others)} have")
+            others = ", ".join(_manifest_dialects())
+            raise SdkUsageError(f"the {dialect} dialect has no manifest; {others} have")
         return write_manifest(identity, command)
 
     def _read_manifest(self, dialect: str) -> bytes | None:
@@ -489,6 +489,10 @@ def _check_options(arguments: Sequence[str]) -> None:
         previous = argument
 
 
+def _manifest_dialects() -> list[str]:
+    return [name for name in dialect_names() if load_dialect(name).write_manifest]
+
+
 def _get_option(arguments: Sequence[str], name: str) -> str | None:
     """Return the value of an option, given as `--name value` or `--name=value`; None if it is not
     given. Raises SdkUsageError if the value is missing."""
@@ -497,7 +501,8 @@ def _get_option(arguments: Sequence[str], name: str) -> str | None:
             return argument.partition("=")[2]
         if argument == name:
             if position + 1 == len(arguments):
-                raise SdkUsageError(f"{name} needs a value: {', '.join(dialect_names())}")
+                values = _manifest_dialects() if name == "--manifest" else dialect_names()
+                raise SdkUsageError(f"{name} needs a value: {', '.join(values)}")
             return arguments[position + 1]
     return None
 

@@ -18,7 +18,7 @@ from importlib import resources
 from exthost_sdk.dialects import dialect_names, load_dialect
 from exthost_sdk.errors import SdkUsageError
 from exthost_sdk.extension import Extension
-from exthost_sdk.languages import WORKFLOW, language_files
+from exthost_sdk.languages import PACK_NOTE, WORKFLOW, language_files
 
 PROGRAM = "extension.py"
 
@@ -84,7 +84,8 @@ def project_files(name: str, dialect: str, template: str | None = None) -> dict[
     files["pyproject.toml"] = _TEXTS["project"].format(**values, module=module, data=data, sdk=sdk)
     files[".gitignore"] = _TEXTS["gitignore"]
     files[WORKFLOW] = _TEXTS["workflow"].format(target=target)
-    files["README.md"] = _TEXTS["readme"].format(**values, target=target, manifest=note)
+    pack = PACK_NOTE if dialect == "mcp" else ""
+    files["README.md"] = _TEXTS["readme"].format(**values, target=target, manifest=note, pack=pack)
     return files
 
 

@@ -145,7 +145,15 @@ def _read_binary_project(folder: Path, documents: tuple[str, ...], argv: list[st
         version=package.get("version", ""),
         description=package.get("description", ""),
         author=_author_name(next(iter(package.get("authors", [])), "")),
-        entry=_check_entry(folder, entry, "build it first"),
+        entry=_check_entry(
+            folder,
+            entry,
+            # A name without a slash is a program on PATH, such as `sh` for a script.
+            "build it first"
+            if "/" in entry
+            else "a bundle contains a program in Python, TypeScript, JavaScript, Go or Rust; "
+            "publish the folder of a script itself",
+        ),
         files=(entry, *documents),
     )
 

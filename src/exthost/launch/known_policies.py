@@ -36,6 +36,8 @@ _RUNNERS: Mapping[str, tuple[Registry, tuple[str, ...]]] = {
     "uvx": ("pypi", ("--from",)),
 }
 
+_INSTALL_COMMANDS = {"npx": "npm install -g", "uvx": "uv tool install"}
+
 _NPM_SPEC = re.compile(r"(@?[^@]+)(?:@(.+))?")
 _PYPI_SPEC = re.compile(r"([A-Za-z0-9._-]+?)(?:(?:==|@)(.+))?")
 
@@ -136,15 +138,24 @@ def _make_policy(
         f"it needs the variable {name}: env = {{ {name} = {{ from = … }} }}" for name in server.env
     ]
     if server.network is not True:
-        exact = "" if version else "; name an exact version, too"
+        # Both ask their registry for the package, even if it is in their cache.
+        separator = "@" if runner == "npx" else "=="
+        exact = f"{server.package}{separator}{version}" if version else server.package
         remarks.append(
-            f"{runner} installs it at its first start, which needs the network: start it once with "
-            f"--sandbox off{exact}"
+            f"{runner} asks its registry at each start, and cannot do so with these: install it "
+            f"({_INSTALL_COMMANDS[runner]} {exact}), and use its program {server.program} as the "
+            "command"
+        )
+    filesystem = tuple(dict.fromkeys(_fill(server.filesystem, arguments, cwd)))
+    if server.filesystem and not filesystem:
+        remarks.append(
+            "it is granted no files: none of its arguments is a path with a slash that exists, "
+            "such as ./data"
         )
     return KnownPolicy(
         server=server,
         network=server.network,
-        filesystem=tuple(dict.fromkeys(_fill(server.filesystem, arguments, cwd))),
+        filesystem=filesystem,
         remarks=tuple(remarks),
     )
 

@@ -6,6 +6,7 @@ interpreter or its working folder. So this module also looks at the files of the
 
 import errno
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -179,6 +180,10 @@ def _describe_shortage(error: Exception) -> tuple[str, str]:
 
 def _find_help(program: str) -> str:
     """Return what to do about a program that does not exist."""
+    if url := re.search(r"https?://.*", program, re.IGNORECASE):
+        return f'a remote server is an entry [mcp_servers.NAME] with url = "{url[0]}"'
+    if re.match(r"[A-Za-z_]\w*=", program):
+        return "a variable is set with `env`, not before the program: there is no shell"
     if "~" in Path(program).parts:
         home = Path("~").expanduser()
         rest = program.partition("~/")[2]

@@ -293,6 +293,16 @@ def test_help_is_printed_and_unknown_options_are_refused() -> None:
     assert result.returncode == 2 and "'--dilect'" in result.stderr
 
 
+def test_the_dialects_that_have_a_manifest_are_named() -> None:
+    argv = [sys.executable, str(SAMPLE), "--manifest"]
+    for more in ([], ["mcp"]):
+        result = subprocess.run(
+            [*argv, *more], capture_output=True, text=True, timeout=150, check=False
+        )
+        assert result.returncode == 2 and "nexo, roder, synaps" in result.stderr
+        assert "morphir" not in result.stderr
+
+
 def test_input_that_no_host_sends_is_refused() -> None:
     argv = [sys.executable, str(SAMPLE)]
     result = subprocess.run(

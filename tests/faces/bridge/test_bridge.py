@@ -142,6 +142,16 @@ def test_wrong_arguments_are_reported(arguments: list[str]) -> None:
     assert result.returncode == 2 and json.loads(result.stdout)["error"]["code"] == "X1810"
 
 
+@pytest.mark.more  # imports the packages of the bridge
+def test_a_bridge_without_input_ends() -> None:
+    """The event loop cannot connect to /dev/null."""
+    command = [sys.executable, "-m", "exthost", "bridge", "http://127.0.0.1:9/mcp"]
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
+    assert b"Traceback" not in result.stderr and result.returncode == 0, result.stderr
+
+
 @pytest.mark.more
 def test_the_last_request_is_answered_with_files_as_stdin_and_stdout(tmp_path: Path) -> None:
     params = {

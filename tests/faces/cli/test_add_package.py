@@ -213,6 +213,20 @@ def test_the_entry_refers_to_the_variables_that_name_another_registry(
     assert "password" not in (tmp_path / "exthost.toml").read_text()
 
 
+def test_the_reason_of_npm_is_shown_and_not_the_path_of_its_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    answer = json.dumps({"error": {"code": "E404", "summary": "Not Found - GET https://r/x"}})
+    npm.write_text(f"#!/bin/sh\necho '{answer}'\necho 'npm error A complete log' >&2\nexit 1\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", str(npm.parent), prepend=os.pathsep)
+    error = json.loads(add(tmp_path, "--from", "npm:x").stdout)["error"]
+    assert error["code"] == "X1813"
+    assert error["message"].endswith("could not be found at npm: Not Found - GET https://r/x")
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["npm:is-number", "pypi:six"])
 def test_the_newest_version_is_looked_up_and_pinned(tmp_path: Path, name: str) -> None:

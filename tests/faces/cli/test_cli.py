@@ -499,6 +499,19 @@ def test_schema_prints_the_json_schema_of_the_config() -> None:
     assert run_json("schema")["title"] == "exthost.toml"
 
 
+def test_doctor_reports_a_state_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config(tmp_path, extension("near"))
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "new" / "folder"))
+    assert "cannot be written" not in run("doctor", cwd=tmp_path).stdout
+    monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "exthost.toml" / "folder"))
+    result = run("doctor", cwd=tmp_path)
+    assert "the host keeps no logs, and exthost up -d fails" in result.stdout
+    assert "set EXTHOST_HOME" in result.stdout and result.returncode == 0
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize("is_installed", [False, True])
 def test_doctor_reports_that_a_pool_needs_ray(
     is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

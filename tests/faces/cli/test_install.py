@@ -47,6 +47,14 @@ def states(config: str) -> dict[str, str]:
     return {row["id"]: row["state"] for row in rows}
 
 
+def test_without_a_config_the_error_names_the_setting_that_install_needs(
+    tmp_path: Path, source: Path
+) -> None:
+    result = run("install", str(source), cwd=tmp_path)
+    assert result.returncode == 2 and "X1396" in result.stderr
+    assert 'search_paths = ["./extensions"]' in result.stderr
+
+
 @shows("nexo-cli-07")
 def test_an_extension_is_installed_updated_and_uninstalled(tmp_path: Path, source: Path) -> None:
     config = str(write_yaml(tmp_path, search_paths=[str(tmp_path / "x")], disabled=["toy"]))

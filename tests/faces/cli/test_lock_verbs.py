@@ -69,6 +69,14 @@ def test_who_can_read_the_config_can_read_a_new_lock(project: Project, mode: int
     assert project.lock.stat().st_mode & 0o777 == 0o664
 
 
+def test_a_finding_about_an_unchanged_extension_is_not_reported_as_a_change(
+    project: Project,
+) -> None:
+    project.offer(tool("get", "Gets a thing.\u200b"))
+    assert "demo is new:\n  ? " in run_inside("lock", cwd=project.root).stderr
+    assert "demo is unchanged:\n  ? " in run_inside("lock", cwd=project.root).stderr
+
+
 def test_lock_replaces_a_lock_that_cannot_be_read_but_not_with_a_name(project: Project) -> None:
     project.lock.write_text("<<<<<<< ours\n")
     result = run_inside("lock", "demo", cwd=project.root)

@@ -70,6 +70,25 @@ def test_new_prints_how_a_compiled_program_is_built(
     assert last_line.startswith("try it: exthost inspect toy")
 
 
+@pytest.mark.parametrize(
+    ("dialect", "language", "is_packed"),
+    [("mcp", "python", True), ("mcp", "go", True), ("mcp", "sh", False), ("nexo", "go", False)],
+)
+def test_the_readme_names_pack_only_where_it_works(
+    dialect: str, language: str, is_packed: bool, tmp_path: Path
+) -> None:
+    new = ("new", "toy", "--dialect", dialect, "--lang", language)
+    assert run_inside(*new, cwd=tmp_path).returncode == 0
+    assert ("exthost pack" in (tmp_path / "toy" / "README.md").read_text()) is is_packed
+
+
+def test_pack_says_which_programs_a_bundle_contains(tmp_path: Path) -> None:
+    run_inside("new", "toy", "--dialect", "mcp", "--lang", "sh", cwd=tmp_path)
+    result = run_inside("pack", "toy", cwd=tmp_path)
+    assert result.returncode == 2 and "X1902" in result.stderr
+    assert "a program in Python, TypeScript, JavaScript, Go or Rust" in result.stderr
+
+
 @pytest.mark.parametrize("language", ["go", "rust"])
 def test_a_program_that_is_not_built_is_named_with_its_build_command(
     language: str, tmp_path: Path

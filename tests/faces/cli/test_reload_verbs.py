@@ -406,6 +406,14 @@ def test_add_reports_the_dialect_that_it_assumes(
     assert named.returncode == 0 and "without --dialect" not in named.stderr
 
 
+def test_add_of_a_url_says_how_a_remote_server_is_written(tmp_path: Path) -> None:
+    url = "HTTPS://docs.example.org/mcp"
+    result = run_inside("add", "docs", "--dialect", "mcp", "--", url, cwd=tmp_path)
+    assert result.returncode == 2 and "remote server" in result.stderr
+    assert f'[mcp_servers.docs] with url = "{url}"' in result.stderr
+    assert not (tmp_path / "exthost.toml").exists()
+
+
 @pytest.mark.parametrize("name", ["a/b", "-x", ".", "a b", "a:b"])
 def test_add_refuses_a_name_that_other_verbs_read_as_something_else(
     name: str, tmp_path: Path

@@ -18,6 +18,7 @@ import pytest
 
 import exthost
 from exthost.dialects.meanings import Progress
+from exthost.errors import UsageError
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.model.offer import RegisteredTool
 
@@ -233,3 +234,6 @@ async def test_the_program_sets_the_media_that_its_model_accepts() -> None:
         assert user["content"][1]["input_audio"] == {"data": AUDIO, "format": "wav"}
         [tool] = await host.run_calls(message, media=[])
         assert "[image: image/png]" in tool["content"]
+        for media in ("image", ["images"]):
+            with pytest.raises(UsageError, match="media must be a list of image, audio, document"):
+                await host.run_calls(message, media=media)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from exthost.errors import UsageError
 from exthost.host.model_api.model_tools import FORMS, Form, model_tool
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.model.offer import RegisteredTool
@@ -112,6 +113,13 @@ def test_the_id_of_the_extension_can_be_left_out() -> None:
     ]
     for tool_list in lists:
         assert [tool["description"] for tool in tool_list] == ["Read a file", "get"]
+
+
+def test_an_unknown_form_of_openai_is_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        two_tools().as_openai("respones")  # type: ignore[arg-type]
+    assert caught.value.code == "X1338"
+    assert caught.value.message == 'form must be "chat" or "responses", not \'respones\''
 
 
 def test_tools_are_selected_in_the_order_of_the_patterns() -> None:

@@ -60,6 +60,10 @@ LANGUAGES = {
 # Where GitHub looks for the steps of continuous integration.
 WORKFLOW = ".github/workflows/check.yml"
 
+# What the README of an MCP server says about `exthost pack`, which refuses other extensions and
+# programs in shell.
+PACK_NOTE = "\n`exthost pack` writes what registries of MCP servers want."
+
 # The templates of manifests, by dialect. The other dialects use a config (exthost.toml) instead.
 _MANIFESTS = {
     "nexo": "nexo_manifest.toml.template",
@@ -97,6 +101,7 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
         # Padded, so that the comments of the README's commands begin in one column.
         "build_step": f"    {build:<43} # first, and after each change\n" if build else "",
         "publish": f"    {traits.publish:<43} # publish it\n" if traits.publish else "",
+        "pack": PACK_NOTE if dialect == "mcp" and language != "sh" else "",
         "version_file": traits.version_file or traits.program,
         # A package of npm contains only the files that it names.
         "manifest_file": "" if manifest == "exthost.toml" else f', "{manifest}"',

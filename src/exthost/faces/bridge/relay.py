@@ -339,9 +339,9 @@ async def _open_stdio() -> tuple[asyncio.StreamReader, Callable[[bytes], Any]]:
             sys.stdout.buffer.flush()
 
         return reader, write_to_file
-    transport, protocol = await loop.connect_write_pipe(
-        asyncio.streams.FlowControlMixin, sys.stdout.buffer
-    )
+    # The transport closes its file, and the command line flushes sys.stdout after that.
+    stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, stdout)
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
 
     async def write_line(line: bytes) -> None:
@@ -352,8 +352,9 @@ async def _open_stdio() -> tuple[asyncio.StreamReader, Callable[[bytes], Any]]:
 
 
 def _is_file(stream: BinaryIO) -> bool:
-    # The event loop can connect to pipes, but not to regular files.
-    return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    # The event loop can connect to pipes and terminals, but not to regular files and /dev/null.
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not stream.isatty())
 
 
 async def _read_message(stdin: asyncio.StreamReader) -> JSONRPCMessage | None:

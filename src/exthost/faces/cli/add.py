@@ -97,6 +97,12 @@ def run(args: Args) -> int:
     _check_name(args.name)
     path = Path(config_path(args))
     program = args.command[0]
+    if program.lower().startswith(("http://", "https://")):
+        raise UsageError(
+            "X1316",
+            f"{program!r} is the address of a remote server, not a program",
+            help=f'write it into {path}: [mcp_servers.{args.name}] with url = "{program}"',
+        )
     if "/" not in program and shutil.which(program) is None:
         say(f"{args.name}: warning: there is no program {program!r} on PATH here")
     entry = apply_policy(args, args.name, _make_entry(args), args.command, path)

@@ -59,7 +59,6 @@ from exthost.faces.cli.dialect_options import (
 from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.running_host import (
     add_standalone_option,
-    is_unknown_target,
     is_unlisted_path,
     resume,
     running_host,
@@ -178,7 +177,7 @@ def run(args: Args) -> int:
         raise
     except NotFound as error:
         # The first of two words may be the tool, and the second one an argument of it.
-        if target is not None and not pairs and is_unknown_target(error):
+        if target is not None and not pairs and repr(target) in error.message:
             error.help = f"{error.help}; an argument of a tool is written k=v"
         raise
 

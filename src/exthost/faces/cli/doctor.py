@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from exthost.cluster.node_listener import check_certificates
@@ -48,7 +49,7 @@ from exthost.faces.cli.extension_summary import (
 from exthost.faces.cli.info import describe_environment
 from exthost.faces.cli.placeholder_warnings import placeholder_warnings
 from exthost.faces.cli.security_findings import find_weaknesses
-from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
+from exthost.faces.cli.target_specs import find_spec, has_config, path_exists, read_extensions
 from exthost.host.api.host_api import read_stored_settings
 from exthost.host.connection import Connection
 from exthost.host.control.description import schema_warnings
@@ -70,6 +71,7 @@ from exthost.model.spec import Spec
 from exthost.model.tool_choice import find_unused
 from exthost.process import cgroups
 from exthost.process.spawn_errors import find_spawn_error
+from exthost.process.state_root import state_root
 
 # How many extensions are started at the same time. More would distort each other's timings.
 _MAX_CONCURRENT_STARTS = 4
@@ -141,6 +143,7 @@ def run(args: Args) -> int:
             fix = "[discovery] search_paths (extensions.yaml: search_paths) names other folders"
             findings.append(DoctorFinding("info", "", configured.config.origin, message, fix))
     findings += _machine_findings()
+    findings += _state_folder_findings()
     startable: list[Spec] = []
     for spec in specs:
         findings += (spec_findings := _admission_findings(configured, spec, startable))
@@ -273,6 +276,18 @@ def _machine_findings() -> list[DoctorFinding]:
             fix += '; or sandbox = "landlock", which is weaker'
         findings.append(DoctorFinding("warning", "", "", message, fix))
     return findings
+
+
+def _state_folder_findings() -> list[DoctorFinding]:
+    """Return a warning if this user cannot write the folder with the files of the host. Nothing is
+    created."""
+    root = Path(state_root(os.environ)).absolute()
+    existing = next((folder for folder in (root, *root.parents) if path_exists(folder)), root)
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return []
+    message = f"{root} cannot be written: the host keeps no logs, and exthost up -d fails"
+    fix = "set EXTHOST_HOME to a folder of your own"
+    return [DoctorFinding("warning", "", "", message, fix)]
 
 
 def _admission_findings(

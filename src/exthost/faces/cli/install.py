@@ -2,6 +2,7 @@
 
   exthost install FOLDER [--link | --update] [--enable] [--max-size SIZE] [--dry-run]
 
+The config names its search paths: [discovery] search_paths = ["./extensions"], for example.
 Its manifest is checked first, and nothing is started. A linked extension runs from its original
 folder.
 """
@@ -10,6 +11,7 @@ import argparse
 import shlex
 from pathlib import Path
 
+from exthost.config import DEFAULT_CONFIG
 from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, NotFound, UsageError
@@ -25,7 +27,7 @@ from exthost.faces.cli.config_edit import suggest_reload
 from exthost.faces.cli.folder_copy import MAX_COPY_BYTES, check_copy
 from exthost.faces.cli.lock_edit import record_extensions
 from exthost.faces.cli.package_folders import install_copy, install_link, install_path, read_package
-from exthost.faces.cli.target_specs import read_extensions
+from exthost.faces.cli.target_specs import has_config, read_extensions
 from exthost.faces.cli.toggle_verbs import set_enabled
 
 
@@ -76,6 +78,13 @@ def run(args: InstallArgs) -> int:
             "X1316",
             "--update replaces a copy, and --link makes no copy",
             help="to link to the folder instead, first uninstall the copy: exthost uninstall ID",
+        )
+    if not has_config(args):
+        raise UsageError(
+            "X1396",
+            f"there is no {DEFAULT_CONFIG} here, which names the folder to install into",
+            help='write one with [discovery] search_paths = ["./extensions"], or name another file '
+            "with --config",
         )
     configured = read_extensions(args)
     package = read_package(Path(args.folder))

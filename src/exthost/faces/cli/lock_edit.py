@@ -224,6 +224,8 @@ def print_comparison(comparison: Comparison, flags: Sequence[tuple[str, str]] = 
         say(f"{comparison.id}: it is gone from the config")
         return
     title = "is new" if comparison.locked is None else "has changed"
+    if not comparison.changes and comparison.locked is not None:
+        title = "is unchanged"
     if comparison.changes or flags:
         say(f"{comparison.id} {title}:")
     for change in comparison.changes:

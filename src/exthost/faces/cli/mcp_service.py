@@ -99,7 +99,7 @@ def check_http_options(args: Args, host: str | None = None) -> None:
         raise UsageError(
             "X1366",
             "--host, --allow-origin and --token-file are about HTTP",
-            help="add --http PORT, or leave out",
+            help="add --http PORT, or leave them out",
         )
 
 

@@ -129,9 +129,17 @@ def _find_version(kind: str, name: str) -> str:
         raise _lookup_error(kind, name, reason) from None
     version = _read_version(command[0], name, result.stdout) if result.returncode == 0 else ""
     if not version:
-        last = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.returncode}"]
-        raise _lookup_error(kind, name, last[0][:200])
+        raise _lookup_error(kind, name, _find_reason(result)[:200])
     return version
+
+
+def _find_reason(result: subprocess.CompletedProcess[str]) -> str:
+    """Return why npm, uv or pip found no version."""
+    try:  # npm ends its stderr with the path of a log, and prints the reason as JSON
+        return str(json.loads(result.stdout)["error"]["summary"]).strip()
+    except (ValueError, LookupError, TypeError):
+        lines = result.stderr.strip().splitlines()
+        return lines[-1].strip() if lines else f"exit status {result.returncode}"
 
 
 def _read_version(program: str, name: str, output: str) -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # The code of "there is no extension …", as the host sends it: classes do not cross the socket.
 _NO_EXTENSION = "X1205"
-_NO_TARGET = "X1206"
 
 
 def add_standalone_option(parser: argparse.ArgumentParser) -> None:
@@ -81,11 +80,6 @@ def _needs_new_process(args: Args) -> bool:
         getattr(args, "option", None),  # only `call` and `inspect` have such an option
     )
     return args.standalone or any(new_process_options)
-
-
-def is_unknown_target(error: NotFound) -> bool:
-    """Return whether no extension has the name or the path of the target."""
-    return error.code in (_NO_EXTENSION, _NO_TARGET)
 
 
 def is_unlisted_path(error: NotFound, target: str | None) -> bool:

@@ -37,7 +37,7 @@ from exthost.extension.misuse import (
 )
 from exthost.extension.stats import Stats
 from exthost.host.control.async_client import AsyncHostClient, OnEvent
-from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
+from exthost.host.control.client import HELLO_SECONDS, NoHost, connect_to_host, unresponsive_error
 from exthost.host.control.host_start import ANOTHER_RUNS, start_host
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
@@ -227,7 +227,11 @@ class AttachedHost(AsyncOnly):
     async def _find_socket(self) -> socket.socket:
         """Return a socket that is connected to the host, which is started if that is allowed."""
         if not self._may_start:
-            return connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            try:
+                return connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            except NoHost as error:
+                error.help = "start one with exthost run, or with attach(…, start=True)"
+                raise
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:

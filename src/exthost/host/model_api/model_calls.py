@@ -15,7 +15,8 @@ from exthost.errors import ExthostError
 from exthost.events import check_callback
 from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirm, Confirmation, check_confirm
-from exthost.host.model_api.media import result_parts
+from exthost.extension.misuse import wrong_type_error
+from exthost.host.model_api.media import KINDS, result_parts
 from exthost.host.model_api.model_answers import Answer, MediaLimits, media_limits, messages
 from exthost.host.model_api.model_responses import ModelCall, read_calls
 from exthost.host.model_api.registered_tools import RegisteredTools, is_selected, read_patterns
@@ -59,6 +60,9 @@ async def run_model_calls(host: CallingHost, response: Any, options: CallOptions
     check_confirm(options.confirm)
     if options.on_progress is not None:
         check_callback(options.on_progress, "on_progress")
+    kinds = options.media
+    if kinds is not None and (isinstance(kinds, str) or not set(kinds) <= set(KINDS)):
+        raise wrong_type_error("media", f"a list of {', '.join(KINDS)}", kinds)
     patterns = None if options.only is None else read_patterns(options.only)
     run = _ModelRun(host, options, patterns, media_limits(calls.api, options.media))
     answers: list[Answer | None] = [None] * len(calls.calls)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from exthost.extension.misuse import wrong_type_error
 from exthost.host.model_api.model_tools import Form, ModelTool, model_tool, request_tools
 from exthost.host.model_api.tool_search import ToolSearch
 from exthost.host.registry import log_once
@@ -104,6 +105,8 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
     ) -> list[Any]:
         """Return the `tools` of a chat-completions request, or of a request to the Responses API.
         Without `prefix`, descriptions do not begin with `[ext:…]`, the id of the extension."""
+        if form not in ("chat", "responses"):
+            raise wrong_type_error("form", '"chat" or "responses"', form)
         return self._in_form("responses" if form == "responses" else "openai", prefix)
 
     def as_anthropic(self, *, prefix: bool = True) -> list[Any]:
