@@ -13,7 +13,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -328,44 +328,92 @@ def test_a_program_that_ends_without_closing_leaves_no_process(folder: Path, cas
 
 # -- starts -----------------------------------------------------------------------------
 
-# What goes wrong: the stage, "start" or "handshake", and the command that the child runs then.
-BAD_STARTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dies at its start": ("start", {"do": "die"}),
-    "dies in the handshake": ("handshake", {"do": "die"}),
-    "half a handshake, dies": ("handshake", {"do": "half", "then": "die"}),
-    "half a handshake, closes": ("handshake", {"do": "half", "then": "close"}),
-    "hangs in the handshake": ("handshake", {"do": "hang"}),
-    "never reads": ("start", {"do": "hang"}),
-    "closes its pipes": ("handshake", {"do": "close", "fds": [0, 1]}),
-    "is killed": ("handshake", {"do": "kill", "signal": signal.SIGKILL}),
-    "stops itself": ("handshake", {"do": "kill", "signal": signal.SIGSTOP}),
-    "writes invalid frames": (
+
+class BadStart(NamedTuple):
+    """A start that fails.
+
+    stage    when the child runs the command: "start", before it reads anything, or "handshake",
+             instead of its reply to the first request
+    command  what the child does then
+    codes    the possible codes of the error, which depend on the dialect
+    exit     the exit status of the child; "" if it does not end by itself
+    """
+
+    stage: str
+    command: dict[str, Any]
+    codes: set[str]
+    exit: str = ""
+
+
+HANDSHAKE_LOST = "X0501"  # the process has ended, or has closed its stdin or stdout
+NO_REPLY_IN_TIME = "X0504"
+NOT_THE_PROTOCOL = "X0505"  # the output cannot be read any further
+FAULTY_REPLY = "X0508"
+
+# Eight bytes and the end of a line, nine times. In some dialects they are lines that are not JSON,
+# in others a length that is too large.
+INVALID_FRAMES = [[(b"\xff" * 8 + b"\n").hex(), 9]]
+
+BAD_STARTS = {
+    "dies at its start": BadStart("start", {"do": "die"}, {HANDSHAKE_LOST}, "exited with 3"),
+    "dies in the handshake": BadStart(
+        "handshake", {"do": "die"}, {HANDSHAKE_LOST}, "exited with 3"
+    ),
+    "half a handshake, dies": BadStart(
+        "handshake", {"do": "half", "then": "die"}, {HANDSHAKE_LOST}, "exited with 3"
+    ),
+    "half a handshake, closes": BadStart(
+        "handshake", {"do": "half", "then": "close"}, {HANDSHAKE_LOST, FAULTY_REPLY}
+    ),
+    "hangs in the handshake": BadStart("handshake", {"do": "hang"}, {NO_REPLY_IN_TIME}),
+    "never reads": BadStart("start", {"do": "hang"}, {NO_REPLY_IN_TIME}),
+    "closes its pipes": BadStart("handshake", {"do": "close", "fds": [0, 1]}, {HANDSHAKE_LOST}),
+    "is killed": BadStart(
+        "handshake", {"do": "kill", "signal": signal.SIGKILL}, {HANDSHAKE_LOST}, "killed by SIGKILL"
+    ),
+    "stops itself": BadStart(
+        "handshake", {"do": "kill", "signal": signal.SIGSTOP}, {NO_REPLY_IN_TIME}
+    ),
+    "writes invalid frames": BadStart(
         "handshake",
-        {"do": "spew", "out": [[(b"\xff" * 8 + b"\n").hex(), 9]], "then": "die"},
+        {"do": "spew", "out": INVALID_FRAMES, "then": "die"},
+        {HANDSHAKE_LOST, NOT_THE_PROTOCOL},
+        "exited with 3",
     ),
 }
 
 
 @pytest.mark.more
 async def test_a_failed_start_fails_start_and_every_call(folder: Path) -> None:
-    async def fail_to_start(peer: HostilePeer, stage: str, command: dict[str, Any]) -> None:
-        flags = flags_at(stage, **command)
-        limits = {"handshake": "0.6s"}
+    async def fail_to_start(peer: HostilePeer, case: BadStart) -> None:
+        # Only a child that does nothing any more must reach the limit.
+        seconds = 0.6 if case.codes == {NO_REPLY_IN_TIME} else CALL_SECONDS
         async with run_hostile(
-            peer, folder, *flags, start=False, limits=limits, restart=NO_RESTART
+            peer,
+            folder,
+            *flags_at(case.stage, **case.command),
+            start=False,
+            limits={"handshake": f"{seconds}s"},
+            restart=NO_RESTART,
         ) as child:
             calls = [asyncio.ensure_future(child.do_or_error("echo")) for _ in range(3)]
             error = await result_or_error(child.ext.start())
-            assert isinstance(error, HandshakeFailed), error
+            assert isinstance(error, HandshakeFailed) and error.code in case.codes, error
+            if not case.exit:
+                assert not error.evidence.exit.startswith("exited"), error.evidence
+            elif error.code == HANDSHAKE_LOST:
+                assert error.evidence.exit == case.exit, error.evidence
             assert error.extension == "hostile" and error.help and error.evidence.argv
             for call in calls:
-                assert isinstance(await call, ExthostError)
+                error_of_call = await call
+                assert isinstance(error_of_call, ExthostError)
+                assert error_of_call.code == error.code, error_of_call
             assert child.ext.state == "failed"
 
     trials = Trials("lifetime")
     for peer in all_peers():
-        for name, (stage, command) in BAD_STARTS.items():
-            trials.add(name, peer.dialect, partial(fail_to_start, peer, stage, command))
+        for name, case in BAD_STARTS.items():
+            trials.add(name, peer.dialect, partial(fail_to_start, peer, case))
     await trials.run()
 
 
