@@ -152,7 +152,7 @@ def test_instructions_are_compared_after_the_handshake(before: str, after: str, 
 @pytest.mark.parametrize("name", ["hooks", "capabilities"])
 def test_hooks_and_capabilities_are_compared_after_the_handshake(name: str) -> None:
     offered: dict[str, Any] = {name: ("c", "b")}
-    locked, offer = make_record(name, ("a", "b")), replace(Offer(), **offered)
+    locked, offer = make_record(name, ("a", "b")), Offer(**offered)
     new = LockChange(Severity.LESS, (name,), "new", "", "c")
     gone = LockChange(Severity.LESS, (name,), "gone", "a")
     assert compare_offer(locked, offer) == [gone, new]

@@ -34,8 +34,9 @@ from exthost.session.output_diagnosis import diagnose_output
         (
             "roder",
             b'{"jsonrpc":"2.0","id":77,"result":1}\n',
-            "A response has the id of the request",
+            "its output breaks the rule: A response has the id of the request",
         ),
+        ("roder", b'{"jsonrpc"', "its output breaks the rule: A frame is complete and its length"),
         ("cigen", b"\0\0\0\x09abc", "stops"),
     ],
 )

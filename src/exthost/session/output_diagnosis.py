@@ -82,8 +82,10 @@ def diagnose_output(
         is_fault = problem.rule in _MISSING_RESULT if was_read else problem.rule not in _HARMLESS
         if is_fault:
             rule = find_rule(problem.rule, conformance)
-            # The text of a rule ends with a full stop, a message does not.
-            message = rule.text[:-1] if dialect.traits.redact else problem.message
+            message = problem.message
+            if dialect.traits.redact:  # the message may quote private text
+                # The text of a rule ends with a full stop, a message does not.
+                message = f"its output breaks the rule: {rule.text[:-1]}"
             fix = problem.fix or rule.fix
             return Diagnosis(message, fix, b"" if dialect.traits.redact else problem.data)
     return None

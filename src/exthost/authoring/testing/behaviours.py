@@ -33,8 +33,9 @@ class ReplyPort(Protocol):
     def fail(self, id: Id | None, text: str) -> None:
         """Send an error reply with this message."""
 
-    def reply_frame(self, id: Id | None, value: Any) -> bytes:
-        """Return the frame that `reply` would send."""
+    def correct_frame(self, id: Id | None, value: Any) -> bytes:
+        """Return the frame of a correct reply: to a request of the handshake the reply that the
+        dialect requires, to any other request this value."""
 
     def request_frame(self) -> bytes:
         """Return the frame of a request to the host."""
@@ -106,7 +107,7 @@ def fill_ids(piece: bytes, id: Id | None) -> bytes:
 def half(port: ReplyPort, id: Id | None, command: Command) -> None:
     """Write the first half of a correct reply. `then` may also be "close": close stdout, and keep
     running."""
-    frame = port.reply_frame(id, command.get("value"))
+    frame = port.correct_frame(id, command.get("value"))
     write(frame[: len(frame) // 2])
     if command.get("then") == "close":
         os.close(1)

@@ -67,24 +67,29 @@ class HostileExtension:
         self._codec = dialect.codec(Role.GUEST)  # the guest of a conversation is the extension
         self._received: deque[Incoming] = deque()
         self._handshake_began = False
+        # While a command runs instead of a reply of the handshake: that reply.
+        self._replaced_reply: Reply | Failure | None = None
         self._stage_command: Any = json.loads(flags.get("command", "{}"))
 
     # -- the methods of `ReplyPort` -------------------------------------------------------------
 
     def reply(self, id: Id | None, value: Any) -> None:
-        write(self.reply_frame(id, value))
+        write(self._frame(self._reply_with(id, value)))
 
     def fail(self, id: Id | None, text: str) -> None:
         write(self._frame(Failure(id, text)))
 
-    def reply_frame(self, id: Id | None, value: Any) -> bytes:
-        return self._frame(Reply(id, self._adapter.wrap_value(value)))
+    def correct_frame(self, id: Id | None, value: Any) -> bytes:
+        return self._frame(self._replaced_reply or self._reply_with(id, value))
 
     def request_frame(self) -> bytes:
         assert self._adapter.host_request is not None, (
             "in this dialect an extension sends no requests"
         )
         return self._frame(self._adapter.host_request)
+
+    def _reply_with(self, id: Id | None, value: Any) -> Reply:
+        return Reply(id, self._adapter.wrap_value(value))
 
     def _frame(self, message: Any) -> bytes:
         return self._framing.wrap(self._codec.encode(message))
@@ -118,8 +123,10 @@ class HostileExtension:
             return False
         is_first = not self._handshake_began
         self._handshake_began = True
+        self._replaced_reply = reply
         if not (is_first and self._perform_if_stage("handshake", request)):
             write(self._frame(reply))
+        self._replaced_reply = None
         if request.method == self._adapter.last_request:
             self._perform_if_stage("ready", _NO_REQUEST)
         return True
