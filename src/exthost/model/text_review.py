@@ -11,10 +11,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-# A description of this length is shown as a whole; of a longer one, only the changed words are.
+# How many characters are shown of a part that is too long for a diff of its words.
 _SHOWN_CHARACTERS = 4000
 
-# A diff of more words takes seconds. It is then shown as a text that was replaced.
+# A diff of more words takes seconds. The part that differs is then shown as replaced.
 _MAX_WORDS = 4000
 
 # How many unchanged words are shown around a change.
@@ -39,16 +39,38 @@ def word_diff(before: str, after: str) -> str:
     """Return a text in which `[-removed-]` and `{+added+}` mark the words that differ."""
     old, new = _words(before), _words(after)
     if len(old) + len(new) > _MAX_WORDS:
-        return f"[-{before[:_SHOWN_CHARACTERS]}-]{{+{after[:_SHOWN_CHARACTERS]}+}}"
+        return _long_diff(old, new)
     parts = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    # Spaces, and the most frequent words of a long text, do not count as common words of the two
+    # texts: with them, a diff of a thousand words took minutes.
+    matcher = difflib.SequenceMatcher(str.isspace, old, new)
     for operation, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         if operation == "equal":
             parts.append(_shorten(old[old_start:old_end]))
             continue
-        removed, added = "".join(old[old_start:old_end]), "".join(new[new_start:new_end])
-        parts += [f"[-{removed}-]" if removed else "", f"{{+{added}+}}" if added else ""]
+        parts.append(_mark(old[old_start:old_end], new[new_start:new_end]))
     return "".join(parts)
+
+
+def _long_diff(old: list[str], new: list[str]) -> str:
+    """Return the words from the first to the last one that differs as removed and added, each cut
+    to `_SHOWN_CHARACTERS`."""
+    shorter = min(len(old), len(new))
+    start = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    rest = range(1, shorter - start + 1)
+    length = next((i - 1 for i in rest if old[-i] != new[-i]), shorter - start)
+    old_end, new_end = len(old) - length, len(new) - length
+    changed = _mark(old[start:old_end], new[start:new_end], _SHOWN_CHARACTERS)
+    return f"{_shorten(old[:start])}{changed}{_shorten(old[old_end:])}"
+
+
+def _mark(old: list[str], new: list[str], limit: int | None = None) -> str:
+    """Return these words marked as removed and added, each cut to `limit` characters."""
+    removed, added = (
+        text if limit is None or len(text) <= limit else f"{text[:limit]}…"
+        for text in ("".join(old), "".join(new))
+    )
+    return (f"[-{removed}-]" if removed else "") + (f"{{+{added}+}}" if added else "")
 
 
 def _words(text: str) -> list[str]:
@@ -84,12 +106,17 @@ def find_hidden_parts(text: str, other_tools: Iterable[str] = ()) -> list[str]:
         flags.append(f"control characters: {code_points}")
     if comment := re.search(r"<!--.*?(?:-->|$)", text, re.DOTALL):
         flags.append(f"an HTML comment: {_excerpt(comment[0])}")
-    if tag := re.search(r"<(?:important|system|secret|instructions?)\b[^>]*>", text, re.IGNORECASE):
-        flags.append(f"a tag that addresses the model: {_excerpt(tag[0])}")
+    tag = re.search(r"<(?:important|system|secret|instructions?)\b", text, re.IGNORECASE)
+    tag_end = text.find(">", tag.end()) if tag else -1
+    if tag and tag_end >= 0:
+        flags.append(f"a tag that addresses the model: {_excerpt(text[tag.start() : tag_end + 1])}")
     longest = max(map(len, text.split("\n")), default=0)
     if longest > _MAX_LINE:
         flags.append(f"a line of {longest} characters")
-    if re.search(r"\S[ \t\u00a0\u2000-\u200a\u3000]{40,}\S|\n\s*(?:\n\s*){9,}\S", text):
+    gaps = re.findall(r"\s+", text.rstrip())
+    if any(gap.count("\n") >= 10 for gap in gaps) or re.search(
+        r"\S[ \t\u00a0\u2000-\u200a\u3000]{40,}\S", text
+    ):
         flags.append("text after a long gap")
     words = set(re.findall(r"[A-Za-z0-9_.:-]+", text))
     stripped = {word.strip(".:-") for word in words}
