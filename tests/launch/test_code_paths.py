@@ -105,6 +105,9 @@ def test_the_environment_of_a_shebang_line_is_code(base_folder: Path) -> None:
         ("nice", "-n", "5", "{python}", "{script}"),
         ("sh", "-c", "cd / && exec {python} {script}"),
         ("sh", "-ec", "A=1 {python} {script} | cat"),
+        ("sh", "-c", "set -e\nexec {python} {script}"),
+        ("sh", "-c", "echo a#b; {python} {script}"),
+        ("sh", "-c", "# it's the server\n{python} \\\n  {script} # of the demo"),
     ],
 )
 def test_programs_in_a_command_line_are_followed(
