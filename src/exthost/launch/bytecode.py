@@ -25,7 +25,8 @@ from dataclasses import replace
 
 from exthost.errors import Refused
 from exthost.launch.command_code import find_interpreter_command
-from exthost.launch.known_programs import program_name
+from exthost.launch.command_options import UnknownOption, split_options
+from exthost.launch.known_programs import known_programs, program_name
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode
 from exthost.model.spec import Spec
@@ -108,16 +109,13 @@ def _ignoring_flags(plan: LaunchPlan) -> str:
 
 
 def _find_flag(words: Sequence[str]) -> str:
-    """Return the option of Python that contains the letter E or I; "" if there is none before the
-    script or the module."""
-    for word in words:
-        if not re.fullmatch("-[A-Za-z]+.*", word):
-            return ""
-        if re.fullmatch("-[bBdiOPqsSuvxEI]*[EI].*", word):
-            return word
-        if word[1] in "cm":
-            return ""
-    return ""
+    """Return the option of Python that makes it ignore variables, -E or -I; "" if there is none. If
+    the options cannot be read, return the first word that may have it."""
+    try:
+        options, _ = split_options(words, known_programs().interpreters["python"].options, "python")
+    except UnknownOption:
+        return next((word for word in words if re.fullmatch("-[A-Za-z]*[EI].*", word)), "")
+    return next((option for option, _ in options if option in ("-E", "-I")), "")
 
 
 def _make_folder(spec: Spec, environ: Mapping[str, str], digest: str) -> str:
