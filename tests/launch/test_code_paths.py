@@ -443,6 +443,14 @@ def test_a_shim_of_a_version_manager_reads_settings_in_parent_folders(base_folde
     assert (str(base_folder), Scope.UPWARD) in code_paths
 
 
+def test_the_script_of_a_free_threaded_python_is_code(base_folder: Path) -> None:
+    program, script = base_folder / "python3.13t", base_folder / "server.py"
+    program.touch(0o755)
+    script.touch(0o644)
+    code_paths = read_code(str(program), "server.py", cwd=base_folder)
+    assert ("server.py", "all") in paths_below(base_folder, code_paths)
+
+
 def test_a_missing_command_is_missing_code(base_folder: Path) -> None:
     code_paths = read_code(f"{base_folder}/bin/server", cwd=Path("/"))
     assert paths_below(base_folder, code_paths) == {("bin", "missing")}

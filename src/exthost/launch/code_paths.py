@@ -777,8 +777,9 @@ def _path_words(text: str) -> Iterator[str]:
 
 
 def _kind(program: str) -> str:
-    """Return the name of a program without its version: python for /usr/bin/python3.12."""
-    return re.sub(r"[-0-9.]+$", "", os.path.basename(program))  # noqa: PTH119
+    """Return the name of a program without its version: python for /usr/bin/python3.12 and
+    /usr/bin/python3.13t."""
+    return re.sub(r"(?<![-0-9.])[-0-9.]+t?$", "", os.path.basename(program))  # noqa: PTH119
 
 
 def _assign(word: str, variables: dict[str, str]) -> bool:
