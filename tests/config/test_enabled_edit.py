@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
-from exthost.config.enabled_edit import set_disabled_in_toml, set_enabled_in_toml
+from exthost.config.enabled_edit import (
+    set_disabled_in_toml,
+    set_disabled_in_yaml,
+    set_enabled_in_toml,
+)
 
 ENTRIES = """\
 # mine
@@ -113,6 +117,13 @@ def test_lists_in_other_forms_are_changed_and_the_rest_is_kept(text: str) -> Non
     before = tomllib.loads(text)["discovery"]
     before.pop("disabled", None)
     assert document == before
+
+
+@pytest.mark.parametrize("value", ["", " null", " ~", " # none", " null # none"])
+def test_a_list_is_added_to_an_empty_section_of_yaml(value: str) -> None:
+    yaml = pytest.importorskip("yaml")
+    changed = set_disabled_in_yaml(f"extensions:{value}\nother: 1\n", ["a: b"])
+    assert yaml.safe_load(changed or "") == {"extensions": {"disabled": ["a: b"]}, "other": 1}
 
 
 def test_a_text_without_the_entry_or_section_is_not_changed() -> None:

@@ -166,6 +166,8 @@ def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     [
         (b"{", "X0101", "not valid JSON"),
         (b"\xff", "X0101", "not valid JSON"),
+        ('{"mcpServers": {}}'.encode("utf-16"), "X0101", "it is UTF-16 text"),
+        (b'"' + b'\\"' * 100_000, "X0101", "not valid JSON"),
         (b"[" * 100_000, "X0101", "nested too deep"),
         ([], "X0160", "has no `mcpServers`"),
         ({"server": {}}, "X0160", "has no `mcpServers`"),

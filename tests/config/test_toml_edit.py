@@ -80,6 +80,10 @@ def test_an_entry_is_removed_from_its_section(text: str, expected: dict[str, Any
             "[overrides.a]\nlimits = {call = 1}\n",
             {"overrides": {"a": {"limits": {"call": 1}, "permissions": {"network": True}}}},
         ),
+        (
+            "overrides = {b = {}}\n",
+            {"overrides": {"a": {"permissions": {"network": True}}, "b": {}}},
+        ),
         ('[[extensions]]\nname = "a"\npermissions = "all"\n', None),
         ("x = \n", None),
     ],

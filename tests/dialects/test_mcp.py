@@ -321,6 +321,8 @@ def test_a_list_with_many_mistakes_has_a_limited_number_of_warnings() -> None:
     assert len(warnings.report()) == MAX_WARNINGS + 1
     mistakes = 599 + 700
     assert warnings.report()[-1] == f"there are {mistakes - MAX_WARNINGS} more warnings"
+    one_too_many = OfferWarnings(["a mistake"] * (MAX_WARNINGS + 1))
+    assert one_too_many.report()[-1] == "there is 1 more warning"
 
 
 def test_a_list_is_cut_off_when_all_its_pages_together_are_too_large(

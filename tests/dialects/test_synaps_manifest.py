@@ -223,6 +223,11 @@ def test_a_setting_of_the_wrong_type_is_refused_without_its_value(kind: Any, tex
     assert caught.value.code == "X0351" and "hunter2" not in str(caught.value)
 
 
+def test_an_infinite_number_is_refused_because_json_does_not_have_it() -> None:
+    with pytest.raises(Refused, match="must be a number"):
+        resolve_config(with_settings(DeclaredSetting("k", ("V",), "number")), {"V": "1e999"})
+
+
 # -- discovery -------------------------------------------------------------------------------
 
 

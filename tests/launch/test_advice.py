@@ -138,12 +138,14 @@ def test_other_failures_of_a_tool_do_not_mention_the_sandbox(text: str) -> None:
         ("cannot load such file -- nokogiri (LoadError)", "the module nokogiri is not installed"),
         ("cannot load such file -- /x/none (LoadError)", "there is no file /x/none"),
         ("Can't locate JSON/XS.pm in @INC (@INC contains: …", "the module JSON/XS is not"),
+        ("python3: can't open file '/x\0y': …", "there is no file /x: correct"),
+        ("python3: can't open file '/x\ud800y': …", "there is no file /x: correct"),
         ("sh: 1: uvx: not found", "there is no program uvx"),
         ("bash: line 1: uvx: command not found", "there is no program uvx"),
     ],
 )
 def test_a_file_that_a_program_cannot_find_at_its_start_is_named(line: str, advice: str) -> None:
-    assert find_missing(["starting", line]).startswith(advice)
+    assert find_missing(["starting", line], ["python3"]).startswith(advice)
 
 
 @pytest.mark.parametrize("line", ["", "ValueError: city not found", "user: not found"])

@@ -58,7 +58,10 @@ async def run(project: Project) -> str:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("flags", [[], ["-S"], ["-S", "-E"], ["-I"], ["-SIu"], ["-X", "dev", "-E"]])
+@pytest.mark.parametrize(
+    "flags",
+    [[], ["-S"], ["-S", "-E"], ["-I"], ["-SIu"], ["-X", "dev", "-E"], ["-W", "ignore", "-I"]],
+)
 async def test_planted_bytecode_is_run_without_a_lock_and_not_with_one(
     tmp_path: Path, marker: Path, flags: list[str]
 ) -> None:

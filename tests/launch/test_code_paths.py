@@ -105,6 +105,9 @@ def test_the_environment_of_a_shebang_line_is_code(base_folder: Path) -> None:
         ("nice", "-n", "5", "{python}", "{script}"),
         ("sh", "-c", "cd / && exec {python} {script}"),
         ("sh", "-ec", "A=1 {python} {script} | cat"),
+        ("sh", "-c", "set -e\nexec {python} {script}"),
+        ("sh", "-c", "echo a#b; {python} {script}"),
+        ("sh", "-c", "# it's the server\n{python} \\\n  {script} # of the demo"),
     ],
 )
 def test_programs_in_a_command_line_are_followed(
@@ -502,6 +505,14 @@ def test_a_shim_of_a_version_manager_reads_settings_in_parent_folders(base_folde
     (base_folder / "shims" / "python3").touch(mode=0o755)
     code_paths = read_code(f"{base_folder}/shims/python3", "-Ic", "1", cwd=base_folder)
     assert (str(base_folder), Scope.UPWARD) in code_paths
+
+
+def test_the_script_of_a_free_threaded_python_is_code(base_folder: Path) -> None:
+    program, script = base_folder / "python3.13t", base_folder / "server.py"
+    program.touch(0o755)
+    script.touch(0o644)
+    code_paths = read_code(str(program), "server.py", cwd=base_folder)
+    assert ("server.py", "all") in paths_below(base_folder, code_paths)
 
 
 def test_a_missing_command_is_missing_code(base_folder: Path) -> None:

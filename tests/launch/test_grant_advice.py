@@ -196,3 +196,8 @@ def test_of_a_home_folder_only_the_module_is_suggested(
     (packages / "installed").mkdir(parents=True)
     advice = suggest_folder_of_module(make_sandbox(), ("/usr/bin/python3",), "installed")
     assert f'add "{packages.parent}" to permissions.filesystem' in advice
+
+
+@pytest.mark.parametrize("path", ["/x\0y", "/x\ud800y"])
+def test_a_path_that_no_file_can_have_is_not_looked_up(path: str) -> None:
+    assert suggest_grant(make_sandbox(), [f"cannot open {path}: permission denied"]) == ""

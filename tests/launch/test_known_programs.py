@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from exthost.launch.known_programs import known_programs
+from exthost.launch.known_programs import known_programs, program_name
 from exthost.model.package_tables import read_text
 
 DOCUMENT = tomllib.loads(read_text("exthost.launch", "known_programs.toml"))
@@ -38,3 +38,9 @@ def test_runners_have_an_advice() -> None:
     assert runners["go run"] == runners["make"], "both build a program, so the advice is the same"
     assert "docker" in runners
     assert "pytest" in known_programs().modules_that_run_code
+
+
+def test_the_name_of_a_program_is_found_in_little_time() -> None:
+    """Each argument of a command may be the name of a program."""
+    assert program_name("/usr/bin/python3.12") == "python"
+    assert program_name("1" * 100_000 + "x") == "1" * 100_000 + "x"

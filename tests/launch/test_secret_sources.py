@@ -64,6 +64,17 @@ def test_a_secret_of_several_lines_keeps_them(tmp_path: Path) -> None:
     assert read(write(tmp_path / "key", b"-----\nabc\n-----\n")) == "-----\nabc\n-----"
 
 
+def test_a_secret_over_the_limit_is_refused_and_not_cut_at_a_newline(tmp_path: Path) -> None:
+    data = b"a" * secret_sources._MAX_BYTES + b"\nbbb"
+    assert "is longer than" in refusal(write(tmp_path / "key", data)).message
+
+
+def test_the_signal_that_ends_a_command_is_named() -> None:
+    program = "import os; os.kill(os.getpid(), 15)"
+    error = refusal({"command": [sys.executable, "-S", "-E", "-c", program]})
+    assert error.message.endswith("was ended by signal 15")
+
+
 def test_a_command_may_print_as_much_as_the_limit() -> None:
     program = f"print('a' * {secret_sources._MAX_BYTES}, end='')"
     command = [sys.executable, "-S", "-E", "-c", program]

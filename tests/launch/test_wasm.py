@@ -154,6 +154,7 @@ async def test_a_file_that_is_not_a_module_is_reported(
         with pytest.raises(SpawnFailed) as caught:
             await host["box"].call("get")
     assert caught.value.code == code and reason in caught.value.message
+    assert ("correct source.path" in caught.value.help) == (content is None)
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,10 @@ def test_the_nearest_name_is_always_one_of_the_candidates(name: str, known: list
 @given(any_text | long_text, any_text | long_text)
 def test_every_registered_name_begins_with_the_prefix_of_its_extension(id: str, tool: str) -> None:
     assert registered_name(id, tool).startswith(registered_prefix(id))
+
+
+def test_the_nearest_of_thousands_of_names_is_found_in_little_time() -> None:
+    """A model may call a tool that does not exist, and the host must not stop meanwhile."""
+    verbs = ("get", "list", "create", "update", "delete", "search", "read", "write")
+    known = [f"ext_server{n % 40}_{verb}_page_{n}" for n in range(2500) for verb in verbs]
+    assert nearest("ext_server7_crate_page_1007", known) == "ext_server7_create_page_1007"

@@ -206,6 +206,9 @@ def test_the_url_of_a_company_s_proxy_is_parsed_and_its_password_is_not_shown() 
     assert parse_proxy_url("proxy.corp:8080/") == UpstreamProxy("proxy.corp", 8080)
     with_password = parse_proxy_url("http://me:p%40ss@proxy.corp")
     assert with_password == UpstreamProxy("proxy.corp", 80, "Basic bWU6cEBzcw==")
+    not_utf_8 = UpstreamProxy("proxy.corp", 80, "Basic /zr/")
+    for url in ("http://\udcff:%FF@proxy.corp", "%FF:\udcff@proxy.corp"):
+        assert parse_proxy_url(url) == not_utf_8
     for url in ("https://proxy.corp", "socks5://me:geheim@proxy.corp", "http://", "http://a b"):
         with pytest.raises(BadHost) as refused:
             parse_proxy_url(url)

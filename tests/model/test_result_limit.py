@@ -45,6 +45,17 @@ def test_characters_stay_whole_and_the_limit_is_kept(text: str, limit: int) -> N
     assert len(cut.encode("utf-8", "surrogatepass")) <= max(limit, 80)
 
 
+@pytest.mark.parametrize("unit", ["\ud800abc", "ü\udfff😀"])
+@pytest.mark.parametrize("limit", [150, 151, 152, 153, 154])
+def test_a_text_with_half_surrogate_pairs_is_kept_and_counted(unit: str, limit: int) -> None:
+    text = unit * 100
+    [cut] = limit_texts([text], limit, "there") or [""]
+    head, _, note_and_tail = cut.partition("\n[… ")
+    note, _, tail = note_and_tail.rpartition(" …]\n")
+    assert text.startswith(head) and text.endswith(tail) and head and tail
+    assert note.startswith(f"{len(text) - len(head) - len(tail)} characters")
+
+
 def test_several_texts_share_the_limit() -> None:
     texts = ["first " * 10, "middle " * 1000, "other " * 1000, "last " * 10]
     cut = limit_texts(texts, 400, "there")

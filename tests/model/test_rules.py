@@ -70,6 +70,8 @@ def test_missing_annotations_count_as_mcp_s_defaults() -> None:
     for wrong in ("yes", 1, None):
         assert decide(reading, tool=traits(readOnlyHint=wrong)) is None
         assert decide(destructive, tool=traits(destructiveHint=wrong)) == 1
+        reader = traits(readOnlyHint=True, destructiveHint=wrong)
+        assert decide(destructive, tool=reader) is None
 
 
 def test_dialect_and_client_must_fit() -> None:

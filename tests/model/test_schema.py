@@ -116,6 +116,14 @@ def test_with_several_alternatives_the_problem_of_the_nearest_is_reported(
     assert sentence in problem
 
 
+def test_a_value_that_fits_too_many_alternatives_is_reported_as_such() -> None:
+    branches = [{"minimum": 1}, {"maximum": 9}, {"type": "integer", "maximum": 2}]
+    checker = Checker.of({"properties": {"a": {"oneOf": branches}}})
+    assert checker is not None
+    [problem] = checker.problems({"a": 5})
+    assert "more than one" in problem
+
+
 def test_only_the_first_few_problems_are_reported() -> None:
     schema = {"additionalProperties": {"type": "string"}}
     report = new_checker(schema).problems({f"key{n}": n for n in range(100)})

@@ -62,6 +62,26 @@ word_diff("a b b a " * 500, "c d d c " * 500)
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+def test_a_change_near_the_end_of_a_huge_text_is_shown() -> None:
+    text = " ".join(f"word{n}" for n in range(5000))
+    diff = word_diff(text, text.replace("word4990", "evil"))
+    assert "[-word4990-]{+evil+}" in diff and "word4999" in diff and len(diff) < 400
+    assert word_diff(text, f"{text} evil").endswith("word4999{+ evil+}")
+    assert word_diff(text, text.removeprefix("word0 ")).startswith("[-word0 -]word1 ")
+
+
+def test_a_diff_of_two_long_texts_takes_little_time() -> None:
+    old = " ".join(f"old{n}" for n in range(950))
+    new = " ".join(f"new{n}" for n in range(950))
+    diff = word_diff(old, new)
+    assert "old949" in diff and "new949" in diff
+
+
+@pytest.mark.parametrize("text", ["a" + "\n" * 500, "<system " * 100_000, " \n" * 500 + "\x0c"])
+def test_a_text_that_almost_hides_something_is_read_in_little_time(text: str) -> None:
+    assert "text after a long gap" not in find_hidden_parts(text)
+
+
 @pytest.mark.parametrize(
     ("text", "finding"),
     [

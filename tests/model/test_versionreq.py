@@ -65,3 +65,11 @@ def test_an_invalid_version_is_refused_with_a_reason(text: str) -> None:
 @pytest.mark.parametrize("text", ["  *", "x ", "X", "1.*.*", ">=1.*", ",".join(["1"] * 32)])
 def test_wildcards_and_blanks_are_accepted_as_in_the_rust_library(text: str) -> None:
     assert VersionReq.parse(text).matches(Version.parse("1.2.3"))
+
+
+def test_a_pre_release_can_have_a_number_of_any_length() -> None:
+    """Python's int() refuses more than 4300 digits."""
+    requirement = VersionReq.parse(">=1.0.0-" + "1" * 5000)
+    assert requirement.matches(Version.parse("1.0.0-1" + "1" * 5000))
+    assert not requirement.matches(Version.parse("1.0.0-2"))
+    assert VersionReq.parse(">=1.0.0-9").matches(Version.parse("1.0.0-10"))

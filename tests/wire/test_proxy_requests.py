@@ -115,6 +115,14 @@ def test_a_request_that_could_be_read_in_two_ways_is_refused(head: bytes) -> Non
         parse_http(head)
 
 
+def test_blanks_around_the_value_of_a_header_are_removed_in_little_time() -> None:
+    blanks = b" \t" * 25_000
+    head = b"GET http://a.example/ HTTP/1.1\r\nA:" + blanks + b"b c" + b" " * 9
+    assert parse_whole(head + b"\r\n\r\n").headers == (b"a: b c",)
+    with pytest.raises(BadRequest):
+        parse_http(head + b"\0\r\n\r\n")
+
+
 def test_a_head_without_end_is_refused() -> None:
     with pytest.raises(BadRequest):
         parse_http(b"CONNECT a.example:443 HTTP/1.1\r\nA: " + b"b" * MAX_HEAD_BYTES)

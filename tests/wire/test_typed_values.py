@@ -37,6 +37,7 @@ class Whole:
         ({"parts": [{"name": ""}]}, "parts[0].name is empty"),
         ({"parts": [{"name": "a", "size": "1"}]}, "parts[0].size is not a number"),
         ({"is_open": 1}, "is_open is not true or false"),
+        ({"\ud800": 1}, "the reply contains half of a surrogate pair, which is not a character"),
     ],
 )
 def test_the_error_names_the_place_and_the_mistake(value: Any, message: str) -> None:

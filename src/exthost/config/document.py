@@ -170,6 +170,8 @@ def _parse_json(source: bytes, origin: str) -> Any:
     """Return the value of a JSON text, in which comments are allowed. Raises ConfigError."""
     from exthost.model.documents import jsonc
 
+    if source[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise _utf_16_error(origin)
     try:
         return jsonc.loads(source.decode("utf-8-sig"))
     except (RecursionError, ValueError) as error:

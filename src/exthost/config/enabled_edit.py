@@ -100,8 +100,9 @@ def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
     key, table = section
     # JSON strings in brackets are also a YAML list.
     list_text = _format_list(disabled)
-    if table.id != "mapping":  # `extensions:` with nothing below it
+    if table.id != "mapping":  # `extensions:` with nothing below it, or with null
         position = text.index(":", key.end_mark.index) + 1
+        text = text[: table.start_mark.index] + text[table.end_mark.index :]
         return f"{text[:position]}\n  disabled: {list_text}{text[position:]}"
     existing = _find_key(table, "disabled")
     if existing is None:

@@ -18,6 +18,7 @@ def set_permissions_in_toml(text: str, id: str, values: Mapping[str, Any]) -> st
     the text cannot be edited."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import InlineTable
 
     try:
         document = tomlkit.parse(text)
@@ -26,7 +27,8 @@ def set_permissions_in_toml(text: str, id: str, values: Mapping[str, Any]) -> st
     entry = _find_entry(document, id)
     if entry is None:
         overrides = document.setdefault("overrides", tomlkit.table(is_super_table=True))
-        entry = overrides.setdefault(id, tomlkit.table())
+        is_inline = isinstance(overrides, InlineTable)
+        entry = overrides.setdefault(id, tomlkit.inline_table() if is_inline else tomlkit.table())
     permissions = entry.get("permissions")
     if permissions is None:
         permissions = tomlkit.inline_table()

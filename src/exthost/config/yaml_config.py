@@ -69,6 +69,12 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
         mark = getattr(error, "problem_mark", None)
         reason = str(getattr(error, "problem", None) or error)
         raise _unreadable_error(origin, mark.line + 1 if mark is not None else 0, reason) from error
+    except (
+        AttributeError,
+        KeyError,
+    ) as error:  # what PyYAML raises for `!!timestamp x`, `!!bool x`
+        reason = "a value does not have the type of its tag (!!)"
+        raise _unreadable_error(origin, 0, reason) from error
     except _DuplicateKey as duplicate:
         raise _unreadable_error(origin, duplicate.line, f"`{duplicate.key}` is repeated") from None
     problems = Problems(origin, _lines=lines)
@@ -187,6 +193,6 @@ def _unreadable_error(origin: str, line: int, reason: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid YAML: {reason}",
-        help="correct the line named",
+        help="correct the line named" if line else "correct the file",
         evidence=Evidence(path=origin, line=line),
     )

@@ -78,8 +78,9 @@ _REFUSED_SOCKET = re.compile(
 )
 
 # Messages of interpreters and shells about a missing file, module or program. A group has its name.
+# No file has a NUL or half of a surrogate pair in its name.
 _NO_FILE = re.compile(
-    r"can't open (?:file|input) '?([^':]+)|Cannot find module '(/[^']+)'"
+    r"can't open (?:file|input) '?([^':\0\ud800-\udfff]+)|Cannot find module '(/[^']+)'"
     r"|cannot load such file -- (/\S+)"
 )
 _NO_MODULE = re.compile(

@@ -21,6 +21,7 @@ import shlex
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
@@ -443,8 +444,9 @@ class _Command:
             return
         self._visited.add((real, is_python))
         settings = Path(real, "pyvenv.cfg")
-        is_environment = settings.is_file()
-        is_conda = Path(real, "conda-meta").is_dir()
+        # Unlike the methods of Path, these do not raise for a folder that is not readable.
+        is_environment = os.path.isfile(settings)  # noqa: PTH113
+        is_conda = os.path.isdir(f"{real}/conda-meta")  # noqa: PTH112
         if is_environment:
             reason = "virtual environment"
         elif is_conda:
@@ -491,7 +493,7 @@ class _Command:
         """Add the packages of a conda installation: the files of its environments are hard links to
         theirs."""
         for root in (prefix, prefix.parent.parent):
-            if (root / "pkgs").is_dir():
+            if os.path.isdir(root / "pkgs"):  # noqa: PTH112
                 self.add(str(root / "pkgs"), "store of conda")
 
     def _read_site_packages(self, prefix: str) -> None:
@@ -630,12 +632,7 @@ class _Command:
         """Add the programs in a text that a shell runs. The text is not run: substitutions other
         than those of variables are not known."""
         variables = dict(self._variables)
-        lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        try:
-            words = list(lexer)
-        except ValueError:  # a quote without its end
-            words = text.split()
+        words = _shell_words(text)
         command: list[str] = []
         for word in (*words, ";"):
             # A word that consists of operators, such as && or |, ends a command.
@@ -800,8 +797,9 @@ def _path_words(text: str) -> Iterator[str]:
 
 
 def _kind(program: str) -> str:
-    """Return the name of a program without its version: python for /usr/bin/python3.12."""
-    return re.sub(r"[-0-9.]+$", "", os.path.basename(program))  # noqa: PTH119
+    """Return the name of a program without its version: python for /usr/bin/python3.12 and
+    /usr/bin/python3.13t."""
+    return re.sub(r"(?<![-0-9.])[-0-9.]+t?$", "", os.path.basename(program))  # noqa: PTH119
 
 
 def _assign(word: str, variables: dict[str, str]) -> bool:
@@ -821,6 +819,18 @@ def _expand(word: str, variables: Mapping[str, str]) -> str:
     return re.sub(
         r"\$(?:\{(\w+)\}|(\w+))", lambda match: variables.get(match[1] or match[2], ""), word
     )
+
+
+def _shell_words(text: str) -> list[str]:
+    """Return the words and operators of a text that a shell runs. A newline is an operator. A
+    comment counts as words, unless it has a quote without its end."""
+    text = text.replace("\\\n", "")
+    for variant in (text, re.sub(r"(?m)(?:^|(?<=[\s;&|()]))#.*$", "", text)):
+        lexer = shlex.shlex(variant, posix=True, punctuation_chars="();<>|&\n")
+        lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+        with suppress(ValueError):
+            return list(lexer)
+    return text.replace("\n", " \n ").split(" ")
 
 
 def _split(text: str) -> list[str]:

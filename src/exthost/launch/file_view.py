@@ -296,7 +296,9 @@ class _Boundary:
 
 def toml_key(id: str) -> str:
     """Return an extension's id as a TOML key, quoted if that is necessary."""
-    return id if id.isascii() and id.replace("-", "").replace("_", "").isalnum() else json.dumps(id)
+    if id.isascii() and id.replace("-", "").replace("_", "").isalnum():
+        return id
+    return json.dumps(id, ensure_ascii=False)  # TOML has no escapes of surrogate pairs
 
 
 def _package_chose_program(request: ViewRequest) -> bool:

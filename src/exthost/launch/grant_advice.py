@@ -19,8 +19,9 @@ from exthost.launch.sandbox import strict
 from exthost.launch.visible_paths import SYSTEM_FOLDERS, PathCollection, is_below, is_too_wide
 from exthost.model.launch_plan import Wrapper
 
-# An absolute path in an error message of a program. Two slashes begin the host in a URL.
-_PATH = re.compile(r"""(?<![\w.:/])/(?!/)[^\s:'"`,;()\[\]<>]+""")
+# An absolute path in an error message of a program. Two slashes begin the host in a URL. No path
+# has a NUL or half of a surrogate pair.
+_PATH = re.compile(r"""(?<![\w.:/])/(?!/)[^\s:'"`,;()\[\]<>\0\ud800-\udfff]+""")
 
 # Messages about a file that cannot be written, of Linux, Python, Node, Ruby, Go and SQLite.
 _READ_ONLY = re.compile(r"read-only file ?system|EROFS|readonly database", re.IGNORECASE)

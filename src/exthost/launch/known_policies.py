@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from exthost.launch.command_options import UnknownOption, split_options
@@ -171,7 +170,8 @@ def _fill(entries: Sequence[str], arguments: Sequence[str], cwd: str) -> Iterato
         for argument in arguments:
             value = argument.rpartition("=")[2] if argument.startswith("-") else argument
             path = os.path.normpath(os.path.join(cwd, os.path.expanduser(value)))  # noqa: PTH111, PTH118
-            if "/" in value and Path(path).exists() and not path.endswith((":rw", ":ro")):
+            is_path = "/" in value and os.path.exists(path)  # noqa: PTH110 - may be unreadable
+            if is_path and not path.endswith((":rw", ":ro")):
                 yield f"{os.path.realpath(path)}{suffix}"
 
 

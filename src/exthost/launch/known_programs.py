@@ -86,7 +86,8 @@ class Interpreter(NamedTuple):
 
 def program_name(program: str) -> str:
     """Return the name of a program without its version: python for /usr/bin/python3.12."""
-    name = re.sub(r"[-0-9.]+t?$", "", PurePath(program).name)
+    # Without the look-behind, the time for an argument of many digits would be quadratic.
+    name = re.sub(r"(?<![-0-9.])[-0-9.]+t?$", "", PurePath(program).name)
     return _OTHER_NAMES.get(name, name)
 
 

@@ -14,6 +14,7 @@ everything that is missing at once.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from exthost.errors import Evidence, Refused
@@ -174,7 +175,8 @@ def _parse_setting(setting: DeclaredSetting, text: str, source: str, extension: 
         value = None
     if setting.kind == "bool" and isinstance(value, bool):
         return value
-    if setting.kind == "number" and isinstance(value, int | float) and not isinstance(value, bool):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if setting.kind == "number" and is_number and abs(value) != inf:  # 1e999 is infinite
         return value
     raise Refused(
         "X0351",

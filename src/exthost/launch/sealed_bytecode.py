@@ -181,30 +181,51 @@ def _wait(fd: int, seconds: float) -> None:
 def _store(folder: Path, output: bytes, root: str, covered: set[str]) -> None:
     """Write compiled modules to a folder, atomically, and delete those of other contents. `output`
     is what `bytecode_compiler` has written: lines of JSON, each followed by a module. Only modules
-    whose sources are in `covered` count. Raises OSError and ValueError."""
+    whose sources are in `covered` count. The interpreter may be one of the extension, so the output
+    is not trusted. Raises OSError and ValueError."""
     make_shared_root(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as temp:
-        new = Path(temp, "sealed")
+        new = Path(os.path.realpath(temp), "sealed")
         new.mkdir()
         start = 0
         while start < len(output):
             end = output.index(b"\n", start)
-            place, name, size = json.loads(output[start:end])
+            place, name, size = _read_row(output[start:end])
             start = end + 1 + (size or 0)
-            if os.path.normpath(place) != place or "/" in name:
-                raise ValueError(f"{place}/{name} is not a module")
             path = f"{new}{place}/{name}".rstrip("/")
+            folder_of_path = os.path.dirname(path)  # noqa: PTH120
+            if os.path.realpath(folder_of_path) != folder_of_path:  # below a link of an earlier row
+                raise ValueError(f"{place}/{name} is not a module")
             source = f"{place}/{name.partition('.')[0]}.py"
             if size is None and not f"{place}/".startswith(f"{root}/"):
-                os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+                os.makedirs(folder_of_path, exist_ok=True)  # noqa: PTH103
                 os.symlink(f"{place}/__pycache__/{name}".rstrip("/"), path)  # noqa: PTH211
             elif size is not None and source in covered:
-                os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+                os.makedirs(folder_of_path, exist_ok=True)  # noqa: PTH103
                 Path(path).write_bytes(output[end + 1 : start])
         if os.geteuid() == 0:  # the extension may run as a user of its own
             _open_to_all(new)
         new.rename(folder)
     _delete_oldest(folder.parent)
+
+
+def _read_row(line: bytes) -> tuple[str, str, int | None]:
+    """Return the folder, the name and the size in a line of the compiler. Raises ValueError."""
+    try:
+        place, name, size = json.loads(line)
+    except (RecursionError, TypeError) as error:
+        raise ValueError(f"the compiler wrote a wrong line: {error}") from None
+    is_module = (
+        isinstance(place, str)
+        and isinstance(name, str)
+        and (size is None or (isinstance(size, int) and size >= 0))
+        and place.startswith("/")
+        and os.path.normpath(place) == place
+        and "/" not in name
+    )
+    if not is_module:
+        raise ValueError(f"the compiler wrote a wrong line: {line[:80]!r}")
+    return place, name, size
 
 
 def _delete_oldest(parent: Path) -> None:

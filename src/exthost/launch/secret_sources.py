@@ -12,6 +12,7 @@ blocks: call it in a thread.
 
 import os
 import select
+import shlex
 import signal
 import stat
 import subprocess
@@ -103,11 +104,13 @@ class SecretReading:
                 data = self._run(name, tuple(source.place), f"the command {source.place[0]}")
             case _:
                 data = self._read_keyring(name, source.place)
+        # Before a newline is removed: that of a longer secret may not be at its end.
+        is_too_long = len(data) > _MAX_BYTES
         data = data.removesuffix(b"\n").removesuffix(b"\r")
-        if b"\0" in data or not data or len(data) > _MAX_BYTES:
+        if b"\0" in data or not data or is_too_long:
             if b"\0" in data:
                 problem = "contains a NUL byte, which no variable can have"
-            elif data:
+            elif is_too_long:
                 problem = f"is longer than {_MAX_BYTES} bytes"
             else:
                 problem = "is empty"
@@ -140,7 +143,7 @@ class SecretReading:
         if status.st_mode & forbidden:
             mode = f"{stat.S_IMODE(status.st_mode):04o}"
             text = f"others can read or change the file {path} (mode {mode})"
-            raise self._error("X1861", name, text, f"chmod 600 {path}")
+            raise self._error("X1861", name, text, f"chmod 600 {shlex.quote(path)}")
         if status.st_uid not in (os.geteuid(), 0):
             text = f"the file {path} belongs to another user ({status.st_uid})"
             raise self._error("X1861", name, text, "use a file of your own")
@@ -197,6 +200,8 @@ class SecretReading:
         if code == _NO_ENTRY and title.startswith("the keyring"):
             text = f"{title} does not exist"
             raise self._error("X1864", name, text, "keyring set SERVICE USER")
+        if code < 0:
+            raise self._error("X1863", name, f"{title} was ended by signal {-code}", help)
         if code:
             raise self._error("X1863", name, f"{title} failed with exit status {code}", help)
         return data

@@ -38,6 +38,8 @@ _COMPILE_SECONDS = 300
 # The machine code of this many modules is kept, the last used ones.
 _MAX_CODE_FILES = 64
 
+_BUILD_HELP = "build it for WASI preview 1 (wasip1), as a command with a main function"
+
 _HEADER_BYTES = 8
 _MODULE_HEADER, _COMPONENT_HEADER = b"\0asm\1\0\0\0", b"\0asm\x0d\0\1\0"
 
@@ -126,7 +128,7 @@ class Compilation:
             module = Path(path).read_bytes()
         except OSError as error:
             reason = f"its module {path} cannot be read: {error.strerror}"
-            raise self._error("X0401", reason) from None
+            raise self._error("X0401", reason, "correct source.path, or build the module") from None
         if not module.startswith(_MODULE_HEADER):
             reason = f"{path} is not a WebAssembly module{_describe_header(module)}"
             raise self._error("X0404", reason)
@@ -162,7 +164,9 @@ class Compilation:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 raise self._error(
-                    "X0406", f"its module {path} was not compiled within {_COMPILE_SECONDS} s"
+                    "X0406",
+                    f"its module {path} was not compiled within {_COMPILE_SECONDS} s",
+                    "start it again when the machine is less busy, or build a smaller module",
                 ) from None
             assert self._process.stderr is not None
             stderr = self._process.stderr.read().decode(errors="replace").strip()
@@ -170,13 +174,13 @@ class Compilation:
             reason = stderr or f"the compiler ended with {self._process.returncode}"
             raise self._error("X0404", f"its module cannot be used: {reason}")
 
-    def _error(self, code: str, message: str) -> SpawnFailed:
+    def _error(self, code: str, message: str, help: str = _BUILD_HELP) -> SpawnFailed:
         return SpawnFailed(
             code,
             message,
             permanent=True,
             extension=self._spec.id,
-            help="build it for WASI preview 1 (wasip1), as a command with a main function",
+            help=help,
             evidence=Evidence(path=_module_path(self._spec), key="source.path"),
         )
 

@@ -101,9 +101,11 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
             return candidate
         target = _normalize(candidate)
         limit = max(1, len(typed) // _CHARACTERS_PER_MISTAKE)
-        mistakes = _count_mistakes(typed, target, limit)
+        # A candidate with more mistakes than the best one is of no use.
+        allowed = limit if best is None else min(limit, best[0])
+        mistakes = _count_mistakes(typed, target, allowed)
         # The second condition is for names of one character, of which each other one is a mistake.
-        if mistakes <= limit and mistakes < len(typed):
+        if mistakes <= allowed and mistakes < len(typed):
             rank = (mistakes, abs(len(target) - len(typed)), candidate)
         elif len(typed) >= _MIN_PART and target.startswith(typed):
             rank = (limit + 1, len(target), candidate)
@@ -123,21 +125,48 @@ def _normalize(name: str) -> str:
 
 def _count_mistakes(word: str, other: str, limit: int) -> int:
     """Return the Damerau-Levenshtein distance (optimal string alignment) of two words, or a number
-    over `limit` if their lengths alone differ by more than `limit`."""
-    if abs(len(word) - len(other)) > limit:
+    over `limit` if the distance is over `limit`."""
+    # Each mistake adds, removes or replaces at most one character. Most pairs of words are sorted
+    # out by this, which takes far less time than the table: a host may have thousands of tools.
+    if abs(len(word) - len(other)) > limit or _count_missing(word, other) > limit:
         return limit + 1
+    word, other = _without_common_ends(word, other)
     # The usual table with a row for each character of `word`, of which three rows are kept:
     # `row[j]` is the distance of the beginning of `word` from the first `j` characters of `other`.
+    # Only entries that can be at most `limit` are computed: those near the diagonal.
     previous: list[int] = []
-    row = list(range(len(other) + 1))
+    row = [min(j, limit + 1) for j in range(len(other) + 1)]
     for i, a in enumerate(word, 1):
-        second_previous, previous, row = previous, row, [i]
-        for j, b in enumerate(other, 1):
+        second_previous, previous = previous, row
+        row = [min(i, limit + 1)] + [limit + 1] * len(other)
+        for j in range(max(1, i - limit), min(len(other), i + limit) + 1):
+            b = other[j - 1]
             cost = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (a != b))
             if i > 1 and j > 1 and (a, word[i - 2]) == (other[j - 2], b):  # two exchanged ones
                 cost = min(cost, second_previous[j - 2] + 1)
-            row.append(cost)
+            row[j] = cost
+        if min(row) > limit and min(previous) > limit:
+            return limit + 1
     return row[-1]
+
+
+def _without_common_ends(word: str, other: str) -> tuple[str, str]:
+    """Return two words without their common beginning, and then without their common end."""
+    shorter = min(len(word), len(other))
+    start = next((i for i in range(shorter) if word[i] != other[i]), shorter)
+    word, other, shorter = word[start:], other[start:], shorter - start
+    end = next((i for i in range(shorter) if word[-1 - i] != other[-1 - i]), shorter)
+    return word[: len(word) - end], other[: len(other) - end]
+
+
+def _count_missing(word: str, other: str) -> int:
+    """Return how many characters one of the words has that the other one lacks, in any order; the
+    larger number of the two words."""
+    remaining = other
+    for character in word:
+        remaining = remaining.replace(character, "", 1)
+    common = len(other) - len(remaining)
+    return max(len(word), len(other)) - common
 
 
 def variable_name(text: str) -> str:

@@ -268,7 +268,7 @@ def parse_proxy_url(url: str) -> UpstreamProxy:
     """Return the proxy that a variable such as HTTPS_PROXY names. Raises BadHost, whose message
     does not contain the URL, since that may contain a password."""
     import base64
-    from urllib.parse import unquote
+    from urllib.parse import unquote_to_bytes
 
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -280,7 +280,9 @@ def parse_proxy_url(url: str) -> UpstreamProxy:
     host_text, port_text = split_port(place)
     host = parse_host(host_text)
     name, _, password = user.partition(":")
-    token = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+    # The environment has bytes that are not UTF-8 as surrogates.
+    parts = (unquote_to_bytes(part.encode("utf-8", "surrogateescape")) for part in (name, password))
+    token = base64.b64encode(b":".join(parts)).decode()
     port = parse_port(port_text) if port_text else 80
     return UpstreamProxy(str(host), port, f"Basic {token}" if at else "")
 

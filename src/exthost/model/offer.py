@@ -94,5 +94,10 @@ class OfferWarnings(list[str]):
 
     def report(self) -> tuple[str, ...]:
         """Return the warnings, and how many were left out."""
-        more = (f"there are {self._left_out} more warnings",) if self._left_out else ()
-        return (*self, *more)
+        if not self._left_out:
+            return tuple(self)
+        one = self._left_out == 1
+        return (
+            *self,
+            "there is 1 more warning" if one else f"there are {self._left_out} more warnings",
+        )

@@ -86,7 +86,10 @@ def _count_bytes(text: str) -> int:
 def _first_bytes(text: str, size: int) -> str:
     """Return the whole characters at the beginning of a text that have at most `size` bytes."""
     data = text[:size].encode("utf-8", "surrogatepass")
-    return text[:size] if len(data) <= size else data[:size].decode("utf-8", "ignore")
+    end = min(size, len(data))
+    while end < len(data) and _is_inside_character(data[end]):
+        end -= 1
+    return data[:end].decode("utf-8", "surrogatepass")
 
 
 def _last_bytes(text: str, size: int) -> str:
@@ -94,7 +97,15 @@ def _last_bytes(text: str, size: int) -> str:
     if size <= 0:
         return ""
     data = text[-size:].encode("utf-8", "surrogatepass")
-    return text[-size:] if len(data) <= size else data[-size:].decode("utf-8", "ignore")
+    start = max(0, len(data) - size)
+    while start < len(data) and _is_inside_character(data[start]):
+        start += 1
+    return data[start:].decode("utf-8", "surrogatepass")
+
+
+def _is_inside_character(byte: int) -> bool:
+    """Return whether a byte of UTF-8 is not the first of its character."""
+    return byte & 0xC0 == 0x80
 
 
 def is_too_large(data: Any, limit: int) -> bool:

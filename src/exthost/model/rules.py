@@ -55,7 +55,8 @@ class ToolTraits(NamedTuple):
         hints = annotations if isinstance(annotations, Mapping) else {}
         # Only true and false count. Any other value is treated as if it were missing.
         read_only = hints.get("readOnlyHint") is True
-        destructive = hints.get("destructiveHint", not read_only) is not False
+        hint = hints.get("destructiveHint")
+        destructive = hint if isinstance(hint, bool) else not read_only
         return cls(name, extension, tool.name, dialect, read_only, destructive)
 
 

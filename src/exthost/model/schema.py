@@ -284,6 +284,8 @@ def _find_branch_of_right_type(error: Any) -> Any:
     """Return the errors of the only branch of `anyOf` or `oneOf` that accepts the value's type, or
     None. If the schema is "an integer up to 7, or null", and the value is 9, the error of the first
     branch is more helpful than that no branch fits."""
+    if type(error.kind).__name__ == "OneOfMultipleValid":  # the branches with errors do not matter
+        return None
     branches = [
         branch
         for branch in getattr(error.kind, "context", None) or ()

@@ -14,8 +14,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-# The sort key of a pre-release. Each identifier is (0, number, "") or (1, 0, text), so that numbers
-# come before texts.
+# The sort key of a pre-release. Each identifier is (0, its length, its digits) or (1, 0, text), so
+# that numbers come before texts. A number does not begin with 0, so the longer one is larger; int()
+# would raise for thousands of digits.
 _PreReleaseKey: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _OPERATORS: Final = (">=", "<=", "=", ">", "<", "~", "^")
@@ -256,5 +257,5 @@ def _parse_identifiers(text: str, part: str) -> tuple[str, str]:
 def _pre_release_key(version: Version | Comparator) -> tuple[bool, _PreReleaseKey]:
     """Return the sort key of the pre-release: a release comes after all its pre-releases."""
     parts = version.pre_release.split(".") if version.pre_release else []
-    keys = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    keys = tuple((0, len(part), part) if part.isdigit() else (1, 0, part) for part in parts)
     return not parts, keys

@@ -29,7 +29,7 @@ SOCKS_NO_COMMAND, SOCKS_NO_ADDRESS_TYPE = 7, 8
 _HEAD_END = b"\r\n\r\n"
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) (HTTP/1\.[01])\Z")
-_HEADER = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*\Z")
+_HEADER = re.compile(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*)\Z")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: |\r|\Z)")
 _ABSOLUTE_URI = re.compile(rb"(?i:http)://([^/?#@\\]+)([/?][^#]*)?\Z")
 
@@ -161,7 +161,7 @@ def _parse_header(line: bytes) -> tuple[bytes, bytes]:
     match = _HEADER.match(line)
     if match is None:
         raise BadRequest("a line of the head is not a header")
-    return match[1].lower(), match[2]
+    return match[1].lower(), match[2].strip(b" \t")
 
 
 def _body_bytes(headers: list[tuple[bytes, bytes]]) -> int | None:

@@ -55,6 +55,9 @@ def convert(value: Any, type_: type[T], name: str = "it") -> T:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
         raise WrongValue(_describe(str(error), name)) from None
+    except UnicodeEncodeError:  # msgspec cannot compare such a key, or such a text with a literal
+        reason = "contains half of a surrogate pair, which is not a character"
+        raise WrongValue(f"{name} {reason}") from None
 
 
 def convert_with_extra(value: Any, type_: Callable[..., T], name: str = "it") -> T:

@@ -21,3 +21,8 @@ def test_a_key_with_too_many_parts_is_refused_at_once(line: str) -> None:
 def test_dots_in_text_and_comments_are_not_keys() -> None:
     dots = "." * (2 * MAX_KEY_PARTS)
     assert parse_toml(f'a = "{dots}" # {dots}\nb.c.d = 1') == {"a": dots, "b": {"c": {"d": 1}}}
+
+
+def test_dots_of_many_numbers_in_a_line_are_not_a_key() -> None:
+    numbers = [0.5] * (2 * MAX_KEY_PARTS)
+    assert parse_toml(f"a = {numbers}") == {"a": numbers}

@@ -39,36 +39,43 @@ def spec_at(path: Path) -> Spec:
         for candidate in report.candidates
         if path.is_dir() or Path(candidate.path).resolve() == path
     ]
+    if len(candidates) == 1:
+        return candidates[0].spec
     if candidates:
-        return _only_one([candidate.spec for candidate in candidates], path)
+        folders = " or ".join(shlex.quote(candidate.folder) for candidate in candidates[:2])
+        raise _not_one_error([candidate.spec for candidate in candidates], path, f"name {folders}")
     if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
-        return _only_one(find_extensions(read_config(str(path / DEFAULT_CONFIG))).specs, path)
+        specs = find_extensions(read_config(str(path / DEFAULT_CONFIG))).specs
+        if len(specs) == 1:
+            return specs[0]
+        config = shlex.quote(str(path / DEFAULT_CONFIG))
+        if specs:
+            help = (
+                f"name one instead of the folder, with --config {config}; a verb that takes only "
+                "a FOLDER needs one with a single extension"
+            )
+        else:
+            help = f"`exthost add NAME --dialect D --config {config} -- COMMAND` adds one"
+        raise _not_one_error(specs, path, help)
     errors = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
     if len(errors) == 1:
         raise errors[0].as_error()
-    if path.is_dir():
+    if errors and path.is_dir():
+        message = f"{path} has {len(errors)} manifests, and all of them have errors"
+        help = "name the folder of one of them"
+    elif path.is_dir():
         message = f"{path} is not an extension: it has no manifest and no {DEFAULT_CONFIG}"
         help = "name another folder; a program without a manifest is run with -- COMMAND ARGS…"
     else:
         message = f"{path} is not a manifest"
         command = f"python3 {path.name}" if path.suffix == ".py" else "COMMAND ARGS…"
         help = f"a program without a manifest is run with -- {command}"
-    others = "".join(f"; {diagnostic.message}" for diagnostic in report.diagnostics)
+    others = "".join(f"; {item.path}: {item.message}" for item in report.diagnostics)
     raise NotFound("X1206", message + others, help=help)
 
 
-def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
-    """Return the only extension of a folder. Raises UsageError if there are several or none."""
-    if len(specs) == 1:
-        return specs[0]
-    config = shlex.quote(str(path / DEFAULT_CONFIG))
-    if not specs:
-        message = f"{path} has no extension"
-        help = f"`exthost add NAME --dialect D --config {config} -- COMMAND` adds one"
-    else:
-        message = f"{path} has several extensions: {', '.join(spec.id for spec in specs)}"
-        help = (
-            f"name one instead of the folder, with --config {config}; a verb that takes only a "
-            "FOLDER needs one with a single extension"
-        )
-    raise UsageError("X1316", message, help=help)
+def _not_one_error(specs: Sequence[Spec], path: Path, help: str) -> UsageError:
+    """Return the error for a folder that has several extensions, or none."""
+    names = ", ".join(spec.id for spec in specs)
+    message = f"{path} has several extensions: {names}" if specs else f"{path} has no extension"
+    return UsageError("X1316", message, help=help)

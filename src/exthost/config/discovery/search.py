@@ -171,7 +171,8 @@ def _program_folders() -> list[str | Diagnostic]:
     are common."""
     absolute = [folder for folder in os.get_exec_path() if os.path.isabs(folder)]  # noqa: PTH117
     real = [os.path.realpath(folder) for folder in absolute]
-    return [folder for folder in dict.fromkeys(real) if Path(folder).is_dir()]
+    # Unlike `Path.is_dir`, `os.path.isdir` does not raise for a folder in one that is not readable.
+    return [folder for folder in dict.fromkeys(real) if os.path.isdir(folder)]  # noqa: PTH112
 
 
 def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnostic:

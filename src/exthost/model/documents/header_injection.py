@@ -97,6 +97,8 @@ def _read_one(value: Any, place: Place) -> HeaderInjection | None:
     if host_text is None or header is None:
         return None
     try:
+        if "://" in host_text:
+            raise BadHost("it is a URL: write the host alone, with a port unless it is 80")
         host, port_text = split_port(host_text)
         name = str(parse_host(host))
         port = parse_port(port_text) if port_text else _DEFAULT_PORT

@@ -11,7 +11,8 @@ import re
 from typing import Any
 
 # Strings are matched first, because text in a string may look like a comment.
-_STRING = r'"(?:\\.|[^"\\])*"'
+# A string without its end matches to the end of the text, and is looked at only once.
+_STRING = r'"(?:\\.|[^"\\])*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 

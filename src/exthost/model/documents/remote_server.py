@@ -70,7 +70,9 @@ def bridge_arguments(fields: Mapping[str, Any]) -> BridgeArguments:
     named = fields.get("transport") or fields.get("type") or "auto"
     transport = _TRANSPORTS.get(named)
     if transport is None:
-        problem = f'transport {quote_text(named)} is not supported, only "http" and "sse" are'
+        problem = (
+            f'transport {quote_text(named)} is not supported, only "auto", "http" and "sse" are'
+        )
     elif transport != "auto":
         argv += ["--transport", transport]
     return BridgeArguments(tuple(argv), env, problem)

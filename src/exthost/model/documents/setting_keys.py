@@ -45,6 +45,7 @@ from exthost.model.documents.readers import (
     quote_text,
     read_json_table,
     read_table,
+    read_text,
     read_text_list,
 )
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -206,15 +207,25 @@ class Breaker(_Settings):
     )
 
 
+# A larger whole number is not exact as a float.
+_MAX_AMOUNT = 2**53
+
+
 def _read_amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
     """Read a table of name → amount. Return pairs, because settings must be hashable."""
     table = read_json_table(value, place)
     if table is None:
         return None
     for name, amount in table.items():
-        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
-            place.at(name).add_problem(WRONG_VALUE, f"an amount is wanted, not {amount!r}")
-    return tuple((name, float(n)) for name, n in table.items() if isinstance(n, int | float))
+        if isinstance(amount, bool) or not isinstance(amount, int | float):
+            place.at(name).add_problem(
+                WRONG_VALUE, f"must be a number, not {describe_type(amount)}"
+            )
+            return None
+        if not 0 <= amount <= _MAX_AMOUNT:
+            place.at(name).add_problem(WRONG_VALUE, f"must be between 0 and {_MAX_AMOUNT}")
+            return None
+    return tuple((name, float(amount)) for name, amount in table.items())
 
 
 _AMOUNTS = ValueType(
@@ -231,7 +242,7 @@ def _read_labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None
         return None
     for name, text in table.items():
         if not isinstance(text, str):
-            place.at(name).add_problem(WRONG_VALUE, f"a text is wanted, not {text!r}")
+            place.at(name).add_problem(WRONG_VALUE, f"must be text, not {describe_type(text)}")
     return tuple((name, text) for name, text in table.items() if isinstance(text, str))
 
 
@@ -305,7 +316,10 @@ def _read_network(value: Any, place: Place) -> bool | tuple[str, ...] | None:
         place.add_problem(WRONG_VALUE, f"must have at most {_MAX_HOSTS} hosts")
         return None
     hosts = []
-    for index, text in enumerate(read_text_list(value, place) or ()):
+    for index, item in enumerate(value):
+        text = read_text(item, place.at(index))
+        if text is None:
+            continue
         try:
             hosts.append(parse_entry(text).text)
         except BadHost as error:
@@ -422,8 +436,9 @@ _MAX_PATTERN_CHARS = 1000
 def _read_patterns(value: Any, place: Place) -> tuple[str, ...] | None:
     """Read a list of patterns of names."""
     patterns = read_text_list(value, place)
-    for number, pattern in enumerate(patterns or ()):
-        check_pattern(pattern, place.at(number))
+    for number, pattern in enumerate(value if patterns else ()):
+        if isinstance(pattern, str):
+            check_pattern(pattern, place.at(number))
     return patterns
 
 
@@ -512,11 +527,12 @@ def _read_sha256(value: Any, place: Place) -> str | None:
     """Read a digest: 64 hexadecimal digits. Return it in lower case."""
     digits = set("0123456789abcdefABCDEF")
     if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
-        actual = (
-            f"is {len(value)} characters"
-            if isinstance(value, str)
-            else f"is {describe_type(value)}"
-        )
+        if not isinstance(value, str):
+            actual = f"is {describe_type(value)}"
+        elif len(value) != 64:
+            actual = f"is {len(value)} characters"
+        else:
+            actual = "has a character that is not one"
         place.add_problem(
             WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {actual}"
         )

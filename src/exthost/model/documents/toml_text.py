@@ -33,6 +33,8 @@ def parse_toml(text: str) -> dict[str, Any]:
         # line in the error.
         unquoted = _QUOTED.sub(lambda match: "\n" * match[0].count("\n"), text)
         for number, line in enumerate(unquoted.split("\n"), 1):
-            if line.count(".") > MAX_KEY_PARTS:
+            # The items of a list may have dots, too, and are not parts of one key.
+            keys = re.split(r"[^A-Za-z0-9_. \t-]", line)
+            if max(key.count(".") for key in keys) > MAX_KEY_PARTS:
                 raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts (at line {number})")
     return tomllib.loads(text)
