@@ -330,6 +330,15 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def format_number(value: float) -> str:
+    """Return a number with at most 15 digits. The format `g` alone would show 1234567 as
+    1.23457e+06."""
+    try:
+        return f"{value:.15g}"
+    except OverflowError:  # an integer of hundreds of digits
+        return "more than 1e308" if value > 0 else "less than -1e308"
+
+
 def list_names(names: Iterable[str]) -> str:
     """Return the first names, separated by commas, and how many there are if that is not all."""
     all_names = list(names)
@@ -398,5 +407,8 @@ def _say_excerpt(error: ExthostError) -> None:
     number = str(error.evidence.line)
     margin = " " * (len(number) + 4)
     _write_stderr(f"    {number} | {excerpt.line}\n")
-    caret = paint("^" * excerpt.width, "place", sys.stderr)
-    _write_stderr(f"{margin} | {' ' * excerpt.start}{caret}\n")
+    end = excerpt.start + excerpt.width
+    # In columns: a Chinese character, for example, takes two.
+    start = text_width(excerpt.line[: excerpt.start])
+    caret = paint("^" * max(1, text_width(excerpt.line[:end]) - start), "place", sys.stderr)
+    _write_stderr(f"{margin} | {' ' * start}{caret}\n")

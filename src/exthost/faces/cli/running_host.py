@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from exthost.errors import NotFound
-from exthost.faces.cli.common import Args, config_path, say, show_line
+from exthost.faces.cli.common import Args, config_path, format_number, say, show_line
 from exthost.host.control.client import HELLO_SECONDS, HostClient, NoHost, NoSocket
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def show_event(event: Mapping[str, Any]) -> None:
     if event["kind"] == "log":
         show_line(event["extension"], event["text"])
     elif event["kind"] == "progress":
-        total = f" of {event['total']:g}" if event["total"] is not None else ""
-        text = f"{event['method']}: {event['progress']:g}{total} {event['message']}".rstrip()
+        total = f" of {format_number(event['total'])}" if event["total"] is not None else ""
+        progress = format_number(event["progress"])
+        text = f"{event['method']}: {progress}{total} {event['message']}".rstrip()
         say(f"[{event['extension']}] {text}")

@@ -23,7 +23,14 @@ from dataclasses import replace
 from exthost.config.discovery.configfile import read_config
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
-from exthost.faces.cli.common import Args, plural, require_config_path, say, show_line
+from exthost.faces.cli.common import (
+    Args,
+    format_number,
+    plural,
+    require_config_path,
+    say,
+    show_line,
+)
 from exthost.faces.cli.start_note import start_note
 from exthost.faces.cli.target_specs import has_config
 from exthost.host.audit import Audit
@@ -212,9 +219,9 @@ def _print_progress(bus: Bus) -> None:
 
 
 def _progress_text(progress: Progressed) -> str:
-    # 15 digits, because `g` alone would show 1234567 as 1.23457e+06.
-    total = f" of {progress.total:.15g}" if progress.total is not None else ""
-    return f"{progress.method}: {progress.progress:.15g}{total} {progress.message}".rstrip()
+    total = f" of {format_number(progress.total)}" if progress.total is not None else ""
+    done = format_number(progress.progress)
+    return f"{progress.method}: {done}{total} {progress.message}".rstrip()
 
 
 def _environ() -> dict[str, str]:
