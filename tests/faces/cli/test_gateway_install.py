@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from exthost.faces.cli.client_configs import ClientConfig
 from exthost.faces.cli.gateway import CLIENT_NAMES
 from exthost.model.documents import jsonc
 from tests.faces.cli.cli_process import run_inside
@@ -136,3 +137,42 @@ def test_a_folder_that_cannot_be_made_is_not_reported_as_a_missing_copy(home: Pa
     error = install(home, "cursor")["error"]
     assert error["code"] == "X1816"
     assert error["message"].startswith("/proc/nothing/mcp.json cannot be written: ")
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_line_endings_stay(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_bytes(b'{\r\n  // mine\r\n  "mcpServers": {}\r\n}\r\n')
+    assert install(home, "cursor")["changed"]
+    assert file.read_bytes().startswith(b"{\r\n  // mine\r\n  ")
+    assert file.read_bytes().endswith(b"\r\n}\r\n")
+    assert install(home, "cursor", "--remove")["changed"]
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_servers_in_an_inline_table_of_toml_are_edited(home: Path) -> None:
+    codex = home / ".codex/config.toml"
+    codex.parent.mkdir()
+    codex.write_text("mcp_servers = { a = { command = 'x' } } # mine\n")
+    report = install(home, "codex")
+    assert tomllib.loads(codex.read_text())["mcp_servers"]["exthost"] == report["entry"]
+    assert install(home, "codex", "--remove")["changed"]
+    assert tomllib.loads(codex.read_text()) == {"mcp_servers": {"a": {"command": "x"}}}
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_the_advice_for_a_file_that_cannot_be_edited_fits_the_file_and_the_edit(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {"codex": tomllib.loads, "cursor": json.loads}
+    for client, loads in entries.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(ClientConfig, "_edit", lambda *_: None)
+            advice = install(home, client)["error"]["help"].partition("by hand: ")[2]
+            assert '"exthost"' in advice and loads(advice)
+        assert install(home, client)["changed"]
+        with monkeypatch.context() as patch:
+            patch.setattr(ClientConfig, "_edit", lambda *_: None)
+            removal = install(home, client, "--remove")["error"]["help"]
+        assert removal == f"take exthost out of {FILES[client][1]} by hand"

@@ -48,6 +48,7 @@ from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
 from exthost.faces.cli.started_extension import detect_dialect, with_start_limit
 from exthost.faces.cli.target_specs import find_unlocked_spec
+from exthost.faces.cli.text_width import text_width
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.call_requests import own_tool_name
@@ -335,8 +336,11 @@ def _find_build(args: DevArgs, spec: Spec, folder: str | None) -> BuildCommand |
         return None
     if args.build is not None:
         return BuildCommand(("sh", "-c", args.build), Path(folder or spec.cwd or "."))
-    # The program, or the script that it runs.
-    programs = [Path(spec.cwd or ".", word) for word in spec.argv[:2]]
+    # The program, unless it is looked up in PATH, as `go` is in `go run .`; or the script of Node
+    # that it runs. Any other argument is the source of a program, or not even a file.
+    words = [word for word in spec.argv[:1] if "/" in word]
+    words += [word for word in spec.argv[1:2] if word.endswith(".js")]
+    programs = [Path(spec.cwd or ".", word) for word in words]
     return next(filter(None, map(find_build_command, programs)), None)
 
 
@@ -387,8 +391,8 @@ class _Keys:
         while (key := await self._queue.get()) != "enter":
             if key == "backspace":
                 if text:
+                    _print_prompt("\b \b" * text_width(text[-1]))
                     text = text[:-1]
-                    _print_prompt("\b \b")
             elif not key:
                 return ""
             elif len(key) == 1 and key.isprintable():

@@ -74,7 +74,8 @@ def find_excerpt(evidence: Evidence, message: str) -> Excerpt | None:
         masked = _restore_quoted(_mask_values(line, shown_keys), line, message)
     column = _COLUMN.search(message)
     if column is not None:
-        position = min(int(column[1]) - 1, len(masked))  # columns count from 1; a line may be cut
+        # Columns count from 1, and a line may be cut.
+        position = max(0, min(int(column[1]) - 1, len(masked)))
         return Excerpt(masked, position, 1)
     key = evidence.key.rpartition(".")[2].partition("[")[0]  # `b` of `a.b[2]`
     match = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", masked) if key else None
@@ -98,7 +99,8 @@ def _read_line(path: str, number: int) -> tuple[str | None, str]:
     if not path or not number:
         return None, header
     try:
-        with Path(path).open(encoding="utf-8", errors="replace") as file:
+        # A byte order mark is not part of the line.
+        with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
             for above in islice(file, number - 1):
                 if above.lstrip().startswith("["):
                     header = above

@@ -30,6 +30,8 @@ _NAMES = {
     "oci": re.compile(r"[a-z0-9][\w./:@-]*", re.ASCII | re.IGNORECASE),
 }
 _VERSION = re.compile(r"[0-9A-Za-z][\w.+!-]*", re.ASCII)
+# A version of npm; a tag or a range, such as `next` or `1.2`, may mean another version tomorrow.
+_EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+([-+].*)?", re.ASCII)
 # The only options of its runner that a package may set: they answer yes to "install it?".
 _HARMLESS_OPTIONS = frozenset({"-y", "--yes"})
 
@@ -42,6 +44,9 @@ _REGISTRY_VARIABLES = {
 
 # Asking a registry takes a second; npm may retry.
 _LOOKUP_SECONDS = 60
+
+# The types in a manifest, as a person calls them.
+_KINDS = {list: "a list", dict: "an object"}
 
 # The largest server.json that is read.
 _MAX_FILE = 1 << 20
@@ -75,15 +80,14 @@ def read_package(source: str, values: InputValues, bundles: Path) -> PackageEntr
 
 
 def _named_package(kind: str, text: str, values: InputValues) -> PackageEntry:
-    """Return the entry for NAME, or for NAME@VERSION of npm and NAME==VERSION of PyPI."""
+    """Return the entry for NAME or NAME@VERSION; of PyPI also for NAME==VERSION."""
     if kind == "npm":
         separator = text.rfind("@")  # at 0 it is the beginning of a scope: @scope/name
         name, version = (text[:separator], text[separator + 1 :]) if separator > 0 else (text, "")
     else:
-        name, _, version = text.partition("==")
+        name, _, version = text.replace("==", "@", 1).partition("@")
     _check_name(kind, name, "the package")
-    version = version or _find_version(kind, name)
-    _check_version(version, "the package")
+    version = _pin_version(kind, name, version, "the package")
     command, args = _runner(kind, name, version)
     return PackageEntry(
         _short_name(name), _process(command, args, _registry_references(kind, values))
@@ -104,8 +108,23 @@ def _runner(kind: str, name: str, version: str) -> tuple[str, list[str]]:
     return "uvx", [f"{name}@{version}"]
 
 
+def _pin_version(kind: str, name: str, version: str, owner: str) -> str:
+    """Return an exact version: this one, or the one that the registry has for it. Without a
+    version, for `latest`, and of npm for a tag or a range such as `next` or `1.2`, it is looked
+    up. `owner` is the subject of the error about a text that is not a version."""
+    if version:
+        _check_version(version, owner)
+    if version in ("", "latest"):
+        version = _find_version(kind, name)
+    elif kind == "npm" and not _EXACT_VERSION.fullmatch(version):
+        version = _find_version(kind, f"{name}@{version}")
+    _check_version(version, owner)
+    return version
+
+
 def _find_version(kind: str, name: str) -> str:
-    """Return the newest version of a package, from its registry."""
+    """Return the newest version of a package, from its registry. The name of a package of npm may
+    end in a tag or a range, such as `name@next`."""
     if kind == "npm":
         command = ["npm", "view", name, "version", "--json"]
     elif shutil.which("uv"):
@@ -152,7 +171,9 @@ def _read_version(program: str, name: str, output: str) -> str:
     except ValueError:
         return ""
     if program == "npm":
-        return data if isinstance(data, str) else ""
+        # All versions of a range, the newest last.
+        newest = data[-1] if isinstance(data, list) and data else data
+        return newest if isinstance(newest, str) else ""
     try:
         return str(data["install"][0]["metadata"]["version"])
     except (LookupError, TypeError):
@@ -160,7 +181,8 @@ def _read_version(program: str, name: str, output: str) -> str:
 
 
 def _lookup_error(kind: str, name: str, reason: str) -> NotFound:
-    exact = f"npm:{name}@1.2.3" if kind == "npm" else f"pypi:{name}==1.2.3"
+    plain_name = name[: name.find("@", 1)] if "@" in name[1:] else name
+    exact = f"npm:{plain_name}@1.2.3" if kind == "npm" else f"pypi:{name}==1.2.3"
     return NotFound(
         "X1813",
         f"the version of {name} could not be found at {kind}: {reason}",
@@ -206,8 +228,8 @@ def _registry_entry(document: Mapping[str, Any], path: Path, values: InputValues
         transport = package.get("transport")
         if isinstance(transport, dict) and transport.get("type", "stdio") != "stdio":
             problems.append(f"a package on {transport.get('type')!r:.40}")
-        elif kind in _NAMES:
-            return PackageEntry(short, _package_entry(str(kind), package, values))
+        elif isinstance(kind, str) and kind in _NAMES:
+            return PackageEntry(short, _package_entry(kind, package, values))
         else:
             problems.append(f"a package of {kind!r:.40}")
     for remote in _tables(document.get("remotes")):
@@ -222,8 +244,7 @@ def _package_entry(kind: str, package: Mapping[str, Any], values: InputValues) -
     version = str(package.get("version") or "")
     _check_name(kind, name, "its package")
     if kind != "oci":
-        _check_version(version or "latest", "its package")
-        version = version if version not in ("", "latest") else _find_version(kind, name)
+        version = _pin_version(kind, name, version, "its package")
     for argument in _tables(package.get("runtimeArguments")):
         option = str(argument.get("name") or argument.get("value") or "")
         if option not in _HARMLESS_OPTIONS:
@@ -263,7 +284,11 @@ def _arguments(value: Any, values: InputValues) -> list[str]:
             inner = _inner_inputs(argument)
             text = values.fill(argument["value"], inner)
             if text is None:  # it has a secret, which an argument cannot refer to
-                secret = next(item for item in inner.values() if item.is_secret)
+                secret = next(
+                    item
+                    for item in inner.values()
+                    if item.is_secret and item.name not in values.given
+                )
                 text = values.find_argument(secret)
         elif option and argument.get("format") == "boolean":
             flag = values.find(wanted)
@@ -322,7 +347,7 @@ def _input(table: Mapping[str, Any], hint: Any = None) -> PackageInput:
     return PackageInput(
         name=str(name).lstrip("-"),
         description=str(table.get("description") or "")[:300],
-        default="" if default is None else str(default),
+        default=_default_text(default),
         is_required=table.get("isRequired") is True,
         is_secret=table.get("isSecret") is True,
         choices=tuple(map(str, choices)) if isinstance(choices, list) else (),
@@ -342,6 +367,11 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     overrides = settings.get("platform_overrides")
     override = overrides.get(sys.platform) if isinstance(overrides, dict) else None
     settings = {**settings, **(override if isinstance(override, dict) else {})}
+    for key, kind in (("args", list), ("env", dict)):
+        if not isinstance(settings.get(key) or kind(), kind):
+            raise _document_error(bundle.path, f"its {key} is not {_KINDS[kind]}")
+    if not isinstance(manifest.get("user_config") or {}, dict):
+        raise _document_error(bundle.path, "its user_config is not an object")
     inputs = _bundle_inputs(manifest)
 
     def fill(text: str) -> str | None:
@@ -367,7 +397,13 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     for word in words:
         filled = fill(word)
         if filled is None:
-            secret = next(item for item in inputs.values() if item.is_secret and item.name in word)
+            secret = next(
+                item
+                for item in inputs.values()
+                if item.is_secret
+                and item.name not in values.given
+                and f"${{user_config.{item.name}}}" in word
+            )
             filled = values.find_argument(secret) or ""
         args.append(filled)
     env: dict[str, Any] = {}
@@ -386,7 +422,7 @@ def _bundle_inputs(manifest: Mapping[str, Any]) -> dict[str, PackageInput]:
         name: PackageInput(
             name=name,
             description=str(item.get("description") or item.get("title") or "")[:300],
-            default="" if item.get("default") is None else str(item["default"]),
+            default=_default_text(item.get("default")),
             is_required=item.get("required") is True,
             is_secret=item.get("sensitive") is True,
         )
@@ -406,6 +442,13 @@ def _process(command: str, args: list[str], env: dict[str, Any]) -> dict[str, An
     if env:
         source["env"] = env
     return {"dialect": "mcp", "source": source}
+
+
+def _default_text(value: Any) -> str:
+    """Return the default value of an input as text, such as "true"; "" if there is none."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _tables(value: Any) -> list[Mapping[str, Any]]:
