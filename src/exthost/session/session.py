@@ -52,7 +52,8 @@ from exthost.wire.framing import Item
 
 # While answers of more than this wait for room in the stdin pipe, stdout is not read. Otherwise a
 # child that sends requests and does not read the answers would fill the host's memory. Calls do not
-# count: a child that writes a long reply reads the next call only after the host has read the reply.
+# count: a child that writes a long reply reads the next call only after the host has read the
+# reply.
 _MAX_UNWRITTEN_BYTES = 1024 * 1024
 
 
