@@ -8,9 +8,11 @@ has one extension, `demo`; `project.offer(…)` changes its tools without a chan
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from exthost.host.lock_survey import Comparison, compare_with_lock
 from tests.extensions.locked_project import Project, tool
 from tests.extensions.nexo_tree import write_plugin
 from tests.faces.cli.cli_process import run_inside
@@ -130,8 +132,24 @@ def test_lock_with_a_name_leaves_other_records(project: Project) -> None:
     assert after.partition("[extensions.other]")[2] == before.partition("[extensions.other]")[2]
     project.entries.pop()
     project.write_config()
-    assert run_inside("lock", cwd=project.root).returncode == 0
+    result = run_inside("lock", cwd=project.root)
+    assert result.returncode == 0 and "other: its record is removed" in result.stderr
     assert "other" not in project.lock.read_text()
+
+
+def test_lock_keeps_the_record_of_an_extension_that_is_added_meanwhile(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_inside("lock", cwd=project.root).returncode == 0
+
+    async def compare_and_add(*args: Any, **settings: Any) -> list[Comparison]:
+        text = project.lock.read_text()
+        project.lock.write_text(text + '\n[extensions.other]\ndialect = "mcp"\n')
+        return await compare_with_lock(*args, **settings)
+
+    monkeypatch.setattr("exthost.faces.cli.lock.compare_with_lock", compare_and_add)
+    assert run_inside("lock", cwd=project.root).returncode == 0
+    assert "[extensions.other]" in project.lock.read_text()
 
 
 def test_an_extension_that_does_not_start_keeps_its_record_and_the_others_are_locked(
@@ -369,19 +387,19 @@ def test_hidden_parts_of_a_schema_are_flagged(locked: Project) -> None:
 def test_a_manifest_that_cannot_be_read_is_not_gone(tmp_path: Path) -> None:
     manifest = write_plugin(tmp_path / "found" / "folder", "weather")
     (tmp_path / "exthost.toml").write_text('[discovery]\nsearch_paths = ["found"]\n')
-    lock = tmp_path / "exthost.lock"
+    lock_file = tmp_path / "exthost.lock"
     assert run_inside("lock", cwd=tmp_path).returncode == 0
-    text = lock.read_text()
+    text = lock_file.read_text()
     manifest.write_text(manifest.read_text() + "broken = = 1\n")
     for command in ("verify", "approve --yes", "approve weather --yes", "lock"):
         result = run_inside(*command.split(), cwd=tmp_path)
         assert result.returncode == 3, result.stderr
         assert "plugin.toml:" in result.stderr and "not valid TOML" in result.stderr
-        assert lock.read_text() == text
+        assert lock_file.read_text() == text
     manifest.unlink()
     assert "weather: gone" in run_inside("verify", cwd=tmp_path).stdout
     assert run_inside("approve", "--yes", cwd=tmp_path).returncode == 0
-    assert "weather" not in lock.read_text()
+    assert "weather" not in lock_file.read_text()
 
 
 # -- other verbs -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
+from exthost.config.lock_file import LOCK_NAME
 from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.faces.cli.common import (
@@ -70,9 +71,10 @@ def run(args: Args) -> int:
         return 0  # `run_once` expects an exit code
 
     run_once(compare())
-    if not args.names:
-        missing = find_missing(configured, records)
-        comparisons += [item for item in missing if item.error is not None]
+    # Those of the lock as it was when the config was read: another process may add an extension.
+    missing = [] if args.names else find_missing(configured, records)
+    comparisons += [item for item in missing if item.error is not None]
+    gone = [item.id for item in missing if item.error is None]
 
     def change(records: dict[str, LockRecord]) -> None:
         """Put the new records into the records of the lock, and remove those of extensions that are
@@ -81,15 +83,15 @@ def run(args: Args) -> int:
             if comparison.now is not None:
                 locked = records.get(comparison.id)
                 records[comparison.id] = merge_record(locked, comparison.now)
-        if not args.names:
-            for item in find_missing(configured, records):
-                if item.error is None:
-                    del records[item.id]
+        for id in gone:
+            records.pop(id, None)
 
     # `write_records` reads the lock again, because another process may have changed it. `records`
     # are those that were read before the comparison; they are changed as well, for the report.
     is_written = write_records(args, configured.config, change, anew=not args.names)
     change(records)
+    for id in gone:
+        say(f"{id}: its record is removed from {LOCK_NAME}, since the config does not have it")
     return _report(args, str(lock_path(configured.config)), comparisons, records, is_written)
 
 
