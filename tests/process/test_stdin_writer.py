@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import os
 import random
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -301,3 +302,54 @@ async def test_many_threads_and_the_loop_write_whole_messages_into_a_full_pipe()
             f"{number}:{n:03d}" for n in range(200)
         ]
     assert pipe.end() is True
+
+
+@pytest.mark.parametrize("size", [100, 1_200_000])
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_an_exception_in_another_thread_leaves_no_part_of_a_message(
+    size: int, is_full: bool
+) -> None:
+    """A signal handler may raise KeyboardInterrupt in any line of a write in the main thread."""
+    first, second = b"a" * size + b"\n", b"second\n"
+
+    def write_until_line(pipe: Pipe, last_line: int) -> bool:
+        """Write the first message, and raise in this line. Return whether that line was reached."""
+        lines = 0
+
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            nonlocal lines
+            if not frame.f_code.co_filename.endswith("stdin_writer.py"):
+                return None
+            lines += event == "line"
+            if lines == last_line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        try:
+            with pipe.lock:
+                sys.settrace(trace)
+                pipe.stdin.write(first)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    was_reached, last_line = True, 0
+    while was_reached:
+        last_line += 1
+        pipe = Pipe()
+        filler_bytes = pipe.fill() if is_full else 0
+        was_reached = await asyncio.to_thread(write_until_line, pipe, last_line)
+        pipe.stdin.recover()
+        with pipe.lock:
+            pipe.stdin.write(second)
+        assert len(await pipe.read_exactly(filler_bytes)) == filler_bytes
+        data = await pipe.read_exactly(len(second))
+        if data != second:  # the first message was written: all of it
+            data += await pipe.read_exactly(len(first))
+            assert data == first + second
+        assert not pipe.read() and pipe.stdin.unwritten_bytes == 0
+        assert pipe.end() is True
+    assert last_line > 3

@@ -188,6 +188,13 @@ class CallQueue:
         elif self.waiting and self.on_needed is not None:
             self.on_needed()
 
+    def recover(self, session: Session | None) -> None:
+        """Complete what an exception has interrupted in another thread, which was submitting a
+        call: to this session, or to the calls that wait."""
+        if session is not None:
+            session.recover_writes()
+        self._handle_waiting()
+
     @property
     def has_waiting(self) -> bool:
         return bool(self.waiting)

@@ -8,20 +8,33 @@ If other threads write, too, as the blocking API does, callers of `write` must h
 `gather` must not be used, since it takes no lock. Other threads only write: everything else here is
 called in the thread of the loop. So only that thread removes bytes from the backlog, watches the
 pipe and closes it.
+
+In the main thread of a program, a signal handler may raise an exception (KeyboardInterrupt) between
+any two steps of a write. A frame of which only a part is in the pipe must be completed all the
+same, because the frames of other threads follow it. So another thread stores how much was written
+in the same step in which it writes (`_write_from_thread`), and the next user of the writer, or
+`recover`, does the rest.
 """
 
 import asyncio
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
+from select import PIPE_BUF
 
-from exthost.process.pipe_ends import WriteEnd
+from exthost.process.pipe_ends import FdWriteEnd, WriteEnd
 
 # The pipe is enlarged for a message of more bytes than this, the default size of a pipe: a message
 # that does not fit into the pipe needs many small writes.
 WIDEN_FROM_BYTES = 64 * 1024
+
+# A pipe takes so many bytes as a whole, or not at all.
+_DIVISIBLE_BYTES = min(PIPE_BUF, WIDEN_FROM_BYTES)
+
+_NOT_WRITTEN: list[int] = []  # stays empty
 
 # The most frames in one write. With more, the child could start on the first frame only after the
 # host has encoded the last, and the host would then wait for the child.
@@ -48,6 +61,7 @@ class StdinWriter:
         "_close_pipe",
         "_drain_waiters",
         "_gathered",
+        "_interrupted",
         "_is_watching",
         "_is_wide",
         "_lock",
@@ -58,6 +72,7 @@ class StdinWriter:
         "_pipe",
         "_stall_timer",
         "_unread_at_end",
+        "_written",
         "stall_seconds",
         "unwritten_bytes",
     )
@@ -85,6 +100,10 @@ class StdinWriter:
         self._gathered: list[bytes] | None = None
         self.unwritten_bytes = 0  # the size of the backlog
         self._backlog: deque[bytes | memoryview] | None = None
+        # The frame that another thread is writing, and how much of it is in the pipe: one number,
+        # none before the write.
+        self._interrupted: tuple[bytes, ...] | None = None
+        self._written: list[int] = _NOT_WRITTEN
         self._drain_waiters: list[asyncio.Future[None]] | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._is_watching = False  # whether the loop waits for room in the pipe
@@ -93,7 +112,13 @@ class StdinWriter:
 
     def write(self, data: bytes) -> None:
         """Write what fits into the pipe now, and the rest when there is room."""
-        if self._backlog or self._gathered or self._pipe is None or len(data) > WIDEN_FROM_BYTES:
+        if (
+            self._backlog
+            or self._gathered
+            or self._pipe is None
+            or len(data) > _DIVISIBLE_BYTES
+            or self._interrupted is not None
+        ):
             self.write_parts(data)
             return
         try:
@@ -111,6 +136,8 @@ class StdinWriter:
         header and trailer of its frame."""
         if self._pipe is None:
             return
+        if self._interrupted is not None:
+            self._settle()
         if self._gathered:  # frames that were gathered earlier are written first
             self._flush_gathered()
         if self._backlog:
@@ -120,6 +147,9 @@ class StdinWriter:
         if size > WIDEN_FROM_BYTES and not self._is_wide:
             self._is_wide = True
             self._pipe.widen()
+        if threading.get_ident() != self._loop_thread:
+            self._write_from_thread(parts)
+            return
         try:
             written = self._pipe.writev(parts)
         except BlockingIOError:
@@ -129,6 +159,52 @@ class StdinWriter:
             return
         if written != size:
             self._keep(parts, written)
+
+    def _write_from_thread(self, parts: tuple[bytes, ...]) -> None:
+        """Write a message on another thread than that of the loop; see the docstring of this
+        module. There is no backlog."""
+        pipe = self._pipe
+        assert pipe is not None
+        written: list[int] = []
+        self._written = written
+        self._interrupted = parts
+        try:
+            if isinstance(pipe, FdWriteEnd):
+                # No signal handler runs between the write and `extend`.
+                written.extend(map(os.writev, (pipe,), (parts,)))
+            else:
+                written.append(pipe.writev(parts))
+        except BlockingIOError:
+            written.append(0)
+        except OSError:
+            self._interrupted = None
+            self._break()
+            return
+        self._settle()
+
+    def _settle(self) -> None:
+        """Keep what is left of the frame that another thread was writing. A frame of which nothing
+        was written is dropped: an exception has prevented that, which its caller gets."""
+        parts, written = self._interrupted, self._written
+        rest = list(_skip(parts, written[0])) if parts is not None and written else []
+        size = sum(map(len, rest))
+        if rest:
+            backlog = deque(rest)
+            # No call between these lines: a signal handler could run there.
+            self._backlog = backlog
+            self.unwritten_bytes = size
+        self._interrupted = None
+        if rest:
+            self._watch_soon()
+
+    def recover(self) -> None:
+        """Complete what an exception in another thread has interrupted. Only in the loop's
+        thread."""
+        with self._lock:
+            if self._interrupted is not None:
+                self._settle()
+            self.unwritten_bytes = sum(map(len, self._backlog or ()))
+            self._watch()
 
     def write_locked(self, data: bytes) -> None:
         """Acquire the lock, and write."""
@@ -172,6 +248,8 @@ class StdinWriter:
         with self._lock:
             if self._pipe is None:
                 return True
+            if self._interrupted is not None:
+                self._settle()
             if self._gathered:  # still written, as far as the pipe has room
                 self._flush_gathered()
             # Before the pipe is closed, only `_break` sets `_unread_at_end`.
@@ -200,13 +278,13 @@ class StdinWriter:
         when the pipe has room."""
         if self._backlog is None:
             self._backlog = deque()
-        for buffer in buffers:
-            if written >= len(buffer):
-                written -= len(buffer)
-                continue
-            self._backlog.append(memoryview(buffer)[written:] if written else buffer)
-            self.unwritten_bytes += len(buffer) - written
-            written = 0
+        rest = tuple(_skip(buffers, written))
+        self._backlog.extend(rest)  # in one step, which no signal handler can interrupt
+        self.unwritten_bytes += sum(map(len, rest))
+        self._watch_soon()
+
+    def _watch_soon(self) -> None:
+        """Write the backlog when the pipe has room."""
         if not self._is_watching:
             self._is_watching = True
             if threading.get_ident() == self._loop_thread:
@@ -217,7 +295,8 @@ class StdinWriter:
     def _watch(self) -> None:
         """Write the backlog when the pipe has room, and start the stall timer. Only in the loop's
         thread: no other thread could close the pipe or empty the backlog meanwhile."""
-        if self._pipe is not None and self._backlog:
+        if self._pipe is not None and self._backlog and self._stall_timer is None:
+            self._is_watching = True
             self._pipe.watch(self._loop, self._on_writable)
             self._stall_timer = self._loop.call_later(self.stall_seconds, self._stalled)
 
@@ -274,6 +353,14 @@ class StdinWriter:
             self._loop.call_soon(self._on_broken)
         else:
             self._loop.call_soon_threadsafe(self._on_broken)
+
+
+def _skip(buffers: tuple[bytes, ...] | None, count: int) -> Iterator[bytes | memoryview]:
+    """Yield these buffers without their first `count` bytes."""
+    for buffer in buffers or ():
+        if count < len(buffer):
+            yield memoryview(buffer)[count:] if count else buffer
+        count = max(0, count - len(buffer))
 
 
 def _resolve(waiters: list["asyncio.Future[None]"]) -> None:

@@ -52,8 +52,7 @@ from exthost.wire.framing import Item
 
 # While answers of more than this wait for room in the stdin pipe, stdout is not read. Otherwise a
 # child that sends requests and does not read the answers would fill the host's memory. Calls do not
-# count: a child that writes a long reply reads the next call only after the host has read the
-# reply.
+# count: a child that writes a long reply reads the next call only after the host has read it.
 _MAX_UNWRITTEN_BYTES = 1024 * 1024
 
 
@@ -281,6 +280,10 @@ class Session:
         if self._reader.is_reading:
             self._reader.pause()
             self.loop.create_task(resume())
+
+    def recover_writes(self) -> None:
+        """Complete a write that an exception has interrupted in another thread."""
+        self._writer.recover()
 
     async def drained(self) -> None:
         """Wait until everything that was sent so far is in the pipe, or the child has ended."""

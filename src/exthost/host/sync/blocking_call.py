@@ -89,9 +89,10 @@ class BlockingCall(Call):
         except BaseException as error:
             if not queue.loop.is_closed():
                 # A signal handler has raised it: KeyboardInterrupt, SystemExit, a time limit …
+                session = self.session  # `cancel` may end it
                 queue.loop.call_soon_threadsafe(queue.cancel, self)
                 # If the call has ended just now, there is room for waiting calls.
-                queue.loop.call_soon_threadsafe(queue.pump)
+                queue.loop.call_soon_threadsafe(queue.recover, session)
             elif isinstance(error, RuntimeError):
                 # `call_soon_threadsafe` raised it: another thread has closed the host.
                 raise not_open_error() from None
