@@ -200,6 +200,45 @@ def test_a_runner_without_a_script_reads_settings_in_its_working_folder(base_fol
     assert (str(cwd), Scope.UPWARD) in code_paths
 
 
+@pytest.mark.parametrize(
+    "command_words",
+    [
+        ("julia", "--startup-file=no", "{code}"),
+        ("tclsh", "{code}", "data.csv"),
+        ("awk", "-f", "{code}", "data.csv"),
+        ("runner", "--load={code}"),
+        ("runner", "./code/server.R"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["R", "jl", "tcl", "exs", "wasm", "fish"])
+def test_the_script_of_an_unknown_interpreter_is_code(
+    base_folder: Path, command_words: tuple[str, ...], suffix: str
+) -> None:
+    for name in (f"code/server.{suffix}", "code/server.R", "data.csv"):
+        (base_folder / name).parent.mkdir(exist_ok=True)
+        (base_folder / name).touch()
+    for program in ("julia", "tclsh", "awk", "runner"):
+        (base_folder / "bin").mkdir(exist_ok=True)
+        (base_folder / "bin" / program).touch(mode=0o755)
+    script = f"{base_folder}/code/server.{suffix}"
+    argv = [word.format(code=script) for word in command_words]
+    code_paths = read_code(*argv, cwd=base_folder, PATH=f"{base_folder}/bin")
+    used = script if script in " ".join(argv) else f"{base_folder}/code/server.R"
+    assert code_paths[used, Scope.ALL].is_program
+    assert ("data.csv", "all") not in paths_below(base_folder, code_paths)
+
+
+def test_settings_of_r_in_the_working_folder_are_code(base_folder: Path) -> None:
+    (base_folder / "bin").mkdir()
+    (base_folder / "bin" / "Rscript").touch(mode=0o755)
+    (base_folder / "server.R").touch()
+    (base_folder / ".Rprofile").touch()
+    code_paths = read_code("Rscript", "server.R", cwd=base_folder, PATH=f"{base_folder}/bin")
+    assert {("server.R", "all"), (".Rprofile", "all"), (".Renviron", "missing")} <= paths_below(
+        base_folder, code_paths
+    )
+
+
 def test_a_program_that_a_variable_names_is_code(base_folder: Path) -> None:
     (base_folder / "browser").touch(mode=0o755)
     (base_folder / "data").touch(mode=0o644)

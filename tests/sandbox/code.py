@@ -754,6 +754,27 @@ async def paths_in_variables_of_missing_interpreters_are_protected() -> None:
                 assert not succeeded, (variable, succeeded)
 
 
+# A morphir extension in Tcl, whose interpreter exthost does not know.
+TCL_SERVER = r"""
+while {[gets stdin line] >= 0} {
+    regexp {"id": *([0-9]+)} $line all id
+    set result [expr {[string match *capabilities* $line] ? {[]} : "null"}]
+    puts "{\"id\": $id, \"result\": $result}"
+    flush stdout
+}
+"""
+
+
+@trial
+async def the_script_of_an_unknown_interpreter_is_protected() -> None:
+    needs("tclsh")
+    with project() as place:
+        script = place.file("tools/server.tcl", TCL_SERVER)
+        victim = {"source": {"command": "tclsh", "args": [str(script)]}}
+        planted = {script: f"exec touch {place.mark}\n{TCL_SERVER}"}
+        await check_protected(place, victim, planted, moved=(script, script.parent))
+
+
 @trial
 async def a_tool_that_reads_settings_in_a_granted_folder_refuses_the_later_one() -> None:
     with project() as place:

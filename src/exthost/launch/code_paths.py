@@ -361,6 +361,9 @@ class _Command:
             self._read_project_tool(tools, arguments, cwd, depth)
         if names & known_tools.SCRIPT_RUNNERS:
             self._read_script_runner(arguments, cwd)
+        for name in names & known_tools.SETTINGS.keys():
+            for file in known_tools.SETTINGS[name]:
+                self.add(file, f"settings of {name}", cwd=cwd, fix='set another folder: cwd = "/"')
         if inner := unwrap_once(argv, cwd, self._variables):  # env, timeout, nice and the like
             self._read_inner(inner.argv, inner.cwd or cwd, inner.env, depth + 1)
             return
@@ -375,6 +378,7 @@ class _Command:
         elif kinds & known_tools.CWD_IMPORTERS:
             self._read_interpreter("lua", arguments, cwd)
         else:
+            self._add_scripts(arguments, cwd)
             self._read_wrapped(arguments, cwd, depth)
 
     def _read_inner(
@@ -550,6 +554,17 @@ class _Command:
         if kind in known_tools.NODES:
             # Without a script, Node looks for packages as a script in the working folder would.
             self._add_node_packages(script or target or f"{cwd}/-", bool(script or target))
+
+    def _add_scripts(self, arguments: list[str], cwd: str) -> None:
+        """Add the arguments of an unknown program that have the name of a script and exist: the
+        program may be their interpreter."""
+        for argument in arguments:
+            for path in _path_words(argument):
+                suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122
+                if suffix in known_tools.SCRIPT_SUFFIXES:
+                    full = os.path.join(cwd, path)  # noqa: PTH118
+                    if os.path.lexists(full) and not os.path.isdir(full):  # noqa: PTH112
+                        self.add(path, "script", is_program=True, cwd=cwd)
 
     def _add_import_folder(
         self, kind: str, arguments: list[str], folder: str, script: str, cwd: str

@@ -26,7 +26,30 @@ PROJECT_TOOLS = frozenset(
 )
 
 # Tools that run the first file among their arguments or, without one, what their settings name.
-SCRIPT_RUNNERS = frozenset(("fastmcp", "mcp"))
+SCRIPT_RUNNERS = frozenset(
+    ("fastmcp", "mcp", "uvicorn", "gunicorn", "hypercorn", "daphne", "granian", "flask")
+)
+
+# The files in the working folder from which a tool reads code, if it is not a project tool.
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "R": (".Rprofile", ".Renviron"),
+    "Rscript": (".Rprofile", ".Renviron"),
+}
+
+# How the names of scripts and compiled programs end. An argument with such a name is code of a
+# program that is in none of these tables, which may be an interpreter.
+SCRIPT_SUFFIXES = frozenset(
+    (
+        *(".py", ".pyc", ".pyz", ".pyw", ".xsh", ".star", ".rb", ".pl", ".pm", ".raku", ".php"),
+        *(".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".coffee", ".wasm"),
+        *(".lua", ".tl", ".fnl", ".r", ".jl", ".scm", ".ss", ".sls", ".rkt", ".lisp", ".lsp"),
+        *(".el", ".clj", ".cljc", ".cljs", ".bb", ".janet", ".ex", ".exs", ".erl", ".beam"),
+        *(".tcl", ".exp", ".expect", ".sh", ".bash", ".zsh", ".ksh", ".fish", ".nu", ".ps1"),
+        *(".awk", ".sed", ".groovy", ".kts", ".kt", ".scala", ".sc", ".java", ".jar", ".war"),
+        *(".class", ".hs", ".lhs", ".ml", ".fs", ".fsx", ".cs", ".csx", ".dll", ".exe"),
+        *(".nim", ".cr", ".dart", ".go", ".rs", ".swift", ".v", ".pro", ".m", ".gdb"),
+    )
+)
 
 # Words after which such a tool expects the package or the script.
 SUBCOMMANDS = frozenset(("run", "exec", "x", "dlx", "tool", "task", "start", "shell", "develop"))
