@@ -121,6 +121,40 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(
         time.sleep(0.01)
 
 
+# Starts a program in a session of its own, which holds the pipe to the host until `release` exists.
+DAEMON = (
+    "import os, subprocess, sys\n"
+    "code = 'import os, time, sys\\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)'\n"
+    "subprocess.Popen([sys.executable, '-S', '-c', code, sys.argv[1]], start_new_session=True)\n"
+)
+
+
+@pytest.mark.parametrize("exits", [True, False])
+def test_a_program_that_a_command_leaves_behind_does_not_hold_up_the_start(
+    exits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An agent that a password manager starts goes on running. It may have the pipe."""
+    release = tmp_path / "release"
+    code = DAEMON + (f"print('{SECRET}')" if exits else "import time; time.sleep(600)")
+    monkeypatch.setattr(secret_sources, "COMMAND_SECONDS", 60 if exits else 1)
+    command = {"command": [sys.executable, "-S", "-c", code, str(release)]}
+    began = time.monotonic()
+    try:
+        if exits:
+            assert read(command) == SECRET
+        else:
+            assert "longer than" in refusal(command).message
+        assert not release.exists() and time.monotonic() - began < 50
+    finally:
+        release.touch()
+
+
+def test_a_command_that_prints_slowly_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_sources, "COMMAND_SECONDS", 0.5)
+    code = "while :; do printf x; sleep 0.02; done"
+    assert "longer than" in refusal({"command": ["sh", "-c", code]}).message
+
+
 def test_a_reading_that_is_stopped_ends_its_command(tmp_path: Path) -> None:
     started_file = tmp_path / "started"
     command = ["sh", "-c", f"echo > {started_file}; exec sleep 600"]

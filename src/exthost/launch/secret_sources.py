@@ -10,13 +10,14 @@ and has a time limit. No error contains the secret, nor the output of the comman
 blocks: call it in a thread.
 """
 
-import contextlib
 import os
+import select
 import signal
 import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -27,6 +28,10 @@ from exthost.model.spec import SecretSource, SecretValue, Spec
 
 # How long a command may take. It may wait for a person who touches a key.
 COMMAND_SECONDS = 30.0
+
+# How often the host looks whether a command has exited, without output of it: first soon, and then
+# less often.
+_FIRST_TICK_SECONDS, _MAX_TICK_SECONDS = 0.001, 0.05
 
 # The largest secret. A variable of a process can have 128 KiB.
 _MAX_BYTES = 64 * 1024
@@ -179,24 +184,13 @@ class SecretReading:
         self, name: str, process: "subprocess.Popen[bytes]", title: str, help: str
     ) -> bytes:
         """Return the output of a running command, which is killed if it takes too long."""
-        timer = threading.Timer(COMMAND_SECONDS, _kill, (process,))
-        timer.start()
-        try:
-            assert process.stdout is not None
-            with process.stdout:
-                data = process.stdout.read(_MAX_BYTES + 1)
-            code = 0
-            if len(data) <= _MAX_BYTES:
-                # Wait for the exit, but do not reap the process: its pid must not be reused before
-                # `_kill` signals the group.
-                with contextlib.suppress(ChildProcessError):  # `stop` has waited for it
-                    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-                _kill(process)
-                code = process.returncode
-            is_late = not timer.is_alive()
-        finally:
-            timer.cancel()
-            timer.join()
+        assert process.stdout is not None
+        with process.stdout as stdout:
+            data, is_late = _collect_output(process, stdout.fileno())
+        code = 0
+        if not is_late and len(data) <= _MAX_BYTES:
+            _kill(process)  # it has exited, but not what it has started
+            code = process.returncode
         if is_late:
             text = f"{title} took longer than {COMMAND_SECONDS:g} s"
             raise self._error("X1863", name, text, help)
@@ -209,6 +203,46 @@ class SecretReading:
 
     def _error(self, code: str, name: str, problem: str, help: str) -> Refused:
         return Refused(code, f"its variable {name}: {problem}", extension=self._spec.id, help=help)
+
+
+def _collect_output(process: "subprocess.Popen[bytes]", fd: int) -> tuple[bytes, bool]:
+    """Return the output of a command until its exit, and whether the command took too long. `fd` is
+    the pipe, which the command may have passed on to a program that goes on running."""
+    os.set_blocking(fd, False)
+    readable = select.poll()
+    readable.register(fd, select.POLLIN)
+    deadline = time.monotonic() + COMMAND_SECONDS
+    data, is_at_end, tick = b"", False, _FIRST_TICK_SECONDS
+    while len(data) <= _MAX_BYTES:
+        is_late = time.monotonic() >= deadline
+        has_exited = _has_exited(process)  # before the read, which then finds the whole output
+        try:
+            chunk = os.read(fd, _MAX_BYTES + 1)
+            is_at_end = not chunk
+        except BlockingIOError:
+            chunk = b""
+        data += chunk
+        if has_exited and not chunk:
+            break
+        if is_late:
+            return data, True
+        if chunk:
+            continue
+        if is_at_end:
+            time.sleep(tick)
+        else:
+            readable.poll(tick * 1000)
+        tick = min(2 * tick, _MAX_TICK_SECONDS)
+    return data, False
+
+
+def _has_exited(process: "subprocess.Popen[bytes]") -> bool:
+    """Return whether a command has exited. It is not reaped: its pid must not be reused before
+    `_kill` signals the group."""
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+    except ChildProcessError:  # `stop` has reaped it
+        return True
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
