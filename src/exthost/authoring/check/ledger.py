@@ -9,11 +9,13 @@ The checks report to one `Ledger`, by the name of a rule such as "restart":
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from exthost.authoring.check.checked_process import CheckedProcess
 from exthost.authoring.check.findings import Finding, Outcome
 from exthost.dialects.conformance import Conformance, Problem
 from exthost.dialects.rules import all_rules, find_rule
+from exthost.session.trace.secrets import SecretFilter
 
 # At most this many findings of one rule are kept; more would only repeat them.
 MAX_FINDINGS = 5
@@ -35,6 +37,11 @@ class Ledger:
         self._recorded_problems: dict[int, int] = {}
         # rule → the other messages of a cause whose first message is kept
         self._repeats: dict[str, set[str]] = {}
+        self._secret_filter: SecretFilter | None = None
+
+    def use_secret_filter(self, secret_filter: SecretFilter) -> None:
+        """Hide the secrets of this filter in all outcomes."""
+        self._secret_filter = secret_filter
 
     def add_finding(
         self, name: str, message: str, process: CheckedProcess | None = None, *, fix: str = ""
@@ -103,5 +110,20 @@ class Ledger:
             skipped = not findings and rule.name not in self._checked
             if skipped:
                 reason = self._skipped.get(rule.name, default_reason)
+            if self._secret_filter is not None:
+                hide = partial(_hide_secrets, self._secret_filter)
+                findings = tuple(map(hide, findings))
+                reason = self._secret_filter.text(reason)
             outcomes.append(Outcome(rule, findings, seconds, reason, skipped))
         return tuple(outcomes)
+
+
+def _hide_secrets(secret_filter: SecretFilter, finding: Finding) -> Finding:
+    hide = secret_filter.cut_text  # long lines, and bytes of one read or write, are cut
+    return replace(
+        finding,
+        message=hide(finding.message),
+        exchange=tuple(f"{line[:2]}{hide(line[2:])}" for line in finding.exchange),
+        stderr=tuple(map(hide, finding.stderr)),
+        fix=hide(finding.fix),
+    )

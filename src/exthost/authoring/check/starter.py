@@ -24,7 +24,8 @@ from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import admit, make_state_folder, prepare
 from exthost.launch.secret_sources import SecretReading, with_secrets
 from exthost.model.offer import Offer
-from exthost.model.spec import HostEnvRef, Spec
+from exthost.model.spec import HostEnvRef, Spec, ValueReference
+from exthost.session.trace.secrets import SecretFilter, find_secrets
 
 # This variable makes Python flush every write. A program that never flushes would pass the check in
 # a shell that sets the variable, and hang in hosts that do not set it.
@@ -108,6 +109,7 @@ class Starter:
             await asyncio.to_thread(secrets.run)
         spec = with_secrets(self.spec, secrets.values)
         launch = prepare(spec, self.dialect, self._environ, admission=self._admission)
+        self._hide_secrets(launch.plan.env)
         process = CheckedProcess(
             make_state_folder(launch),
             self.spec,
@@ -118,6 +120,15 @@ class Starter:
         self._processes.append(process)
         self.latest = process
         return process
+
+    def _hide_secrets(self, variables: Mapping[str, str]) -> None:
+        """Hide the secrets that the config gives to the extension in the report. `variables` are
+        those of its process."""
+        env = self.spec.env
+        references = [name for name, value in env.items() if isinstance(value, ValueReference)]
+        values = {name: variables.get(name, "") for name in env}
+        if secrets := list(find_secrets(values, references, None)):
+            self.ledger.use_secret_filter(SecretFilter(secrets))
 
     async def connect(self, *, splits: bool = False) -> tuple[CheckedProcess, Offer]:
         """Start a process and do the handshake. Raises NoAnswer or ExthostError.
