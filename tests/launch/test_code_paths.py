@@ -355,6 +355,9 @@ def test_package_json_is_not_searched_above_node_modules(base_folder: Path) -> N
         ("BASH_ENV", "{base_folder}/lib", ("lib", "names")),
         ("GOMODCACHE", "{base_folder}/lib", ("lib", "all")),
         ("HOME", "{base_folder}/lib", ("lib", "names")),
+        ("KUBECONFIG", "/nonexistent:{base_folder}/lib", ("lib", "names")),
+        ("AWS_CONFIG_FILE", "{base_folder}/lib", ("lib", "names")),
+        ("JULIA_PROJECT", "{base_folder}/none", ("none", "missing")),
         ("LUA_PATH", "?.lua", (".", "names")),
         ("LUA_CPATH_5_4", "./lib/?.so;;", ("lib", "names")),
         ("PYTHONPATH", "lib", ("lib", "names")),
@@ -456,6 +459,28 @@ def test_the_stores_of_pnpm_and_conda_are_code(
         ("conda/envs/x", "fence"),
         ("conda/envs/x/lib", "all"),
     } <= code_paths
+
+
+@pytest.mark.parametrize(
+    ("tool", "variables", "store"),
+    [
+        ("uvx", {"XDG_CACHE_HOME": "{0}/xdg"}, "xdg/uv"),
+        ("uvx", {"XDG_DATA_HOME": "{0}/xdg"}, "xdg/uv/tools"),
+        ("uvx", {"XDG_CACHE_HOME": "{0}/xdg", "UV_CACHE_DIR": "{0}/own"}, "own"),
+        ("deno", {"XDG_CACHE_HOME": "{0}/xdg"}, "xdg/deno"),
+        ("pnpm", {"XDG_DATA_HOME": "{0}/xdg"}, "xdg/pnpm"),
+        ("go", {"XDG_CACHE_HOME": "{0}/xdg"}, "xdg/go-build"),
+    ],
+)
+def test_stores_of_tools_are_where_variables_say(
+    base_folder: Path, tool: str, variables: dict[str, str], store: str
+) -> None:
+    (base_folder / "bin").mkdir()
+    (base_folder / "bin" / tool).touch(mode=0o755)
+    (base_folder / store).mkdir(parents=True)
+    values = {name: value.format(base_folder) for name, value in variables.items()}
+    code_paths = read_code(tool, "run", "x", cwd=Path("/"), PATH=f"{base_folder}/bin", **values)
+    assert (store, "all") in paths_below(base_folder, code_paths)
 
 
 @pytest.mark.parametrize("tool", ["npx", "uvx", "bundle", "cargo", "go", "deno", "bun", "mvn"])

@@ -242,7 +242,8 @@ class CodeReader:
             for tool in ("uv", "conda")
             for name, _ in known_tools.STORES[tool]
         )
-        key = (program, home, *stores)
+        bases = (variables.get(name, "") for name in known_tools.BASE_FOLDERS)
+        key = (program, home, *stores, *bases)
         if key not in self._installations:
             # The entry ends the recursion if an environment names itself as its interpreter.
             self._installations[key] = ()
@@ -710,7 +711,11 @@ class _Command:
 
     def _add_store(self, tool: str) -> None:
         for variable, folder in known_tools.STORES.get(tool, ()):
-            path = self._variables.get(variable) or f"{self.home}/{folder}"
+            default = f"{self.home}/{folder}"
+            for name, base in known_tools.BASE_FOLDERS.items():
+                if folder.startswith(base) and (value := self._variables.get(name)):
+                    default = f"{value}/{folder.removeprefix(base)}"
+            path = self._variables.get(variable) or default
             fix = f'give it a store of its own: env = {{ {variable} = "…" }}'
             self.add(path, f"store of {tool}", fix=fix)
 

@@ -82,6 +82,8 @@ STORES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "mvn": (("MAVEN_USER_HOME", ".m2"),),
     "gradle": (("GRADLE_USER_HOME", ".gradle"),),
 }
+# Variables that name another folder in place of one below the home folder.
+BASE_FOLDERS = {"XDG_CACHE_HOME": ".cache/", "XDG_DATA_HOME": ".local/share/"}
 # Programs that use the store of another tool.
 STORE_NAMES = {"uvx": "uv", "npx": "npm", "pnpx": "pnpm", "bunx": "bun", "mamba": "conda"}
 
@@ -98,6 +100,9 @@ PATH_VARIABLES = (
     *("NPM_CONFIG_USERCONFIG", "NPM_CONFIG_GLOBALCONFIG", "NPM_CONFIG_SCRIPT_SHELL"),
     *("GIO_MODULE_DIR", "GTK_PATH", "GST_PLUGIN_PATH", "TCLLIBPATH", "MAKEFILES"),
     *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR"),
+    *("KUBECONFIG", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "ANSIBLE_CONFIG", "TF_CLI_CONFIG_FILE"),
+    *("HELM_PLUGINS", "IPYTHONDIR", "JUPYTER_PATH", "JUPYTER_CONFIG_DIR", "RAKULIB"),
+    *("PLTCOLLECTS", "GUILE_LOAD_COMPILED_PATH", "EMACSLOADPATH", "JULIA_PROJECT"),
     *("UV_CONFIG_FILE", "UV_ENV_FILE", "UV_PROJECT", "PIP_CONFIG_FILE", "BUNDLE_APP_CONFIG"),
 )
 # Of these, those in which a name without a slash is a path, too. In the others it is the name of a
