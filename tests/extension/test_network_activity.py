@@ -46,6 +46,19 @@ def test_a_refused_target_is_logged_once_and_always_published(
     assert activity.missing_entries == ({"b.com:443": entry} if entry else {})
 
 
+def test_a_secret_in_a_target_is_hidden(caplog: pytest.LogCaptureFixture) -> None:
+    bus, events = Bus(), list[NetworkRefused]()
+    bus.subscribe(NetworkRefused, events.append)
+    activity = NetworkActivity("a", bus)
+    activity.hide_secrets = lambda text: text.replace("s3cr3t", "***")
+    target = "s3cr3t.b.com:443"
+    activity.refused(RefusedTarget(target, "it is not granted", target, 1))
+    activity.reached(target, 1)
+    assert activity.refused_counts == activity.reached_counts == {"***.b.com:443": 1}
+    assert activity.missing_entries == {"***.b.com:443": "***.b.com:443"}
+    assert "s3cr3t" not in repr(events) + caplog.text and events
+
+
 def test_a_limited_number_of_targets_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     activity = NetworkActivity("a", Bus())
     for number in range(_MAX_LOGGED + 1):

@@ -6,7 +6,7 @@ in `permissions.network` of the config.
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from exthost.events import Bus, NetworkProxyEnded, NetworkRefused
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -25,12 +25,15 @@ _MAX_LOGGED = 20
 class NetworkActivity:
     """The connections of all processes of one extension. `reached_counts` and `refused_counts` have
     the number of connections by target, such as `api.example.com:443`; `missing_entries` has the
-    entry of `permissions.network` that would allow a refused target, if there is one."""
+    entry of `permissions.network` that would allow a refused target, if there is one.
+    `hide_secrets` returns a text without the secrets of the last process: the extension chooses the
+    names that it connects to."""
 
     __slots__ = (
         "_bus",
         "_extension",
         "_logged",
+        "hide_secrets",
         "missing_entries",
         "reached_counts",
         "refused_counts",
@@ -39,6 +42,7 @@ class NetworkActivity:
     def __init__(self, extension: str, bus: Bus) -> None:
         self._extension = extension
         self._bus = bus
+        self.hide_secrets: Callable[[str], str] = str
         # Made when they are used: most extensions have no proxy, and there may be thousands.
         self._logged: set[str] | None = None
         self.reached_counts: Mapping[str, int] = EMPTY_MAPPING
@@ -47,11 +51,12 @@ class NetworkActivity:
 
     def reached(self, target: str, count: int) -> None:
         """Count connections to a target."""
-        self.reached_counts = _add(self.reached_counts, target, count)
+        self.reached_counts = _add(self.reached_counts, self.hide_secrets(target), count)
 
     def refused(self, refused: RefusedTarget) -> None:
         """Count connections that were refused, publish that, and log the first of each target."""
-        target, reason, entry, count = refused
+        *texts, count = refused
+        target, reason, entry = map(self.hide_secrets, texts)
         self.refused_counts = _add(self.refused_counts, target, count)
         # A target beyond MAX_TARGETS was counted under OTHER_TARGETS, which has no entry.
         if entry and target in self.refused_counts:

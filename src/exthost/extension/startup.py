@@ -729,6 +729,8 @@ class Start:
             session.diagnostics.suggest_grant = advise
         if (secret_filter := starter.secret_filter(launch)) is not None:
             session.diagnostics.use_secret_filter(secret_filter)
+            if launch.plan.network is not None:
+                starter.network.hide_secrets = secret_filter.text
         starter.follow(session)
         if starter.session_handlers is not None and isinstance(handlers, dict):
             # The session already has this dict. Its handlers must be complete before the loop reads
