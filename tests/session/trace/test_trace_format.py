@@ -232,6 +232,14 @@ def test_a_secret_is_hidden_as_common_libraries_escape_it() -> None:
         assert secret_filter.text(f"<{text}>, {text}") == "<***>, ***"
 
 
+def test_only_the_usual_forms_are_searched_for_in_a_very_long_text() -> None:
+    """Decoding would hold up the loop: an extension can send a message of many megabytes."""
+    secret_filter = SecretFilter(["key&a/b c"])
+    long_text = "%41" * 2**20
+    assert secret_filter.text(f"{long_text} key%26a%2Fb%20c").endswith("%41 ***")
+    assert secret_filter.text(f"{long_text} %6bey&a/b c").endswith("%6bey&a/b c")
+
+
 def test_a_text_without_secrets_keeps_its_escapes() -> None:
     secret_filter = SecretFilter(["a-secret-value"])
     for text in ("100%", "%41%zz%e4%f", r"\u12 \x \ud800 \\", r'{"a": "\u00e9\n"}', "%61-secret-"):

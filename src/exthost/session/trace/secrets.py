@@ -5,10 +5,10 @@ configured as a secret of the extension, is replaced wherever it occurs in a tex
 writes it, one of its lines, or encoded as base64, as hexadecimal digits or for a URL. Base64 is
 recognised also if other bytes are encoded together with the secret, such as a user name, unless it
 is broken into lines. Libraries differ in which characters they escape in JSON and in a URL; all of
-these forms are recognised. A number whose text is a secret is replaced, too. The whole text,
-or each text of a list, under a JSON field such as `authorization`, `api_key` or `password` is
-replaced. A secret that the extension itself creates, in a field whose name does not look like that
-of a secret, is not recognised.
+these forms are recognised, in a text of usual length. A number whose text is a secret is replaced,
+too. The whole text, or each text of a list, under a JSON field such as `authorization`, `api_key`
+or `password` is replaced. A secret that the extension itself creates, in a field whose name does
+not look like that of a secret, is not recognised.
 """
 
 import base64
@@ -28,6 +28,10 @@ CUT_MARK = "…"
 
 # A shorter value is not treated as a secret: it would occur in many texts by chance.
 MIN_SECRET_CHARACTERS = 6
+
+# In a longer text, only the usual forms of escaped secrets are recognised: to decode a text of this
+# length can take tens of milliseconds.
+_MAX_DECODED_CHARACTERS = 64 * 1024
 
 # Names of fields and variables whose value is a secret, without `-` and `_` and in lower case.
 # Further names, such as those that contain "password", are recognised by `looks_secret`.
@@ -71,7 +75,7 @@ class SecretFilter:
     def text(self, text: str) -> str:
         """Return the text without secrets. The beginning of a secret is hidden as well if `…`
         follows it, which marks the place at which a text was shortened."""
-        if self._values:
+        if self._values and len(text) <= _MAX_DECODED_CHARACTERS:
             for escape, code in (("%", _PERCENT_CODED), ("\\", _JSON_ESCAPE)):
                 if escape in text:
                     text = self._hide_escaped(text, code)
