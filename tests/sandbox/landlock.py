@@ -51,6 +51,12 @@ async def landlocked(place: Path, **settings: Any) -> AsyncIterator[Extension]:
         yield extension
 
 
+def enforced_uid(extension: Extension) -> int | None:
+    """Return the user that a root host runs the extension as; None for the user of the host."""
+    uid = extension.enforced.get("uid", "")
+    return int(uid) if uid.isdecimal() else None
+
+
 def outcomes(*lines: str) -> str:
     return ATTEMPT + "\n".join(lines)
 
@@ -84,10 +90,20 @@ async def landlock_confines_reading_and_writing() -> None:
                 "attempt('mode', lambda: os.chmod(place + '/other/file', 0o777))",
                 "attempt('owner', lambda: os.chown(place + '/other/file', 0, 0))",
                 "attempt('dates', lambda: os.utime(place + '/other/file', (1, 1)))",
+                # The kernel would allow these through a descriptor that can only read.
+                "fd = os.open(facts['own'], os.O_RDONLY)",
+                "attempt('open mode', lambda: os.fchmod(fd, 0o777))",
+                "attempt('open owner', lambda: os.fchown(fd, os.getuid(), os.getgid()))",
+                "attempt('open attribute', lambda: os.setxattr(fd, 'user.x', b'1'))",
                 "attempt('temporary', lambda: open('/tmp/exthost-landlock', 'w'))",
                 "attempt('memory', lambda: open('/dev/mem', 'rb'))",
             )
-            result = await explore(extension, code, place=str(place))
+            own = place / "granted" / "own"
+            own.touch(mode=0o600)
+            if (uid := enforced_uid(extension)) is not None:
+                os.chown(own, uid, uid)
+            result = await explore(extension, code, place=str(place), own=str(own))
+            assert own.stat().st_mode & 0o777 == 0o600
             enforced = extension.enforced
         allowed = {name for name, outcome in result.items() if outcome == "allowed"}
         assert allowed == {"read", "write", "rename"}, result

@@ -23,13 +23,15 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 # Interpreters read /proc/self.
 _PROC = "/proc"
 
-# Landlock does not confine changes of attributes, so the filter denies them by path. A program can
-# still change the attributes of a file that it was allowed to open.
+# Landlock does not confine changes of attributes, so the filter denies them. The kernel would allow
+# them through any descriptor, also one that was opened only to read. Only dates can be changed
+# through a descriptor, because many programs do that.
 _ATTRIBUTE_CALLS = frozenset(
     (
-        *("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat"),
+        *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
         *("utime", "utimes", "futimesat", "utimensat"),
-        *("setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat"),
+        *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
+        *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
     )
 )
 
@@ -99,7 +101,8 @@ def describe_weaknesses(version: int, *, network: bool, has_namespace: bool) -> 
     lines = [
         "files: of any path, it can find out whether it exists, and its size, dates and mode",
         "files: there is no private /tmp; grant a folder with :rw and set TMPDIR to it",
-        "files: mode, owner and dates cannot be changed by path, also in granted folders",
+        "files: mode and owner cannot be changed, and dates not by path, also in granted folders",
+        "files: the dates of files that it can read can be changed, if its user owns them",
         "identity: the names of the host and its users are visible",
     ]
     if not has_namespace:
