@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.errors import BreakerOpen, CallFailed, Evidence
+from exthost.errors import BreakerOpen, CallFailed, Evidence, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
 from exthost.session.trace.secrets import HIDDEN, SecretFilter
@@ -99,6 +99,27 @@ async def test_a_secret_in_the_answer_of_a_failed_call_is_hidden(
         for shown in (reply.value, marked_result.value, error):
             assert SECRET not in json.dumps(shown.as_dict()) + str(shown)
             assert HIDDEN in shown.message
+
+
+@pytest.mark.parametrize("limit", ["start", "handshake"])
+async def test_a_secret_in_the_output_of_a_failed_start_is_hidden(
+    limit: str, tmp_path: Path
+) -> None:
+    """The output is in another framing, so that it is evidence, and no error ends the wait."""
+    code = (
+        "import os, sys\n"
+        "print('Content-Length: 9\\r\\n\\r\\n' + os.environ['TOKEN'], flush=True)\n"
+        "sys.stdin.read()"
+    )
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", code]}
+    limits = {"start": 60, "handshake": 60, limit: 0.5}
+    never = {"restart": {"strategy": "never"}}
+    async with leaky_extension(tmp_path, source=source, limits=limits, **never) as extension:
+        cause = extension.cause
+        assert isinstance(cause, HandshakeFailed)
+        shown = cause.evidence.bytes
+        assert HIDDEN in shown or not shown  # on a busy machine the output may be too late
+        assert SECRET not in json.dumps(cause.as_dict()) + str(cause)
 
 
 async def test_a_secret_in_the_cause_of_an_open_breaker_is_hidden(

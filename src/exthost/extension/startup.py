@@ -459,7 +459,9 @@ class Start:
         except TimeoutError:
             if self.session is not None:  # the process was spawned
                 assert limit is not None
-                raise self._with_advice(start_timeout_error(self.session, limit)) from None
+                late = self._with_advice(start_timeout_error(self.session, limit))
+                self.session.diagnostics.hide_in_error(late)
+                raise late from None
             raise HandshakeFailed(
                 "X0507",
                 f"it was not ready within {limit:g} s",
