@@ -203,6 +203,12 @@ async def test_a_bad_request_gets_an_answer() -> None:
         assert (await proxied.ask(body)).startswith(b"HTTP/1.1 400 CONNECT has no body")
         unreachable = await proxied.ask(b"CONNECT localhost:1 HTTP/1.1\r\n\r\n")
         assert unreachable.startswith(b"HTTP/1.1 502 localhost:1 cannot be reached")
+        port_0 = b"\x05\x01\x00" + b"\x05\x01\x00\x03\x09localhost" + bytes(2)
+        assert (await proxied.ask(port_0))[2:4] == b"\x05\x01"
+        await proxied.ask(b"CONNECT evil.example:1 HTTP/1.1\r\n\r\n")
+        await proxied.observer.until(lambda: proxied.observer.refusals)
+        # No entry can allow port 0, so a report of it would advise an entry that is not valid.
+        assert [item.target for item in proxied.observer.refusals] == ["evil.example:1"]
 
 
 async def test_requests_go_through_the_proxy_of_the_company_with_its_password() -> None:

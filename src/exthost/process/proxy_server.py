@@ -540,7 +540,8 @@ class ProxyConnection:
         while (request := proxy_requests.parse_socks(data)) is None:
             data = yield from self._receive(self._client, data, deadline)
         try:
-            return network_rules.parse_host(request.host), request.port, request.rest
+            port = network_rules.parse_port(str(request.port))  # not 0, which no entry can name
+            return network_rules.parse_host(request.host), port, request.rest
         except BadHost as error:
             raise BadRequest(str(error)) from None
 
