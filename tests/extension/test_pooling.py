@@ -351,6 +351,9 @@ class StubSession:
     def add_advice(self, _: CallFailed) -> None:
         pass
 
+    def hide_in_error(self, _: CallFailed) -> None:
+        pass
+
 
 async def test_the_error_of_a_failed_tool_has_the_evidence_of_its_process() -> None:
     spec = Spec(id="x", argv=("x",), pool=Pool(min=2, max=2))
