@@ -177,6 +177,12 @@ def test_without_a_host_each_verb_names_the_next_step(folder: Path, arguments: l
     assert error["code"] == "X1275" and "exthost run" in error["help"]
 
 
+def test_in_another_folder_than_that_of_the_config_the_error_says_so(tmp_path: Path) -> None:
+    for verb in ("status", "down", "top"):
+        error = run_json(tmp_path, verb, code=2)["error"]
+        assert error["code"] == "X1275" and "there is no such file" in error["help"]
+
+
 @pytest.mark.more
 def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: Shared) -> None:
     folder, host = shared

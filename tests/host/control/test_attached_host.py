@@ -408,7 +408,12 @@ async def test_a_missing_host_a_host_without_a_config_and_a_second_host_are_erro
         async with exthost.attach(tmp_path / "x.toml"):
             pass
     assert missing.value.code == "X1275"  # no host runs
-    assert "start=True" in missing.value.help
+    assert "no such file" in missing.value.help
+    (tmp_path / "x.toml").touch()
+    with pytest.raises(errors.NotFound) as not_started:
+        async with exthost.attach(tmp_path / "x.toml"):
+            pass
+    assert not_started.value.code == "X1275" and "start=True" in not_started.value.help
     with pytest.raises(errors.UsageError) as without_config:
         Host(control=True)
     assert without_config.value.code == "X1381"

@@ -230,7 +230,7 @@ class AttachedHost(AsyncOnly):
             try:
                 return connect_to_host(self._config, self._environ, HELLO_SECONDS)
             except NoHost as error:
-                error.help = "start one with exthost run, or with attach(…, start=True)"
+                error.help = _no_host_help(self._path)
                 raise
         deadline = time.monotonic() + START_SECONDS
         while True:
@@ -614,3 +614,10 @@ def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
     # `remembered` (the tool is from an earlier run of its extension) is only for display.
     fields = {key: value for key, value in tool.items() if key != "remembered"}
     return RegisteredTool(**{**fields, "capabilities": tuple(tool["capabilities"])})
+
+
+def _no_host_help(config: str) -> str:
+    """Return what a program can do if no host of this config runs."""
+    if Path(config).exists():
+        return "start one with exthost run, or with attach(…, start=True)"
+    return "there is no such file: pass the path of the host's config"

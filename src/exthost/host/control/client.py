@@ -236,12 +236,13 @@ def _no_host_error(config: str) -> NotFound:
     evidence = Evidence(path=os.path.realpath(config))
     pid = lock_holder(config)
     if pid is None:
-        return NoHost(
-            "X1275",
-            f"no host is running for {config}",
-            help="start one with exthost run, or name its config with --config",
-            evidence=evidence,
-        )
+        help = "start one with exthost run, or name its config with --config"
+        if not os.path.exists(config):  # noqa: PTH110
+            help = (
+                "there is no such file: name the config of the host with --config, or change to "
+                "its folder"
+            )
+        return NoHost("X1275", f"no host is running for {config}", help=help, evidence=evidence)
     return NoSocket(
         "X1277",
         f"the host of {config}, process {pid}, has no socket where this command looks for it",
