@@ -35,7 +35,10 @@ MAX_LINKS = 4096
 Kind: TypeAlias = Literal["resources", "templates", "prompts"]
 
 # An expression of a URI template (RFC 6570), with its operator as group 1.
-_EXPRESSION = re.compile(r"\{([+#./;?&]?)[^}]*\}")
+_EXPRESSION = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
+
+# A template with more expressions matches nothing. Real ones have fewer than ten.
+_MAX_EXPRESSIONS = 100
 
 
 class Prompt(NamedTuple):
@@ -273,14 +276,29 @@ def _unique(items: Iterable[tuple[Extension, Any]], key_field: str) -> list[Any]
 def _matches(template: Any, uri: str) -> bool:
     """Return whether a URI matches an RFC 6570 template. A plain expression matches any text
     without a slash; an expression with an operator matches any text."""
-    if not isinstance(template, str):
+    if not isinstance(template, str) or template.count("{") > _MAX_EXPRESSIONS:
         return False
-    pattern_parts: list[str] = []
-    end = 0
+    # Not a regular expression of the whole template: one of an extension that means harm would take
+    # exponential time. `ends` are the places in the URI at which the template so far may end.
+    ends, start = {0}, 0
     for expression in _EXPRESSION.finditer(template):
-        pattern_parts += (
-            re.escape(template[end : expression.start()]),
-            ".*" if expression[1] else "[^/]*",
-        )
-        end = expression.end()
-    return re.fullmatch("".join((*pattern_parts, re.escape(template[end:]))), uri) is not None
+        ends = _after_literal(ends, template[start : expression.start()], uri)
+        ends = _after_expression(ends, uri, "" if expression[1] else "/")
+        start = expression.end()
+    return len(uri) in _after_literal(ends, template[start:], uri)
+
+
+def _after_literal(places: Iterable[int], literal: str, uri: str) -> set[int]:
+    """Return where this text ends, if it is at some of these places of the URI."""
+    return {place + len(literal) for place in places if uri.startswith(literal, place)}
+
+
+def _after_expression(places: Iterable[int], uri: str, stop: str) -> set[int]:
+    """Return where any text may end that begins at one of these places of the URI, and does not
+    contain the character `stop`, if that is not ""."""
+    ends: set[int] = set()
+    for place in sorted(places):
+        if place not in ends:
+            end = uri.find(stop, place) if stop else -1
+            ends.update(range(place, (end if end >= 0 else len(uri)) + 1))
+    return ends
