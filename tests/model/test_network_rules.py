@@ -107,6 +107,7 @@ def test_an_entry_is_a_name_an_address_or_a_network_with_a_port(entry: str, form
             "example.com:65536",
         ),
         *("example.com:٤٤٣", "example.com:+443", "*.10.0.0.1", "10.0.0.1/8", "a*.example.com"),
+        "fe80::%1/64",
         *(
             "example.*",
             "*.*.example.com",

@@ -187,6 +187,8 @@ def parse_entry(text: str) -> NetworkEntry:
 
 def _parse_network(text: str) -> Network:
     """Return a network of addresses. Raises BadHost."""
+    if "%" in text:
+        raise BadHost("an address with a zone (%) is not supported")
     try:
         return ipaddress.ip_network(text)
     except ValueError:

@@ -1,49 +1,41 @@
-"""Tests of how the gateway finds the server of a resource by URI templates (RFC 6570).
+"""The catalog finds the server of a URI by the resource templates of the servers.
 
-A template is a text of a server, such as `file:///{+path}`. It decides only which servers are asked
-for a resource. A hostile template must not keep the gateway busy.
+An expression such as `{name}` stands for a text without a slash, and `{+path}` for any text.
 """
-
-import time
 
 import pytest
 
 from exthost.faces.gateway.catalog import _matches
 
-# A regular expression would take longer than the age of the universe.
-LONG_SECONDS = 20.0
-
 
 @pytest.mark.parametrize(
     ("template", "uri", "is_match"),
     [
-        ("a:{b}", "a:1", True),
-        ("a:{b}", "a:", True),
-        ("a:{b}", "a:1/2", False),
-        ("a:{+b}", "a:1/2", True),
-        ("a:{b}/c", "a:1/c", True),
-        ("a:{b}/c", "a:1/2/c", False),
-        ("{+a}b{c}", "b/xb1", True),
-        ("{a}{b}", "xy", True),
-        ("a:1", "a:1", True),
-        ("a:1", "a:12", False),
+        ("note://{id}", "note://7", True),
+        ("note://{id}", "note://", True),
+        ("note://{id}", "note://a/b", False),
+        ("note://{id}", "memo://7", False),
+        ("note://{+path}", "note://a/b", True),
+        ("note://{a}/{b}", "note://x/y", True),
+        ("note://{a}/{b}", "note://x", False),
+        ("note://{a}-{b}", "note://x-y-z", True),
+        ("note://{+a}-{b}", "note://x-y/z-w", True),
+        ("note://{a}-{+b}/end", "note://x-y/z-w/end", True),
+        ("note://{a}/end", "note://x/end/end", False),
+        ("note://{a}{b}{?c}", "note://x?c=1", True),
+        ("note://a.c", "note://abc", False),
+        ("note://{", "note://{", True),
         ("", "", True),
-        ("a:{b", "a:1", False),
-        ("a:{b", "a:{b", True),
-        ("käse:{b}", "käse:日本", True),
+        ("", "x", False),
         (7, "7", False),
     ],
 )
-def test_a_template_matches_the_uris_that_it_can_be_expanded_to(
+def test_a_template_matches_the_uris_that_it_describes(
     template: object, uri: str, is_match: bool
 ) -> None:
     assert _matches(template, uri) is is_match
 
 
-@pytest.mark.parametrize(
-    "template", ["a:" + "{+a}x" * 30 + "y", "{a}" * 300 + "y", "{" * 20_000], ids=len
-)
-def test_a_template_with_many_expressions_takes_no_exponential_time(template: str) -> None:
-    began = time.monotonic()
-    assert not _matches(template, "a:" + "x" * 1000)
-    assert time.monotonic() - began < LONG_SECONDS
+@pytest.mark.parametrize("template", ["{a}" * 50 + "!", "{a}-" * 50, "{" * 1_000_000, "{+a}-" * 50])
+def test_no_template_takes_long(template: str) -> None:
+    assert not _matches(f"x://{template}", "x://" + "-" * 49 + "a")

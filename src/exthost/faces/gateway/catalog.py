@@ -38,6 +38,11 @@ Kind: TypeAlias = Literal["resources", "templates", "prompts"]
 # An expression of a URI template (RFC 6570), with its operator as group 1.
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 
+# A template with more expressions matches nothing, and no template matches a longer URI. Real ones
+# have fewer than ten expressions, and hundreds of characters.
+_MAX_EXPRESSIONS = 100
+_MAX_URI_CHARACTERS = 8192
+
 
 class Prompt(NamedTuple):
     """A prompt: its extension, and its name in that extension."""
@@ -272,40 +277,32 @@ def _unique(items: Iterable[tuple[Extension, Any]], key_field: str) -> list[Any]
 
 def _matches(template: Any, uri: str) -> bool:
     """Return whether a URI matches an RFC 6570 template. A plain expression matches any text
-    without a slash; an expression with an operator matches any text.
-
-    The template is that of a server, and must not take long. A regular expression would take
-    exponential time for a template with many expressions. So this function computes in which
-    places of the URI a match of the parts so far can end. Bit `n` of `ends` stands for the place
-    before character `n`.
-    """
-    if not isinstance(template, str):
+    without a slash; an expression with an operator matches any text."""
+    if not isinstance(template, str) or template.count("{") > _MAX_EXPRESSIONS:
         return False
-    all_places = (1 << (len(uri) + 1)) - 1
-    not_slash = sum(1 << place for place, character in enumerate(uri) if character != "/")
-    ends = 1
-    position = 0  # in the template
+    if len(uri) > _MAX_URI_CHARACTERS:
+        return False
+    # Not a regular expression of the whole template: one of an extension that means harm would take
+    # exponential time. `ends` are the places in the URI at which the template so far may end.
+    ends, start = {0}, 0
     for expression in _EXPRESSION.finditer(template):
-        ends = _add_literal(ends, template[position : expression.start()], uri)
-        if not ends:
-            return False
-        if expression[1]:
-            ends = all_places & -(ends & -ends)  # the first place, and all places after it
-        else:
-            # The addition carries each bit through the characters after it, up to a slash.
-            ends |= ((ends & not_slash) + not_slash) ^ not_slash
-        position = expression.end()
-    ends = _add_literal(ends, template[position:], uri)
-    return bool(ends >> len(uri) & 1)
+        ends = _after_literal(ends, template[start : expression.start()], uri)
+        ends = _after_expression(ends, uri, "" if expression[1] else "/")
+        start = expression.end()
+    return len(uri) in _after_literal(ends, template[start:], uri)
 
 
-def _add_literal(ends: int, literal: str, uri: str) -> int:
-    """Return the places in which this text ends, if it begins in one of the places `ends`."""
-    if not literal:
-        return ends
-    next_ends, place = 0, uri.find(literal)
-    while place >= 0:
-        if ends >> place & 1:
-            next_ends |= 1 << (place + len(literal))
-        place = uri.find(literal, place + 1)
-    return next_ends
+def _after_literal(places: Iterable[int], literal: str, uri: str) -> set[int]:
+    """Return where this text ends, if it is at some of these places of the URI."""
+    return {place + len(literal) for place in places if uri.startswith(literal, place)}
+
+
+def _after_expression(places: Iterable[int], uri: str, stop: str) -> set[int]:
+    """Return where any text may end that begins at one of these places of the URI, and does not
+    contain the character `stop`, if that is not ""."""
+    ends: set[int] = set()
+    for place in sorted(places):
+        if place not in ends:
+            end = uri.find(stop, place) if stop else -1
+            ends.update(range(place, (end if end >= 0 else len(uri)) + 1))
+    return ends
