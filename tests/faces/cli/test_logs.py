@@ -13,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from exthost.host.control.socket_path import config_key
+from exthost.host.extension_logs import rotated_path
+from exthost.process.state_dirs import log_file
 from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,
     host_process,
     run_exthost,
+    run_inside,
     run_json,
     write_config,
 )
@@ -80,6 +84,38 @@ def test_the_logs_of_two_configs_are_kept_apart(folder_of_ended_host: Path, tmp_
     result = run_exthost(tmp_path, "logs", "one")
     assert (result.returncode, result.stdout) == (0, "")
     assert "has written nothing yet" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--since", "²"], "'²' is neither a duration such as 10m nor a time"),
+        (["--since", "٣"], "'٣' is not a duration"),
+        (["--since", "0001-01-01T00:00:00+14:00"], "is neither a duration such as 10m nor a time"),
+        (["--grep", "a{99999999999}"], "is not a regular expression: the repetition number"),
+        (["--grep", "(" * 5000 + ")" * 5000], "is not a regular expression"),
+    ],
+)
+def test_a_time_or_a_pattern_that_cannot_be_read_is_a_usage_error(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    result = run_exthost(tmp_path, "logs", *arguments)
+    assert result.returncode == 2, result.stderr
+    assert message in result.stderr
+
+
+def test_an_extension_whose_name_contains_the_suffix_of_logs_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").write_text("")
+    environ = {**os.environ, "EXTHOST_HOME": str(tmp_path / "state")}
+    for name in ("my.logger", "other"):
+        key = config_key(str(tmp_path / "exthost.toml"))
+        file = Path(log_file(environ, key, name))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"2026-01-31T12:00:00.000Z info stderr I am {name}\n")
+    file.rename(rotated_path(file))
+    result = run_inside("logs", "--json", cwd=tmp_path, env=environ)
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["extension"] for row in rows] == ["my.logger", "other"]
 
 
 def test_an_unknown_name_is_an_error_with_a_suggestion(tmp_path: Path) -> None:

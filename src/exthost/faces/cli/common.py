@@ -182,8 +182,9 @@ def parse_time_limit(text: str) -> float:
     """Return the seconds in a time limit such as 500ms, 5s or 2. Raises ArgumentTypeError."""
     from exthost.config import UnitError, parse_seconds
 
+    is_number = text.isascii() and text.replace(".", "", 1).isdecimal()
     try:
-        limit_seconds = parse_seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+        limit_seconds = parse_seconds(float(text) if is_number else text)
     except UnitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if limit_seconds == 0:

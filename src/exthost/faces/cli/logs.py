@@ -141,23 +141,23 @@ class LogFilter:
 
 def _parse_since(text: str) -> str:
     """Return a duration or a time as the text of a time in a log. Raises ArgumentTypeError."""
-    if text[:1].isdigit() and "-" not in text:
+    if text[:1].isdecimal() and "-" not in text:
         moment = datetime.now(UTC) - timedelta(seconds=parse_time_limit(text))
     else:
         try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
+            # A time without a zone is local time.
+            moment = datetime.fromisoformat(text).astimezone(UTC)
+        except (ValueError, OverflowError):  # the year 1 may begin before the first time in UTC
             raise argparse.ArgumentTypeError(
                 f"{text!r} is neither a duration such as 10m nor a time such as 2026-01-31T12:00"
             ) from None
-        moment = moment.astimezone(UTC)  # a time without a zone is local time
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _parse_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.IGNORECASE)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:  # also {99999999999}, and ((((…
         raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
 
 
@@ -167,7 +167,9 @@ def _find_log(args: Args, name: str) -> Path:
 
 def _find_names(folder: Path) -> list[str]:
     """Return the extensions of the logs in a folder. A file is named after the id."""
-    return sorted({path.name.partition(".log")[0] for path in folder.glob("*.log*")})
+    # The end is removed and not what follows the first ".log", since an id may be `my.logger`.
+    names = (path.name.removesuffix(".1") for path in folder.glob("*.log*"))
+    return sorted({name.removesuffix(".log") for name in names if name.endswith(".log")})
 
 
 def last_lines(config: str, name: str, count: int) -> list[str]:
