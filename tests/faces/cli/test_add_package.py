@@ -173,6 +173,22 @@ def test_a_file_that_is_not_a_server_json_is_reported(tmp_path: Path, text: str)
     assert json.loads(missing.stdout)["error"]["code"] == "X1814"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["x", "--dialect", "mcp", "--", "prog\udcff"], "a config is UTF-8 text"),
+        (["x", "--set", "A=b", "--dialect", "mcp", "--", "ls"], "--set gives values to a package"),
+    ],
+)
+def test_a_command_that_the_config_cannot_have_changes_nothing(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    result = run_inside("add", *arguments, cwd=tmp_path)
+    assert result.returncode == 2, result.stderr
+    assert message in result.stderr
+    assert not (tmp_path / "exthost.toml").exists()
+
+
 def test_a_named_version_is_pinned_without_a_registry(tmp_path: Path) -> None:
     assert add(tmp_path, "--from", "npm:@acme/weather@1.2.3").returncode == 0
     assert add(tmp_path, "tide", "--from", "pypi:acme-tide==2.0").returncode == 0

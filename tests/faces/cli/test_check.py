@@ -87,6 +87,8 @@ def test_a_missing_or_invalid_target_of_check_is_a_usage_error(tmp_path: Path) -
     assert run_inside("check", cwd=tmp_path).returncode == 2
     assert run_inside("check", "nothing-here", cwd=tmp_path).returncode == 2
     assert run_inside("check", "--call", "x {", "--", "true", cwd=tmp_path).returncode == 2
+    undecodable = run_inside("check", "--call", 'x {"a": "\udcff"}', "--", "true", cwd=tmp_path)
+    assert undecodable.returncode == 2 and "the arguments are not JSON" in undecodable.stderr
 
 
 def test_the_rules_can_be_listed() -> None:

@@ -71,3 +71,11 @@ def test_a_strict_config_with_a_lock_has_nothing_to_fix(tmp_path: Path) -> None:
     assert run_doctor(tmp_path, entry(SANDBOXED)) == {}
     result = run_inside("doctor", "--security", cwd=tmp_path)
     assert "0 weak points found" in result.stdout
+
+
+def test_a_misspelt_name_is_an_error_and_no_clean_result(tmp_path: Path) -> None:
+    run_doctor(tmp_path, entry('sandbox = "off"'))
+    found = run_inside("doctor", "--security", "demo", cwd=tmp_path)
+    assert found.returncode == 0 and "its sandbox is off" in found.stdout
+    missing = run_inside("doctor", "--security", "demp", cwd=tmp_path)
+    assert missing.returncode == 2 and "did you mean 'demo'?" in missing.stderr

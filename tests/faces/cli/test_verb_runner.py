@@ -34,6 +34,8 @@ USAGE_ERRORS = {
     ),
     ("new", "", "--dialect", "mcp"): ("the name of the extension is empty", "see `exthost new"),
     ("help", "lst"): ("there is no verb 'lst'", "did you mean list?"),
+    ("replay", "x", "--process", "٣"): ("'٣' is not a number", "see exthost replay --help"),
+    ("replay", "x", "--process", "-1"): ("'-1' is not a number", "see exthost replay --help"),
     ("down", "x"): ("unrecognized arguments: x", "see exthost down --help"),
     ("unit", "--run-as", "a\nb"): ("'a\\nb' has a control character", "choose another name"),
     ("inspect", "n" * 5000): ("and there is no exthost.toml here", "give a name, a path"),
@@ -46,6 +48,24 @@ USAGE_ERRORS = {
     ("add", "x", "--dialect", "mpc", "--", "ls"): ("no dialect 'mpc'", "did you mean 'mcp'?"),
     ("check", "--rules", "--dialect", "mpc"): ("no dialect 'mpc'", "did you mean 'mcp'?"),
 }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_json"),
+    [
+        ("inspect -- ./missing --json", False),
+        ("inspect --json -- ./missing", True),
+        ("inspect --js -- ./missing", True),
+        ("lst -- --json", False),
+    ],
+)
+def test_only_the_json_option_before_the_command_makes_an_error_json(
+    arguments: str, is_json: bool, tmp_path: Path
+) -> None:
+    result = run_inside(*arguments.split(), cwd=tmp_path)
+    assert result.returncode in (2, 5)
+    assert result.stdout.startswith('{"error":') == is_json
+    assert result.stderr.startswith("error[") != is_json
 
 
 @pytest.mark.parametrize("arguments", USAGE_ERRORS, ids=lambda arguments: " ".join(arguments)[:30])

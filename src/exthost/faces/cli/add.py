@@ -75,6 +75,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     if args.package:
         return _add_package(args)
+    if args.values:
+        raise UsageError(
+            "X1316",
+            "--set gives values to a package of --from",
+            help="add --from PACKAGE; a variable of a command is written into its entry: "
+            "env = { NAME = VALUE }",
+        )
     if not args.command or not args.name:
         raise UsageError(
             "X1316",

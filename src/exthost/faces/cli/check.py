@@ -181,7 +181,8 @@ def parse_call(text: str) -> tuple[str, object]:
     if not arguments.strip():
         return name, {}
     try:
-        return name, jsontext.decode(arguments.encode())
+        # Bytes of the command line that are not UTF-8 are surrogates.
+        return name, jsontext.decode(arguments.encode(errors="surrogateescape"))
     except jsontext.NotJson as error:
         raise UsageError(
             "X1316",

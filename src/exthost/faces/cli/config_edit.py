@@ -44,13 +44,21 @@ def read_config_text(path: Path) -> str:
 def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str) -> None:
     """Write the new text of the config if it has exactly the expected entries.
 
-    Raises UsageError if the entries differ, or if `text` is None, which means that the edit was not
-    possible. `id` is the id of the edited extension, for the error.
+    Raises UsageError if the entries differ, if the text is not valid Unicode, or if it is None,
+    which means that the edit was not possible. `id` is the id of the edited extension, for the
+    error.
     """
     new_config: Config | None = None
     if text is not None and path.suffix == ".toml":
         try:
             new_config = parse_config(path, text.encode())
+        except UnicodeEncodeError:  # from a command line that is not UTF-8, or an escape in JSON
+            raise UsageError(
+                "X1327",
+                "a config is UTF-8 text, and cannot have all characters of this entry",
+                help="write it without them: a file can be renamed, or started by a script",
+                evidence=Evidence(path=str(path)),
+            ) from None
         except ConfigError:
             new_config = None
     if (

@@ -21,7 +21,7 @@ from exthost.config import DiscoverySettings
 from exthost.config.discovery.configfile import ConfiguredExtensions
 from exthost.config.discovery.search import discover
 from exthost.dialects import find
-from exthost.errors import CallFailed, ExthostError, ManifestError, Refused
+from exthost.errors import CallFailed, ExthostError, ManifestError, NotFound, Refused
 from exthost.extension.extension import Extension
 from exthost.extension.quarantine import quarantine_error
 from exthost.faces.cli.colour import paint
@@ -63,6 +63,7 @@ from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
 from exthost.model.launch_plan import LaunchPlan
+from exthost.model.names import nearest
 from exthost.model.offer import Tool
 from exthost.model.probe_result import ProbeResult
 from exthost.model.spec import Spec
@@ -163,9 +164,18 @@ def run(args: Args) -> int:
 
 def _show_weaknesses(args: Args) -> int:
     """Print what is weak in the config, and how many findings there are."""
+    configured = read_extensions(args)
+    ids = [spec.id for spec in (*configured.specs, *configured.disabled)]
+    if args.target is not None and args.target not in ids:
+        suggestion = nearest(args.target, ids)
+        raise NotFound(
+            "X1206",
+            f"the config has no extension {args.target!r}",
+            help=f"did you mean {suggestion!r}?" if suggestion else "see: exthost list",
+        )
     found = [
         weakness
-        for weakness in find_weaknesses(read_extensions(args))
+        for weakness in find_weaknesses(configured)
         if args.target in (None, weakness.extension)
     ]
     if args.json:

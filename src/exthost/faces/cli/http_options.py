@@ -36,7 +36,10 @@ def read_address(text: str) -> Address:
             f"{text!r} is not an address: write PORT or HOST:PORT, with a port from 0 to 65535"
         )
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise argparse.ArgumentTypeError(f"write {text!r} as [{host.strip('[]')}]:{port}")
+        # Not how to write it: in `::1`, the last number may be a port or a part of the address.
+        raise argparse.ArgumentTypeError(
+            f"{text!r} may be an IPv6 address with or without a port: write [ADDRESS]:PORT"
+        )
     return Address(host.strip("[]"), int(port))
 
 

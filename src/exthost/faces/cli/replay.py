@@ -23,6 +23,7 @@ from exthost.faces.cli.common import (
     Args,
     add_timeout_option,
     escape_controls,
+    parse_count,
     parse_size_limit,
     plural,
     say,
@@ -48,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--process",
-        type=int,
+        type=parse_count,
         default=0,
         metavar="PID",
         help="which process, as it was recorded (default: the last that began in the recording)",

@@ -12,6 +12,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from exthost.errors import ExthostError, UsageError
@@ -113,11 +114,12 @@ def run_verb(verb: str, arguments: list[str], begun: BegunCall | None = None) ->
     """Parse the arguments of a verb and run it. If that fails, print the error. Return the exit
     code. `begun` is the call that the verb `call` continues with."""
     module, parser = make_verb_parser(verb)
-    wants_json = "--json" in arguments
+    wants_json = _has_json_option(arguments)
     forget_shown_lines()
     try:
         verb_arguments, command = _split_command(arguments)
         parsed = parser.parse_verb_arguments(verb_arguments, command)
+        wants_json = parsed.json  # also for a beginning of the option, such as --js
         if command and verb not in COMMAND_VERBS:
             raise UsageError(
                 "X1316",
@@ -171,7 +173,7 @@ def report_unknown_verb(verb: str, arguments: Sequence[str]) -> int:
     near = _USUAL_WORDS.get(verb) or nearest(verb, VERBS)
     hint = f"did you mean {near}?" if near else "see exthost --help"
     error = UsageError("X1316", f"there is no verb {verb!r}", help=hint)
-    print_error(error, "--json" in arguments)
+    print_error(error, _has_json_option(arguments))
     return error.exit_code
 
 
@@ -189,6 +191,11 @@ def report_write_error(error: OSError) -> int:
     )
     print_error(write_error, wants_json=False)
     return write_error.exit_code
+
+
+def _has_json_option(arguments: Sequence[str]) -> bool:
+    """Return whether --json is among the arguments. After `--` it belongs to the extension."""
+    return "--json" in takewhile(lambda argument: argument != "--", arguments)
 
 
 def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
