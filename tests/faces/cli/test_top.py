@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from exthost.faces.cli.common import Args
 from exthost.faces.cli.key_reader import split_keys
+from exthost.faces.cli.text_width import text_width, truncate
+from exthost.faces.cli.top import _LiveTop
 from exthost.faces.cli.top_layout import HEADER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
 from tests.extensions.harness import hostile_command as hostile_command
@@ -80,6 +83,58 @@ def test_all_columns_fit_in_80_characters() -> None:
     expected = ["backoff", "12,346", "0.2ms", "123s", "12k", "120", "12", "half", "200", "3G"]
     assert cells[1:11] == expected
     assert cells[11].startswith("it")  # the last error, "it ended: …"
+
+
+def test_no_number_is_cut() -> None:
+    """A number without its last digits would be read as a smaller number."""
+    busy = row("a", failed=999_999, in_flight=1024, restarts=123_456, cpu_percent=1600.0)
+    [_, line] = table_lines([busy], 80)
+    assert line.split()[5:10] == ["999k", "1k", ".1M", "-", "1600"]
+    [_, line] = table_lines([row("a", failed=12_345_678, in_flight=99_999, restarts=7)], 80)
+    assert line.split()[5:8] == ["12M", "99k", "7"]
+
+
+def test_wide_characters_keep_the_columns_and_the_width() -> None:
+    rows = [row("a", nodes={"東京": 1}), row("b", nodes={"node-7": 1})]
+    error = {"message": "設定が見つかりません" * 20, "time": 0}
+    header, first, second = table_lines([rows[0] | {"last_error": error}, rows[1]], 120)
+    column = header.index("NODE")
+    assert first[column : column + 12] == f"東京{' ' * 8} 設"[:12]
+    assert second[column : column + 7] == "node-7 "
+    assert text_width(first) <= 120
+
+
+class FakeTerminal:
+    """A terminal of 60 columns that keeps the lines of the last screen."""
+
+    lines: list[str]
+
+    def size(self) -> tuple[int, int]:
+        return 60, 10
+
+    def draw(self, lines: list[str], highlighted: int = -1) -> None:
+        self.lines = lines
+
+
+def test_the_screen_of_top_fits_wide_characters_and_counts_in_the_singular() -> None:
+    terminal: Any = FakeTerminal()
+    client: Any = FakeClient()
+    top = _LiveTop(Args(), client, terminal)
+    top._take_sample(0.0)
+    top._draw()
+    headline, *_, detail, _ = terminal.lines
+    text = "exthost top · process 7 · 1 extension · 1 in trouble · 1 client"
+    assert headline == truncate(text, 60)
+    assert detail.startswith("a: 設定") and all(text_width(line) <= 60 for line in terminal.lines)
+
+
+class FakeClient:
+    """A host with one extension, whose last error is longer than a line."""
+
+    def ask(self, request: Any, timeout: float) -> dict[str, Any]:
+        error = {"message": "設定が見つかりません" * 20, "time": 0}
+        rows = [row("a", "failed", last_error=error)]
+        return {"host": {"pid": 7}, "clients": [{}], "extensions": rows}
 
 
 def test_a_narrow_terminal_has_fewer_columns() -> None:

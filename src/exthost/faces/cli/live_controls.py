@@ -7,6 +7,7 @@ from typing import Any
 
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
+from exthost.faces.cli.common import plural
 from exthost.faces.cli.table_selection import TableSelection
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.host.host import Host
@@ -92,7 +93,7 @@ class LiveControls:
 
     async def _show_log(self, extension: Extension) -> None:
         lines = await asyncio.to_thread(self._read_log, extension.id, LOG_LINES)
-        self._show_line(f"── the log of {extension.id}, the last {len(lines)} lines")
+        self._show_line(f"── the log of {extension.id}, the last {plural(len(lines), 'line')}")
         for line in lines:
             self._show_line(line)
 

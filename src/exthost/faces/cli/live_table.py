@@ -21,6 +21,7 @@ from exthost.faces.cli.event_lines import event_line
 from exthost.faces.cli.key_reader import KeyReader
 from exthost.faces.cli.live_controls import LiveControls, ReadLog
 from exthost.faces.cli.nonblocking_writer import STDERR, NonblockingWriter
+from exthost.faces.cli.text_width import truncate
 from exthost.faces.cli.top_layout import arrange
 from exthost.faces.cli.top_rates import Rates
 from exthost.host.control.measurements import Measurements
@@ -133,7 +134,8 @@ class LiveTable:
     def _print_lines(self) -> None:
         lines = [*self._extension_lines, *self._host_lines]
         if self._dropped_lines:
-            lines.insert(0, f"… {self._dropped_lines:,} more lines: exthost logs NAME")
+            noun = "line" if self._dropped_lines == 1 else "lines"
+            lines.insert(0, f"… {self._dropped_lines:,} more {noun}: exthost logs NAME")
         self._extension_lines.clear()
         self._host_lines.clear()
         self._dropped_lines = 0
@@ -172,5 +174,5 @@ class LiveTable:
             text.append(line, style=f"{style} reverse" if is_selected else style)
         if has_keys:
             footer = escape_controls(" ".join(controls.footer().split()))
-            text.append(f"\n{footer[: size.width]}", style="dim")
+            text.append(f"\n{truncate(footer, size.width)}", style="dim")
         return text

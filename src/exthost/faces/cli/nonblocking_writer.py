@@ -22,6 +22,8 @@ CLOSE_SECONDS = 1.0
 
 
 def _format_dropped_lines(count: int) -> str:
+    if count == 1:
+        return "… 1 line was not read in time; exthost logs NAME has it"
     return f"… {count:,} lines were not read in time; exthost logs NAME has them"
 
 

@@ -22,10 +22,11 @@ import time
 from typing import Any
 
 from exthost.errors import ExthostError, escape_controls
-from exthost.faces.cli.common import Args, add_config_option, config_path, say, show_json
+from exthost.faces.cli.common import Args, add_config_option, config_path, plural, say, show_json
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.faces.cli.table_selection import TableSelection
 from exthost.faces.cli.terminal import Terminal
+from exthost.faces.cli.text_width import truncate
 from exthost.faces.cli.top_layout import DEFAULT_ORDER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
 from exthost.host.control.client import HostClient, ask
@@ -92,8 +93,8 @@ def _print_once(args: Args, client: HostClient) -> int:
     for line in table_lines(rows, width):
         print(line)
     clients = len(reply["clients"])
-    others = f", {clients} clients" if clients else ""
-    say(f"{len(rows)} extensions of process {reply['host']['pid']}{others}")
+    others = f", {plural(clients, 'client')}" if clients else ""
+    say(f"{plural(len(rows), 'extension')} of process {reply['host']['pid']}{others}")
     return 0
 
 
@@ -137,29 +138,31 @@ class _LiveTop:
         """Draw a headline, the table, a line about the selected extension, and the keys."""
         width, height = self._terminal.size()
         if self._shows_help:
-            text = [line[:width] for line in HELP]
+            text = [truncate(line, width) for line in HELP]
             self._terminal.draw([*text, *[""] * (height - len(text))][:height])
             return
         selection = self._selection
         rows = selection.filter_rows(self._rows)
         index = selection.find_index(rows)
-        counts = f"{len(rows)} of {len(self._rows)}" if selection.pattern else str(len(self._rows))
+        counts = f"{len(rows)} of " if selection.pattern else ""
+        counts += plural(len(self._rows), "extension")
         trouble_count = sum(
             row["state"] in ("failed", "refused", "open", "backoff") for row in rows
         )
-        headline = f"exthost top · process {self._host['pid']} · {counts} extensions"
+        headline = f"exthost top · process {self._host['pid']} · {counts}"
         headline += f" · {trouble_count} in trouble" if trouble_count else ""
-        headline += f" · {self._clients} clients" if self._clients else ""
+        headline += f" · {plural(self._clients, 'client')}" if self._clients else ""
         headline += f" · by {selection.order}" if selection.order != DEFAULT_ORDER else ""
         # Three lines are not part of the table: the headline, the detail and the keys.
         table = arrange(rows, width, max(2, height - 3), index)
-        lines = [headline[:width], *table.lines]
+        lines = [truncate(headline, width), *table.lines]
         error = rows[index].get("last_error") if rows else None
         detail = self._note or (f"{selection.id}: {error['message']}" if error else "")
         if selection.is_typing or selection.pattern:
             detail = f"/{selection.pattern}"
         lines += [""] * max(0, height - 2 - len(lines))
-        lines += [escape_controls(" ".join(detail.split()))[:width], KEYS[:width]]
+        detail = truncate(escape_controls(" ".join(detail.split())), width)
+        lines += [detail, truncate(KEYS, width)]
         # The headline is one line above the table.
         self._terminal.draw(lines[:height], table.selected + 1 if rows else -1)
 

@@ -146,7 +146,7 @@ def _format_line(
     texts = [pad(truncate(id, id_width), id_width)]
     for text, (_, column_width, is_number) in zip(middle, columns, strict=True):
         cell = truncate(text, column_width)
-        texts.append(cell.rjust(column_width) if is_number else cell.ljust(column_width))
+        texts.append(cell.rjust(column_width) if is_number else pad(cell, column_width))
     return truncate(" ".join([*texts, error]).rstrip(), width)
 
 
@@ -157,14 +157,14 @@ def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         escape_controls(str(row["id"])),
         str(row["state"]),
-        _format_number(row.get("rate"), 1),
+        _format_rate(row.get("rate")),
         _format_milliseconds(row.get("p50_ms")),
         _format_milliseconds(row.get("p99_ms")),
-        _format_count(row.get("failed")),
-        str(row["in_flight"] + row["waiting"]),
-        str(row["restarts"]),
+        _format_count(row.get("failed"), 4),
+        _format_count(row["in_flight"] + row["waiting"], 3),
+        _format_count(row["restarts"], 3),
         {"open": "open", "half-open": "half"}.get(breaker, "-"),
-        _format_number(row.get("cpu_percent"), 0),
+        _format_count(None if row.get("cpu_percent") is None else round(row["cpu_percent"]), 4),
         _format_bytes(row.get("memory_bytes")),
         escape_controls(" ".join(error["message"].split())) if error else "-",
     )
@@ -185,18 +185,21 @@ def _format_nodes(row: Mapping[str, Any]) -> str:
     return escape_controls(nodes[0]) if nodes else "-"
 
 
-def _format_count(number: int | None) -> str:
+def _format_count(number: int | None, width: int) -> str:
+    """Return a number below 10^8 in at most this many characters, which are at least 3."""
     if number is None:
         return "-"
-    if number < 10_000:
+    if number < 10**width:
         return str(number)
-    return f"{number // 1000}k" if number < 1_000_000 else f"{number // 1_000_000}M"
+    if number < 10 ** (width + 2):  # 99k in 3 characters, 999k in 4
+        return f"{number // 1000}k"
+    return f"{number // 1_000_000}M" if number >= 1_000_000 else f".{number // 100_000}M"
 
 
-def _format_number(value: float | None, digits: int) -> str:
+def _format_rate(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.{digits}f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def _format_milliseconds(value: float | None) -> str:
