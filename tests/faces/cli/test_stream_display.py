@@ -13,6 +13,7 @@ from exthost.dialects.streams import ProgressBar
 from exthost.dialects.synaps.stream_events import render_event
 from exthost.dialects.synaps.types import CommandOutput, TaskDone, TaskStart, TaskUpdate, Text
 from exthost.faces.cli.stream_display import StreamDisplay
+from exthost.faces.cli.text_width import text_width
 
 
 class Terminal(io.StringIO):
@@ -51,6 +52,30 @@ def test_a_progress_bar_on_a_terminal_replaces_the_previous_one(
         f"Load …{clear_line}Load [######------------------]  25%{clear_line}half-way\n"
         f"Load [########################] 100%  nearly{clear_line}Load: done\nword by word\n"
     )
+
+
+@pytest.mark.parametrize("stderr", [Terminal(), io.StringIO()], ids=["terminal", "log"])
+def test_no_event_controls_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO
+) -> None:
+    evil = "\x1b]0;owned\x07\x9b2J"
+    events = (
+        TaskStart("a", f"Load{evil}\nforged: done"),
+        TaskUpdate("a", 1, 4, f"a{evil}\nb"),
+        CommandOutput("text", f"one{evil}\ntwo"),
+        Text(evil),
+        TaskDone("a", f"no{evil}\nforged"),
+    )
+    output = show_events(monkeypatch, stderr, *events).replace("\r\x1b[K", "")
+    assert "".join(output.split("\n")).isprintable()
+    assert "\nforged" not in output and "two\n" in output
+
+
+def test_a_progress_bar_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    events = (TaskStart("a", "設定" * 30), TaskUpdate("a", 10**400, 3), TaskUpdate("a", 1, 1e300))
+    shown = show_events(monkeypatch, Terminal(), *events).rstrip("\n").split("\r\x1b[K")
+    assert len(shown) == 3 and all(30 < text_width(line) < 40 for line in shown)
 
 
 def test_each_step_is_a_line_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Shows the events of a stream on stderr as they arrive: text unchanged, progress as a bar.
+"""Shows the events of a stream on stderr as they arrive: text with its control characters escaped,
+progress as a bar.
 
 On a terminal a progress bar is one line that is redrawn. Otherwise a line is written when a task
 begins, at each tenth of it, and when it ends, so that a log stays readable. A dialect (the protocol
@@ -6,12 +7,15 @@ that an extension speaks) may have a function that renders its events. Otherwise
 event is shown.
 """
 
+import shutil
 import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from exthost.dialects.streams import ProgressBar
+from exthost.faces.cli.common import escape_controls, one_line
+from exthost.faces.cli.text_width import truncate
 
 _BAR_WIDTH = 24
 
@@ -47,7 +51,7 @@ class StreamDisplay:
         if isinstance(text, ProgressBar):
             self._show_progress(text)
         elif text:
-            self._write_text(text)
+            self._write_text(escape_controls(text))
         sys.stderr.flush()
 
     def _write_text(self, text: str) -> None:
@@ -80,7 +84,8 @@ class StreamDisplay:
         if bar.done:
             sys.stderr.write(f"{_bar_text(bar)}\n")
             return
-        self._bar_line = _bar_text(bar)
+        # A bar of more than one line could not be erased. In the last column the cursor may wrap.
+        self._bar_line = truncate(_bar_text(bar), shutil.get_terminal_size().columns - 1)
         sys.stderr.write(self._bar_line)
 
     def _print_step(self, bar: ProgressBar, *, is_new: bool) -> None:
@@ -107,15 +112,19 @@ class StreamDisplay:
 def _fraction(bar: ProgressBar) -> float:
     if not bar.total or bar.current is None:
         return 0.0
-    return min(1.0, max(0.0, bar.current / bar.total))
+    try:
+        return min(1.0, max(0.0, bar.current / bar.total))
+    except OverflowError:  # an integer of hundreds of digits
+        return float(bar.current >= bar.total)
 
 
 def _bar_text(bar: ProgressBar) -> str:
-    message = f"  {bar.message}" if bar.message else ""
+    label = one_line(bar.label)
+    message = f"  {one_line(bar.message)}" if bar.message else ""
     if bar.done:
-        return f"{bar.label}: {'failed' if bar.message else 'done'}{message}"
+        return f"{label}: {'failed' if bar.message else 'done'}{message}"
     if not bar.total or bar.current is None:
-        return f"{bar.label} …{message}"
+        return f"{label} …{message}"
     filled_width = int(_fraction(bar) * _BAR_WIDTH)
     bar_characters = "#" * filled_width + "-" * (_BAR_WIDTH - filled_width)
-    return f"{bar.label} [{bar_characters}] {_fraction(bar):4.0%}{message}"
+    return f"{label} [{bar_characters}] {_fraction(bar):4.0%}{message}"
