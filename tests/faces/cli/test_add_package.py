@@ -195,6 +195,8 @@ def test_a_named_version_is_pinned_without_a_registry(tmp_path: Path) -> None:
     weather, tide = (entry["source"] for entry in read_entries(tmp_path))
     assert (weather["command"], weather["args"]) == ("npx", ["-y", "@acme/weather@1.2.3"])
     assert (tide["command"], tide["args"]) == ("uvx", ["acme-tide@2.0"])
+    assert add(tmp_path, "sea", "--from", "pypi:acme-sea@2.1").returncode == 0
+    assert read_entries(tmp_path)[2]["source"]["args"] == ["acme-sea@2.1"]
     refused = add(tmp_path, "--from", "npm:-y@1.0.0")
     assert json.loads(refused.stdout)["error"]["code"] == "X1815"
 
@@ -354,4 +356,88 @@ def test_a_file_that_is_not_a_bundle_is_reported(tmp_path: Path, data: bytes) ->
     path = tmp_path / "a.mcpb"
     path.write_bytes(data)
     result = add(tmp_path, "--from", str(path))
+    assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (3, "X1814")
+
+
+def test_the_tag_latest_is_looked_up_as_it_would_not_be_pinned(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\necho '\"3.2.1\"'\n")
+    npm.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert add(tmp_path, "--from", "npm:weather@latest").returncode == 0
+    assert read_entries(tmp_path)[0]["source"]["args"] == ["-y", "weather@3.2.1"]
+
+
+def test_the_defaults_of_inputs_are_written_as_json_has_them(tmp_path: Path) -> None:
+    arguments = [
+        {"type": "named", "name": "--fast", "format": "boolean", "default": True},
+        {"type": "named", "name": "--slow", "format": "boolean", "default": False},
+        {"type": "named", "name": "--depth", "default": 3},
+    ]
+    package = {**PACKAGE, "packageArguments": arguments, "environmentVariables": []}
+    path = write_server_json(tmp_path, packages=[package])
+    assert add(tmp_path, "--from", path).returncode == 0
+    assert read_entries(tmp_path)[0]["source"]["args"][2:] == ["--fast", "--depth", "3"]
+
+
+def write_manifest(folder: Path, settings: dict[str, Any], **members: Any) -> str:
+    """Write a bundle whose manifest has these settings of its server; return the path."""
+    path = folder / "b.mcpb"
+    server = {"type": "binary", "mcp_config": {"command": "program", **settings}}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps({"name": "b", "server": server, **members}))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "members", "message"),
+    [
+        ({"args": 7}, {}, "its args is not a list"),
+        ({"args": "--verbose"}, {}, "its args is not a list"),
+        ({"env": ["A=b"]}, {}, "its env is not an object"),
+        ({}, {"user_config": ["city"]}, "its user_config is not an object"),
+    ],
+)
+def test_a_manifest_with_a_wrong_type_is_reported(
+    tmp_path: Path, settings: dict[str, Any], members: dict[str, Any], message: str
+) -> None:
+    result = add(tmp_path, "--from", write_manifest(tmp_path, settings, **members))
+    assert message in json.loads(result.stdout)["error"]["message"]
+
+
+def test_a_package_with_a_wrong_type_is_skipped(tmp_path: Path) -> None:
+    path = write_server_json(tmp_path, packages=[{**PACKAGE, "registryType": ["npm"]}])
+    result = add(tmp_path, "--from", path)
+    assert json.loads(result.stdout)["error"]["code"] == "X1814"
+
+
+def test_an_argument_never_gets_the_value_of_another_secret(tmp_path: Path) -> None:
+    secret = {"type": "string", "required": True, "sensitive": True}
+    path = write_manifest(
+        tmp_path,
+        {"args": ["--key=${user_config.token}"]},
+        user_config={"key": secret, "token": secret},
+    )
+    result = add(tmp_path, "--from", path, "--set", "key=SECRET")
+    assert "the argument token is a secret" in json.loads(result.stdout)["error"]["message"]
+    variables = {"a": {"isSecret": True, "isRequired": True}, "b": {"isSecret": True}}
+    variables["b"]["isRequired"] = True
+    argument = {"type": "positional", "value": "{a}:{b}", "variables": variables}
+    package = {**PACKAGE, "packageArguments": [argument], "environmentVariables": []}
+    path = write_server_json(tmp_path, packages=[package])
+    result = add(tmp_path, "--from", path, "--set", "a=SECRET")
+    assert "the argument b is a secret" in json.loads(result.stdout)["error"]["message"]
+
+
+def test_a_bundle_with_damaged_data_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "c.mcpb"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", json.dumps(MANIFEST))
+        offset = archive.infolist()[0].header_offset + 30 + len("manifest.json")
+    data = bytearray(path.read_bytes())
+    data[offset : offset + 4] = b"\xff\xff\xff\xff"
+    path.write_bytes(data)
+    result = add(tmp_path, "--from", str(path), "--set", "city=Lima")
     assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (3, "X1814")

@@ -151,7 +151,9 @@ def test_an_address_is_a_port_or_a_host_and_a_port(text: str, address: Address) 
     assert read_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "x", "70000", "a:b", "::1:80", "::1", "-1", "localhost:", "²"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "70000", "a:b", "::1:80", "::1", "-1", "localhost:", "²"]
+)
 def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError) as error:
         read_address(text)

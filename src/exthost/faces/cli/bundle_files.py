@@ -7,11 +7,13 @@ and nothing of it is left.
 """
 
 import json
+import lzma
 import re
 import secrets
 import shutil
 import stat
 import zipfile
+import zlib
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path, PurePosixPath
@@ -25,6 +27,10 @@ from exthost.process.private_folders import make_folder
 _MAX_BYTES = 1 << 30
 _MAX_FILES = 50_000
 _MAX_MANIFEST = 1 << 20
+
+# What a damaged or unusual archive raises: a wrong checksum, damaged data, an end that is missing,
+# a password, or an unknown compression.
+_ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Bundle:
             with zipfile.ZipFile(self.path) as archive:
                 _extract(archive, self.path, new)
             new.rename(self.folder)
-        except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        except (OSError, *_ARCHIVE_ERRORS) as error:
             raise _unreadable_error(self.path, str(error)) from None
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -67,7 +73,7 @@ def open_bundle(path: Path, folder: Path) -> Bundle:
         raise
     except KeyError:
         raise _unreadable_error(path, "it has no manifest.json") from None
-    except (OSError, ValueError, RecursionError, zipfile.BadZipFile, RuntimeError) as error:
+    except (OSError, ValueError, *_ARCHIVE_ERRORS) as error:
         raise _unreadable_error(path, str(error)) from None
     if not isinstance(manifest, dict):
         raise _unreadable_error(path, "its manifest is not an object")

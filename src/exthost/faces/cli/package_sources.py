@@ -43,6 +43,9 @@ _REGISTRY_VARIABLES = {
 # Asking a registry takes a second; npm may retry.
 _LOOKUP_SECONDS = 60
 
+# The types in a manifest, as a person calls them.
+_KINDS = {list: "a list", dict: "an object"}
+
 # The largest server.json that is read.
 _MAX_FILE = 1 << 20
 
@@ -75,14 +78,15 @@ def read_package(source: str, values: InputValues, bundles: Path) -> PackageEntr
 
 
 def _named_package(kind: str, text: str, values: InputValues) -> PackageEntry:
-    """Return the entry for NAME, or for NAME@VERSION of npm and NAME==VERSION of PyPI."""
+    """Return the entry for NAME or NAME@VERSION; of PyPI also for NAME==VERSION."""
     if kind == "npm":
         separator = text.rfind("@")  # at 0 it is the beginning of a scope: @scope/name
         name, version = (text[:separator], text[separator + 1 :]) if separator > 0 else (text, "")
     else:
-        name, _, version = text.partition("==")
+        name, _, version = text.replace("==", "@", 1).partition("@")
     _check_name(kind, name, "the package")
-    version = version or _find_version(kind, name)
+    if version in ("", "latest"):  # a tag is not a version, and would not be pinned
+        version = _find_version(kind, name)
     _check_version(version, "the package")
     command, args = _runner(kind, name, version)
     return PackageEntry(
@@ -198,8 +202,8 @@ def _registry_entry(document: Mapping[str, Any], path: Path, values: InputValues
         transport = package.get("transport")
         if isinstance(transport, dict) and transport.get("type", "stdio") != "stdio":
             problems.append(f"a package on {transport.get('type')!r:.40}")
-        elif kind in _NAMES:
-            return PackageEntry(short, _package_entry(str(kind), package, values))
+        elif isinstance(kind, str) and kind in _NAMES:
+            return PackageEntry(short, _package_entry(kind, package, values))
         else:
             problems.append(f"a package of {kind!r:.40}")
     for remote in _tables(document.get("remotes")):
@@ -255,7 +259,11 @@ def _arguments(value: Any, values: InputValues) -> list[str]:
             inner = _inner_inputs(argument)
             text = values.fill(argument["value"], inner)
             if text is None:  # it has a secret, which an argument cannot refer to
-                secret = next(item for item in inner.values() if item.is_secret)
+                secret = next(
+                    item
+                    for item in inner.values()
+                    if item.is_secret and item.name not in values.given
+                )
                 text = values.find_argument(secret)
         elif option and argument.get("format") == "boolean":
             flag = values.find(wanted)
@@ -314,7 +322,7 @@ def _input(table: Mapping[str, Any], hint: Any = None) -> PackageInput:
     return PackageInput(
         name=str(name).lstrip("-"),
         description=str(table.get("description") or "")[:300],
-        default="" if default is None else str(default),
+        default=_default_text(default),
         is_required=table.get("isRequired") is True,
         is_secret=table.get("isSecret") is True,
         choices=tuple(map(str, choices)) if isinstance(choices, list) else (),
@@ -334,6 +342,11 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     overrides = settings.get("platform_overrides")
     override = overrides.get(sys.platform) if isinstance(overrides, dict) else None
     settings = {**settings, **(override if isinstance(override, dict) else {})}
+    for key, kind in (("args", list), ("env", dict)):
+        if not isinstance(settings.get(key) or kind(), kind):
+            raise _document_error(bundle.path, f"its {key} is not {_KINDS[kind]}")
+    if not isinstance(manifest.get("user_config") or {}, dict):
+        raise _document_error(bundle.path, "its user_config is not an object")
     inputs = _bundle_inputs(manifest)
 
     def fill(text: str) -> str | None:
@@ -359,7 +372,13 @@ def _bundle_entry(bundle: Bundle, values: InputValues) -> PackageEntry:
     for word in words:
         filled = fill(word)
         if filled is None:
-            secret = next(item for item in inputs.values() if item.is_secret and item.name in word)
+            secret = next(
+                item
+                for item in inputs.values()
+                if item.is_secret
+                and item.name not in values.given
+                and f"${{user_config.{item.name}}}" in word
+            )
             filled = values.find_argument(secret) or ""
         args.append(filled)
     env: dict[str, Any] = {}
@@ -378,7 +397,7 @@ def _bundle_inputs(manifest: Mapping[str, Any]) -> dict[str, PackageInput]:
         name: PackageInput(
             name=name,
             description=str(item.get("description") or item.get("title") or "")[:300],
-            default="" if item.get("default") is None else str(item["default"]),
+            default=_default_text(item.get("default")),
             is_required=item.get("required") is True,
             is_secret=item.get("sensitive") is True,
         )
@@ -398,6 +417,13 @@ def _process(command: str, args: list[str], env: dict[str, Any]) -> dict[str, An
     if env:
         source["env"] = env
     return {"dialect": "mcp", "source": source}
+
+
+def _default_text(value: Any) -> str:
+    """Return the default value of an input as text, such as "true"; "" if there is none."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _tables(value: Any) -> list[Mapping[str, Any]]:
