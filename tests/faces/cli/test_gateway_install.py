@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from exthost.faces.cli.client_configs import ClientConfig
 from exthost.faces.cli.gateway import CLIENT_NAMES
 from exthost.model.documents import jsonc
 from tests.faces.cli.cli_process import run_inside
@@ -109,3 +110,62 @@ def test_another_server_or_an_unreadable_file_stays_as_it_is(home: Path) -> None
     assert install(home, "cursor", "--name", "tools")["changed"]
     assert set(read_config_file(file)["mcpServers"]) == {"exthost", "tools"}
     assert not install(home, "cursor", "--remove")["changed"]
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_print_says_what_would_happen(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"exthost": {"command": "y"}}}')
+    assert install(home, "cursor", "--print")["error"]["code"] == "X1816"
+    environ = {**os.environ, "HOME": str(home)}
+
+    def run(*arguments: str) -> str:
+        command = ("gateway", "install", "cursor", "--print", *arguments)
+        return run_inside(*command, cwd=home, env=environ).stdout.splitlines()[0]
+
+    assert run("--remove") == f"exthost: not there in {file}"
+    file.write_text("{}")
+    assert run() == f"exthost: would be installed in {file}"
+    install(home, "cursor")
+    assert run() == f"exthost: there already in {file}"
+    assert run("--remove") == f"exthost: would be removed in {file}"
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_line_endings_stay(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_bytes(b'{\r\n  // mine\r\n  "mcpServers": {}\r\n}\r\n')
+    assert install(home, "cursor")["changed"]
+    assert file.read_bytes().startswith(b"{\r\n  // mine\r\n  ")
+    assert file.read_bytes().endswith(b"\r\n}\r\n")
+    assert install(home, "cursor", "--remove")["changed"]
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_servers_in_an_inline_table_of_toml_are_edited(home: Path) -> None:
+    codex = home / ".codex/config.toml"
+    codex.parent.mkdir()
+    codex.write_text("mcp_servers = { a = { command = 'x' } } # mine\n")
+    report = install(home, "codex")
+    assert tomllib.loads(codex.read_text())["mcp_servers"]["exthost"] == report["entry"]
+    assert install(home, "codex", "--remove")["changed"]
+    assert tomllib.loads(codex.read_text()) == {"mcp_servers": {"a": {"command": "x"}}}
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the folders of Linux")
+def test_the_advice_for_a_file_that_cannot_be_edited_fits_the_file_and_the_edit(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {"codex": tomllib.loads, "cursor": json.loads}
+    for client, loads in entries.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(ClientConfig, "_edit", lambda *_: None)
+            advice = install(home, client)["error"]["help"].partition("by hand: ")[2]
+            assert '"exthost"' in advice and loads(advice)
+        assert install(home, client)["changed"]
+        with monkeypatch.context() as patch:
+            patch.setattr(ClientConfig, "_edit", lambda *_: None)
+            removal = install(home, client, "--remove")["error"]["help"]
+        assert removal == f"take exthost out of {FILES[client][1]} by hand"

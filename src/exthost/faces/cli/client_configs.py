@@ -80,13 +80,7 @@ class ClientConfig:
         present = self.find(name)
         if present == entry:
             return False
-        if present is not None and not _is_gateway(present):
-            raise UsageError(
-                "X1816",
-                f"{self.path} has another server {name!r}",
-                help="choose another name: --name NAME",
-                evidence=Evidence(path=str(self.path)),
-            )
+        self.check_name(name)
         expected = copy.deepcopy(self._document)
         section = expected.setdefault(self._client.section, {})
         if not isinstance(section, dict):
@@ -95,10 +89,25 @@ class ClientConfig:
         self._write(self._edit(name, entry), expected, name, entry)
         return True
 
+    def check_name(self, name: str) -> None:
+        """Raise UsageError if another server has the name."""
+        present = self.find(name)
+        if present is not None and not _is_gateway(present):
+            raise UsageError(
+                "X1816",
+                f"{self.path} has another server {name!r}",
+                help="choose another name: --name NAME",
+                evidence=Evidence(path=str(self.path)),
+            )
+
+    def has_gateway(self, name: str) -> bool:
+        """Return whether there is an entry of this name that runs a gateway."""
+        return _is_gateway(self.find(name))
+
     def remove(self, name: str) -> bool:
         """Remove the entry, and return whether it was there."""
         present = self.find(name)
-        if present is None or not _is_gateway(present):
+        if not self.has_gateway(name):
             return False
         expected = copy.deepcopy(self._document)
         del expected[self._client.section][name]
@@ -125,10 +134,17 @@ class ClientConfig:
         except ConfigError:
             is_intended = False
         if text is None or not is_intended:
+            section = self._client.section
+            if name not in expected.get(section, {}):
+                help = f"take {name} out of {section} by hand"
+            elif self.path.suffix == ".toml":
+                help = f"add it by hand: {section}.{json.dumps(name)} = {_inline_table(entry)}"
+            else:
+                help = f"edit {section} by hand: {json.dumps({name: entry}, ensure_ascii=False)}"
             raise UsageError(
                 "X1816",
                 f"{self.path} cannot be edited without changing more of it",
-                help=f"edit {self._client.section} by hand: {json.dumps({name: entry})}",
+                help=help,
                 evidence=Evidence(path=str(self.path)),
             )
         try:
@@ -146,7 +162,7 @@ class ClientConfig:
 
     def _read(self) -> str:
         try:
-            return self.path.read_text(encoding="utf-8")
+            return self.path.read_bytes().decode()  # not `read_text`, which changes line endings
         except FileNotFoundError:
             return ""
         except (OSError, UnicodeDecodeError) as error:
@@ -180,9 +196,17 @@ def _is_gateway(entry: Any) -> bool:
     return "gateway" in names and "exthost" in names
 
 
+def _inline_table(entry: Mapping[str, Any]) -> str:
+    import tomlkit
+
+    table = tomlkit.inline_table()
+    table.update(entry)
+    return table.as_string()
+
+
 def _edit_toml(text: str, section: str, name: str, entry: dict[str, Any] | None) -> str | None:
     """Do what `ClientConfig._edit` does, for a TOML file."""
-    import tomlkit
+    import tomlkit.items
 
     document = tomlkit.parse(text)
     servers = document.get(section)
@@ -196,7 +220,8 @@ def _edit_toml(text: str, section: str, name: str, entry: dict[str, Any] | None)
         if servers is None:
             servers = tomlkit.table(is_super_table=True)
             document.append(section, servers)
-        table = tomlkit.table()
+        is_inline = isinstance(servers, tomlkit.items.InlineTable)  # which has only inline tables
+        table = tomlkit.inline_table() if is_inline else tomlkit.table()
         for key, value in entry.items():
             table.add(key, value)
         servers[name] = table

@@ -102,19 +102,22 @@ def _install(args: Args) -> int:
     outcome: dict[str, Any] = {"client": args.client, "path": str(file.path), "name": args.name}
     # With --print, `is_changed` is whether the file would be changed.
     if args.remove:
-        has_entry = file.find(args.name) is not None
-        is_changed = has_entry if args.print else file.remove(args.name)
+        is_changed = file.has_gateway(args.name) if args.print else file.remove(args.name)
         outcome_text = "removed" if is_changed else "not there"
     else:
         entry = file.entry(Path(require_config_path(args)))
         outcome["entry"] = entry
-        is_different = file.find(args.name) != entry
-        is_changed = is_different if args.print else file.install(args.name, entry)
+        if args.print:
+            file.check_name(args.name)
+            is_changed = file.find(args.name) != entry
+        else:
+            is_changed = file.install(args.name, entry)
         outcome_text = "installed" if is_changed else "there already"
     if args.json:
         show_json({**outcome, "changed": is_changed and not args.print})
     elif args.print:
-        show_result(f"{file.path}: would be {outcome_text}")
+        outcome_text = f"would be {outcome_text}" if is_changed else outcome_text
+        show_result(f"{args.name}: {outcome_text} in {file.path}")
         if "entry" in outcome:
             show_result(json.dumps({args.name: outcome["entry"]}, indent=2, ensure_ascii=False))
     else:
