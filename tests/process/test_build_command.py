@@ -30,3 +30,11 @@ def test_a_program_compiled_from_typescript_has_a_build_command(tmp_path: Path) 
     build = find_build_command(program)
     assert build is not None and build.folder == tmp_path
     assert build.text == "npm install --silent && npm run --silent build"
+
+
+def test_a_script_beside_a_go_module_is_not_replaced_by_a_program(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").touch()
+    (tmp_path / "run").write_text("#!/bin/sh\n")
+    assert find_build_command(tmp_path / "run") is None
+    assert find_build_command(tmp_path / "extension.py") is None
+    assert find_build_command(tmp_path / "tool") is not None

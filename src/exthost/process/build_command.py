@@ -33,7 +33,7 @@ def find_build_command(program: Path) -> BuildCommand | None:
     if program.suffix == ".js":
         is_compiled = program.with_suffix(".ts").is_file() and (folder / "package.json").is_file()
         return BuildCommand(_NPM_BUILD, folder) if is_compiled else None
-    if (folder / "go.mod").is_file():
+    if not program.suffix and not _is_script(program) and (folder / "go.mod").is_file():
         return BuildCommand(("go", "build", "-o", program.name, "."), folder)
     if folder.name in ("release", "debug") and folder.parent.name == "target":
         project = folder.parent.parent
@@ -41,3 +41,12 @@ def find_build_command(program: Path) -> BuildCommand | None:
             profile = ("--release",) if folder.name == "release" else ()
             return BuildCommand(("cargo", "build", *profile, "--quiet"), project)
     return None
+
+
+def _is_script(program: Path) -> bool:
+    """Return whether this is a script, which a compiler must not replace."""
+    try:
+        with program.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False

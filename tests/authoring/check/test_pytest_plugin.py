@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.authoring.check.pytest_plugin import find_folder
+from exthost.authoring.check.pytest_plugin import _absolute, find_folder
 from tests.authoring.check.test_planted_faults import BAD
 
 RUN_SECONDS = 150.0
@@ -92,3 +92,10 @@ def test_the_fixture_works_from_any_current_folder(tmp_path: Path) -> None:
     )
     result = run_pytest(tmp_path, "project/tests/test_it.py")
     assert result.returncode == 0 and "2 passed" in result.stdout, result.stdout + result.stderr
+
+
+def test_an_argument_that_is_too_long_for_a_path_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "text.py").touch()
+    command = ["text.py", "x=1;" * 2000]
+    assert find_folder(command, [tmp_path / "no", tmp_path]) == tmp_path
+    assert _absolute(command, tmp_path) == [str(tmp_path / "text.py"), command[1]]

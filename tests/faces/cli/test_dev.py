@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from exthost.faces.cli.dev import DevArgs, _find_build
 from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
+from exthost.model.spec import Spec
 
 # The limit of a wait for an event that always comes. It only bounds a test that hangs.
 LONG_SECONDS = 100.0
@@ -144,6 +146,17 @@ def test_the_script_of_a_command_or_the_folder_of_the_extension_is_watched(tmp_p
     script.write_text("")
     assert watched_paths(None, [sys.executable, str(script), "--dialect", "mcp"]) == [script]
     assert watched_paths(str(tmp_path), ["true"]) == [tmp_path]
+    assert watched_paths(None, ["python3", "-c", "x=1;" * 2000]) == []  # too long for a path
+
+
+def test_only_a_compiled_program_is_built(tmp_path: Path) -> None:
+    """A build of any other word would replace the file of that name by a program."""
+    (tmp_path / "go.mod").touch()
+    args = DevArgs(build=None)
+    for argv in (("python3", "ext.py"), ("go", "run", "."), ("./ext.py",), ("sh", "run")):
+        assert _find_build(args, Spec(id="a", argv=argv, cwd=str(tmp_path)), None) is None
+    build = _find_build(args, Spec(id="a", argv=("./server", "mcp"), cwd=str(tmp_path)), None)
+    assert build is not None and build.argv[:4] == ("go", "build", "-o", "server")
 
 
 @pytest.mark.more  # it waits for the time limits of four processes

@@ -127,3 +127,9 @@ def _suggested_command(output: str, start: str) -> list[str]:
     """Return the suggested command that begins with `start`, split as in a shell."""
     line = next(line for line in output.splitlines() if start in line)
     return shlex.split(line[line.index(start) :])
+
+
+def test_an_argument_that_is_too_long_for_a_path_is_no_error(tmp_path: Path) -> None:
+    command = ("--", "python3", "-c", "x=1;" * 2000)
+    result = run_inside("inspect", "--dialect", "roder", *command, cwd=tmp_path)
+    assert result.returncode == 5 and "File name too long" not in result.stderr

@@ -17,6 +17,7 @@ It is not registered as an entry point, because pytest would then rewrite the as
 exthost in every test run of every project that has exthost installed.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,6 @@ def check_extension(
     `[[extensions]]` entry, for a command.
     """
     import asyncio
-    import os
 
     from exthost.authoring.check.manifest_check import check_manifest
     from exthost.authoring.check.run import run_checks
@@ -78,7 +78,8 @@ def find_folder(target: str | Sequence[str], folders: Sequence[Path]) -> Path:
     words = [target] if isinstance(target, str) else target
     words = [word for word in words if not Path(word).is_absolute()]
     for folder in folders:
-        if any((folder / word).exists() for word in words):
+        # Not `Path.exists`, which raises OSError for a word that is too long for a path.
+        if any(os.path.exists(folder / word) for word in words):  # noqa: PTH110
             return folder
     return folders[0]
 
@@ -110,7 +111,10 @@ def exthost_check(request: pytest.FixtureRequest) -> "Callable[..., Report]":
 
 def _absolute(command: Sequence[str], folder: Path) -> list[str]:
     """Return a command with absolute paths of the files in this folder."""
-    return [str(folder / word) if (folder / word).is_file() else word for word in command]
+    return [
+        str(folder / word) if os.path.isfile(folder / word) else word  # noqa: PTH113
+        for word in command
+    ]
 
 
 class RuleFailed(Exception):

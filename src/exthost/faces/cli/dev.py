@@ -334,8 +334,11 @@ def _find_build(args: DevArgs, spec: Spec, folder: str | None) -> BuildCommand |
         return None
     if args.build is not None:
         return BuildCommand(("sh", "-c", args.build), Path(folder or spec.cwd or "."))
-    # The program, or the script that it runs.
-    programs = [Path(spec.cwd or ".", word) for word in spec.argv[:2]]
+    # The program, unless it is looked up in PATH, as `go` is in `go run .`; or the script of Node
+    # that it runs. Any other argument is the source of a program, or not even a file.
+    words = [word for word in spec.argv[:1] if "/" in word]
+    words += [word for word in spec.argv[1:2] if word.endswith(".js")]
+    programs = [Path(spec.cwd or ".", word) for word in words]
     return next(filter(None, map(find_build_command, programs)), None)
 
 

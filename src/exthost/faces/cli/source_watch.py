@@ -30,7 +30,8 @@ def watched_paths(folder: str | None, argv: Sequence[str]) -> list[Path]:
     return [
         Path(argument)
         for argument in argv
-        if Path(argument).is_file() and not _is_installed(argument)
+        # Not `Path.is_file`, which raises OSError for an argument that is too long for a path.
+        if os.path.isfile(argument) and not _is_installed(argument)  # noqa: PTH113
     ]
 
 

@@ -252,9 +252,9 @@ def _with_manifest_of_program(spec: Spec) -> Spec:
     format = find.find_manifest_format(spec.dialect)
     # The files of the command line are searched from the last to the first, because interpreters
     # come before the program that they run.
-    folders = [
-        Path(argument).parent for argument in reversed(spec.argv) if Path(argument).is_file()
-    ]
+    # Not `Path.is_file`, which raises OSError for an argument that is too long for a path.
+    files = [argument for argument in reversed(spec.argv) if os.path.isfile(argument)]  # noqa: PTH113
+    folders = [Path(argument).parent for argument in files]
     manifest_names = format.names if format is not None else ()
     for folder in folders:
         for name in manifest_names:
