@@ -184,3 +184,26 @@ def test_a_difference_is_shown_in_lines(difference: Difference, lines: list[str]
     assert len(shown) == len(lines)
     assert all(part in line for part, line in zip(lines, shown, strict=True))
     assert ("place" in difference.as_dict()) == (difference.place is not None)
+
+
+def test_a_text_with_many_hidden_secrets_is_compared_in_linear_time() -> None:
+    comparer = make_comparer()
+    recorded = f"a{HIDDEN}" * 200 + "b"
+    assert comparer.compare_values(recorded, "a" * 10_000) is not None
+    assert comparer.compare_values(recorded, "a" * 10_000 + "b") is None
+    assert comparer.compare_values(f"x{HIDDEN}x", "x") is not None
+    assert comparer.compare_values(f"{HIDDEN}ab{HIDDEN}b", "1ab2b") is None
+    assert comparer.compare_values(f"{HIDDEN}ab{HIDDEN}b", "1ab") is not None
+
+
+def test_values_that_are_nested_too_deeply_are_a_difference_and_no_traceback() -> None:
+    deep: Any = OLD_ID
+    for _ in range(900):
+        deep = [deep]
+    record = make_record("notification", "n", deep)
+    difference = make_comparer().compare(1, record, record)
+    assert difference is not None and "nested too deeply" in difference.actual
+    ids = GeneratedIds()
+    ids.remember(OLD_ID, NEW_ID)
+    ids.remember(deep, deep)
+    assert ids.replace_in(deep) is deep and ids.replace_in([OLD_ID]) == [NEW_ID]

@@ -8,6 +8,7 @@ one from then on. The messages that the replay sends contain the actual UUIDs. D
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -31,22 +32,33 @@ class GeneratedIds:
 
     def remember(self, recorded: Any, actual: Any) -> None:
         """Remember the pairs of ids that are at the same path in two matching values. A recorded id
-        that already has an actual one keeps it."""
+        that already has an actual one keeps it. Ids below hundreds of levels are not found."""
+        with suppress(RecursionError):
+            self._remember(recorded, actual)
+
+    def _remember(self, recorded: Any, actual: Any) -> None:
         if is_generated_id(recorded) and is_generated_id(actual):
             self._ids.setdefault(recorded, actual)
         elif isinstance(recorded, Mapping) and isinstance(actual, Mapping):
             for key in recorded.keys() & actual.keys():
-                self.remember(recorded[key], actual[key])
+                self._remember(recorded[key], actual[key])
         elif isinstance(recorded, list) and isinstance(actual, list):
             for recorded_item, actual_item in zip(recorded, actual, strict=False):
-                self.remember(recorded_item, actual_item)
+                self._remember(recorded_item, actual_item)
 
     def replace_in(self, value: Any) -> Any:
-        """Return a recorded value with the actual ids in place of the recorded ones."""
+        """Return a recorded value with the actual ids in place of the recorded ones. A value of
+        hundreds of levels is returned unchanged."""
         if not self._ids:  # nothing to replace: skip the copy
             return value
+        try:
+            return self._replace_in(value)
+        except RecursionError:
+            return value
+
+    def _replace_in(self, value: Any) -> Any:
         if isinstance(value, str):
             return self._ids.get(value, value)
         if isinstance(value, Mapping):
-            return {key: self.replace_in(item) for key, item in value.items()}
-        return [self.replace_in(item) for item in value] if isinstance(value, list) else value
+            return {key: self._replace_in(item) for key, item in value.items()}
+        return [self._replace_in(item) for item in value] if isinstance(value, list) else value
