@@ -114,3 +114,30 @@ def test_a_program_outside_of_the_folder_or_not_built_is_refused(tmp_path: Path)
     (folder / "package.json").write_text("[]")
     with pytest.raises(UsageError, match="cannot be read"):
         read_project(folder, [])
+
+
+def test_the_names_of_dependencies_are_read_in_every_form(tmp_path: Path) -> None:
+    dependencies = [
+        *("exthost-sdk==1.0", "exthost_sdk[cigen]>=0.5", "Exthost-SDK ~= 1", "exthost"),
+        *("httpx[http2]~=0.27", "rich<14", "uvloop; sys_platform != 'win32'", "six"),
+    ]
+    (tmp_path / "main.py").touch()
+    (tmp_path / "pyproject.toml").write_text(
+        f"[project]\nname = 'a'\ndependencies = {dependencies}\n"
+    )
+    project = read_project(tmp_path, ["python3", str(tmp_path / "main.py")])
+    assert project.dependencies == ("httpx", "rich", "uvloop", "six")
+    assert project.entry == "main.py" in project.files
+
+
+def test_the_program_of_a_node_project_has_its_plain_path_in_the_bundle(tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist/index.js").touch()
+    package = {"name": "a", "version": "1", "bin": {"a": "./dist/index.js"}}
+    (tmp_path / "package.json").write_text(json.dumps(package))
+    project = read_project(tmp_path, ["node", "dist/index.js"])
+    names = names_in(make_bundle(tmp_path, project, {}, SDK))
+    assert project.entry == "dist/index.js" and "dist/index.js" in names
+    (tmp_path / "package.json").write_text(json.dumps({**package, "bin": {}}))
+    with pytest.raises(UsageError, match="names no program"):
+        read_project(tmp_path, ["node", "dist/index.js"])

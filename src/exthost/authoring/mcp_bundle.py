@@ -8,6 +8,8 @@ no key and no `.env` file of the author is published.
 
 import io
 import json
+import os
+import re
 import tomllib
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -86,7 +88,10 @@ _HELP = "compare its package.json, pyproject.toml or Cargo.toml with those of `e
 def _read_node_project(folder: Path, documents: tuple[str, ...]) -> Project:
     package = json.loads((folder / "package.json").read_text("utf-8"))
     programs = package["bin"]
-    entry = programs if isinstance(programs, str) else next(iter(programs.values()))
+    if programs == {}:
+        raise ValueError("`bin` of package.json names no program")
+    program = programs if isinstance(programs, str) else next(iter(programs.values()))
+    entry = _check_entry(folder, program, "npm install && npm run build")
     return Project(
         kind="node",
         registry="npm",
@@ -94,7 +99,7 @@ def _read_node_project(folder: Path, documents: tuple[str, ...]) -> Project:
         version=package["version"],
         description=package.get("description", ""),
         author=_author_name(package.get("author", "")),
-        entry=_check_entry(folder, entry, "npm install && npm run build"),
+        entry=entry,
         files=(entry, "package.json", *documents),
         dependencies=tuple(package.get("dependencies", {})),
     )
@@ -104,8 +109,7 @@ def _read_python_project(folder: Path, documents: tuple[str, ...], argv: list[st
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     entry = next((word for word in argv if word.endswith(".py")), "")
     authors = project.get("authors", [])
-    # A dependency is a name, or a name and a version, such as `httpx>=0.27` or `httpx >=0.27`.
-    names = [name.split(" ")[0].split(">")[0] for name in project.get("dependencies", [])]
+    names = [_package_name(text) for text in project.get("dependencies", [])]
     modules = [
         path.relative_to(folder).as_posix()
         for path in sorted(folder.rglob("*.py"))
@@ -120,8 +124,23 @@ def _read_python_project(folder: Path, documents: tuple[str, ...], argv: list[st
         author=authors[0].get("name", "") if authors else "",
         entry=_check_entry(folder, entry, "name the program in the command"),
         files=(*modules, *documents),
-        dependencies=tuple(name for name in names if name not in ("exthost-sdk", "exthost")),
+        dependencies=tuple(
+            name for name in names if _normalize(name) not in ("exthost-sdk", "exthost")
+        ),
     )
+
+
+def _package_name(dependency: str) -> str:
+    """Return the name in a dependency such as `httpx[http2] ~= 0.27 ; os_name == 'posix'`."""
+    match = re.match(r"[\w.-]+", dependency.strip(), re.ASCII)
+    if match is None:
+        raise ValueError(f"{dependency!r} is not a dependency")
+    return match[0]
+
+
+def _normalize(name: str) -> str:
+    """Return the form of a name in which PyPI compares names."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _is_module(path: Path) -> bool:
@@ -137,7 +156,8 @@ def _read_binary_project(folder: Path, documents: tuple[str, ...], argv: list[st
     package = tomllib.loads(cargo.read_text("utf-8"))["package"] if cargo.is_file() else {}
     program = Path(argv[0] if argv else "")
     inside = program.is_absolute() and program.is_relative_to(folder)
-    entry = program.relative_to(folder).as_posix() if inside else argv[0] if argv else ""
+    word = program.relative_to(folder).as_posix() if inside else argv[0] if argv else ""
+    entry = _check_entry(folder, word, "build it first")
     return Project(
         kind="binary",
         registry="",
@@ -145,7 +165,7 @@ def _read_binary_project(folder: Path, documents: tuple[str, ...], argv: list[st
         version=package.get("version", ""),
         description=package.get("description", ""),
         author=_author_name(next(iter(package.get("authors", [])), "")),
-        entry=_check_entry(folder, entry, "build it first"),
+        entry=entry,
         files=(entry, *documents),
     )
 
@@ -161,7 +181,9 @@ def _check_entry(folder: Path, entry: str, fix: str) -> str:
     path = (folder / entry).resolve()
     if not entry or not path.is_relative_to(folder.resolve()) or not path.is_file():
         raise UsageError("X1902", f"the program {entry!r} is not in {folder}", help=fix)
-    return Path(entry).as_posix()
+    if not (folder / entry).is_relative_to(folder):  # an absolute path by way of a symlink
+        return path.relative_to(folder.resolve()).as_posix()
+    return os.path.relpath(folder / entry, folder)  # "dist/index.js" for "./dist/index.js"
 
 
 def make_manifest(project: Project, version: str, tools: Iterable[Tool]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class LifeChecks:
         status = await process.pipes.exits_within(seconds)
         took = time.perf_counter() - began
         if status is None:
-            reason = f"its stdin ended {seconds:.0f} s ago, and it still runs ({note})"
+            reason = f"its stdin ended {seconds:.1f} s ago, and it still runs ({note})"
             self._ledger.add_finding(rule, reason, process)
             self._ledger.mark_checked(rule, took)
             return
