@@ -1,12 +1,19 @@
 """Tests of verbs with several names or --all: restart, stop, start, status and logs."""
 
 import re
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from exthost.errors import UsageError
+from exthost.faces.cli import control_verbs
+from exthost.faces.cli.common import Args
 from tests.faces.cli.cli_process import (
+    RUN_SECONDS,
     extension,
     run_exthost,
     run_json,
@@ -89,3 +96,33 @@ def test_a_full_disk_is_reported_by_logs(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("exthost.faces.cli.logs.free_bytes", lambda _: 0)
     result = run_exthost(folder, "logs", "one", "-n", "1")
     assert "is full: newer lines are lost" in result.stderr
+
+
+def test_ctrl_c_does_not_wait_for_the_answer_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    def hang(*_: Any, **__: Any) -> Any:
+        signal.pthread_kill(main_thread, signal.SIGINT)
+        ended.wait(RUN_SECONDS)
+        raise UsageError("X1316", "the test has ended")
+
+    monkeypatch.setattr(control_verbs, "ask", hang)
+    args = Args(names=["one"], all=False, timeout=None, config=None, json=False)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            control_verbs.run_control_verb(args, "restart")
+        assert not ended.is_set()
+    finally:
+        ended.set()
+
+
+def test_an_error_of_one_request_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError("broken")
+
+    monkeypatch.setattr(control_verbs, "ask", fail)
+    args = Args(names=["one", "two"], all=False, timeout=None, config=None, json=False)
+    with pytest.raises(OSError, match="broken"):
+        control_verbs.run_control_verb(args, "stop")

@@ -2,8 +2,11 @@
 extension to the running host of the config, over its control socket."""
 
 import argparse
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeAlias
 
 from exthost.errors import ExthostError
 from exthost.faces.cli.chosen_names import add_names_options, required_names
@@ -27,6 +30,9 @@ WAIT_SECONDS = 120.0
 _MAX_CONCURRENT = 8
 
 
+_Outcome: TypeAlias = dict[str, Any] | ExthostError
+
+
 def add_control_options(parser: argparse.ArgumentParser) -> None:
     add_names_options(parser)
     add_timeout_option(parser)
@@ -40,7 +46,7 @@ def run_control_verb(args: Args, verb: str) -> int:
     names = required_names(args, verb)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
 
-    def send(name: str) -> dict[str, Any] | ExthostError:
+    def send(name: str) -> _Outcome:
         try:
             row: dict[str, Any] = ask(
                 config_path(args), ControlRequest(verb, name), timeout=timeout
@@ -49,8 +55,7 @@ def run_control_verb(args: Args, verb: str) -> int:
             return error
         return row
 
-    with ThreadPoolExecutor(_MAX_CONCURRENT) as pool:
-        outcomes = list(pool.map(send, names))
+    outcomes = _map_in_threads(send, names)
     if args.json:
         items = [
             {"error": outcome.as_dict()} if isinstance(outcome, ExthostError) else outcome
@@ -70,6 +75,30 @@ def run_control_verb(args: Args, verb: str) -> int:
                 say_unapplied_settings(args, name)
     failures = [outcome for outcome in outcomes if isinstance(outcome, ExthostError)]
     return failures[0].exit_code if failures else 0
+
+
+def _map_in_threads(send: Callable[[str], _Outcome], names: Sequence[str]) -> list[_Outcome]:
+    """Return the outcome of each name. Ctrl-C raises KeyboardInterrupt at once: a
+    `ThreadPoolExecutor` would wait until the host has answered."""
+    futures: list[Future[_Outcome]] = [Future() for _ in names]
+    pending = SimpleQueue[tuple[str, "Future[_Outcome]"]]()
+    for item in zip(names, futures, strict=True):
+        pending.put(item)
+
+    def run() -> None:
+        while True:
+            try:
+                name, future = pending.get_nowait()
+            except Empty:
+                return
+            try:
+                future.set_result(send(name))
+            except Exception as error:
+                future.set_exception(error)
+
+    for _ in range(min(_MAX_CONCURRENT, len(names))):
+        Thread(target=run, daemon=True).start()
+    return [future.result() for future in futures]
 
 
 def _show(outcome: dict[str, Any] | ExthostError) -> None:
