@@ -266,3 +266,32 @@ async def _get(url: str) -> str:
 def test_each_url_has_a_separate_token_folder(environ: dict[str, str]) -> None:
     first, second = (token_folder(f"https://h/{path}", environ) for path in ("a", "b"))
     assert first != second and first.startswith(environ["EXTHOST_HOME"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value", "message"),
+    [
+        (["--token-from", "TOK"], "käse", "an HTTP header cannot have"),
+        (["--header", "X-Key=TOK"], "a\nb", "an HTTP header cannot have"),
+        (["--header", "X Key=TOK"], "a", "'X Key=TOK' is not a header and its variable"),
+        (["--header", "TOK"], "a", "'TOK' is not a header and its variable"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_reported_as_such(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], value: str, message: str
+) -> None:
+    monkeypatch.setenv("TOK", value)
+    result = run_inside("bridge", "http://127.0.0.1:1", *arguments)
+    assert result.returncode == 2 and message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://user:secret@h.example/a?key=b", "https://h.example"),
+        ("http://[::1]:8080/a", "http://[::1]:8080"),
+        ("http://h.example:0/", "http://h.example:0"),
+    ],
+)
+def test_messages_name_the_origin_of_a_server_alone(tmp_path: Path, url: str, origin: str) -> None:
+    assert RemoteServer(url, {}, "auto", TokenFile(tmp_path)).origin == origin

@@ -88,7 +88,14 @@ async def browser_login(url: str, tokens: TokenFile) -> AsyncIterator[OAuthClien
                         login_failed_error(f"the server refused it: {reason:.200}")
                     )
             await writer.drain()
-        except (IndexError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        # ValueError for an address that cannot be read, such as `//[`
+        except (
+            IndexError,
+            ValueError,
+            OSError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ):
             pass  # not a request of a browser
         finally:
             writer.close()

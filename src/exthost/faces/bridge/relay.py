@@ -83,7 +83,8 @@ class RemoteServer:
     def origin(self) -> str:
         """The scheme and host, for messages: the rest of a URL may be secret."""
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return f"{parts.scheme}://{host}{'' if parts.port is None else f':{parts.port}'}"
 
 
 class _NoStreamableHttp(Exception):
@@ -273,7 +274,8 @@ class _Relay:
                 print(reason, file=sys.stderr, flush=True)
             if len(reasons) > _MAX_REASONS:
                 more = len(reasons) - _MAX_REASONS
-                print(f"{more} more tools cannot be called", file=sys.stderr, flush=True)
+                noun = "tool" if more == 1 else "tools"
+                print(f"{more} more {noun} cannot be called", file=sys.stderr, flush=True)
         await self._write_line(
             message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         )

@@ -12,6 +12,7 @@ can read, and are refreshed when they expire.
 import argparse
 import asyncio
 import os
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +21,9 @@ from exthost.faces.cli.common import Args, show_json, show_result
 from exthost.faces.cli.optional_import import import_optional
 from exthost.launch.bridge import FOLDER_VARIABLE, token_folder
 from exthost.process.own_process import host_environ
+
+# The form of the name of a header, by RFC 9110.
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 # As long as a person may need to log in.
 _LOGIN_SECONDS = 300.0
@@ -58,10 +62,16 @@ def run(args: Args) -> int:
     _check_url(url)
     headers = {}
     for header_option in args.headers:
-        name, _, variable = header_option.partition("=")
-        headers[name] = _read_variable(variable)
+        name, separator, variable = header_option.partition("=")
+        if not separator or not _HEADER_NAME.fullmatch(name):
+            raise UsageError(
+                "X1810",
+                f"{header_option!r:.60} is not a header and its variable",
+                help="--header NAME=VARIABLE",
+            )
+        headers[name] = _read_header_value(variable)
     if args.token_from:
-        headers["Authorization"] = f"Bearer {_read_variable(args.token_from)}"
+        headers["Authorization"] = f"Bearer {_read_header_value(args.token_from)}"
     # The host sets the variable for the bridges that it starts.
     folder = Path(environ.get(FOLDER_VARIABLE) or token_folder(url, environ))
     server = relay.RemoteServer(url, headers, args.transport, relay.TokenFile(folder))
@@ -90,6 +100,19 @@ def _read_variable(name: str) -> str:
             "X1810", f"the variable {name!r} is not set", help="set it, or name another"
         )
     return value.strip()
+
+
+def _read_header_value(name: str) -> str:
+    """Return the value of an environment variable, for a header. Raises UsageError if the variable
+    is not set, or if a header cannot have this value."""
+    value = _read_variable(name)
+    if not value.isascii() or not value.isprintable():
+        raise UsageError(
+            "X1810",
+            f"the variable {name!r} has a character that an HTTP header cannot have",
+            help="a header has printable characters of ASCII; was the value copied as a whole?",
+        )
+    return value
 
 
 def _check_url(url: str) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 # Optional headers, which have a meaning only together with a valid `traceparent`.
 _OPTIONAL_HEADERS = ("tracestate", "baggage")
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+# Ids of zeros and the version ff are not valid. Only versions after 00 may have further fields.
+_IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_TRACEPARENT = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(-.*)?")
 
 
 def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
