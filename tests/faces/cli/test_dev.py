@@ -5,6 +5,7 @@ last call. Keys do the rest: `c` asks for a call, `r` restarts, `t` lists the to
 the call, `q` quits. With `--build COMMAND` each start is preceded by a build.
 """
 
+import asyncio
 import os
 import pty
 import select
@@ -12,12 +13,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from exthost.faces.cli.dev import DevArgs, _find_build
+from exthost.faces.cli.dev import DevArgs, _find_build, _Keys
 from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
 from exthost.model.spec import Spec
 
@@ -236,3 +237,16 @@ def test_a_key_after_a_first_build_that_failed_is_answered(tmp_path: Path) -> No
         for key in "\rt":
             terminal.press(key)
             terminal.wait_for("the program is not the one of these sources")
+
+
+def test_backspace_removes_all_columns_of_a_character(capsys: pytest.CaptureFixture[str]) -> None:
+    async def read() -> str:
+        with closing(_Keys()) as keys:
+            for key in ("a", "設", "backspace", "b", "backspace", "backspace", "backspace", "c"):
+                keys._queue.put_nowait(key)
+            keys._queue.put_nowait("enter")
+            return await keys.read_line("call: ")
+
+    assert asyncio.run(read()) == "c"
+    erase = "\b \b"
+    assert capsys.readouterr().err == f"call: a設{erase * 2}b{erase * 2}c\n"

@@ -7,11 +7,14 @@ The carets are under the mistake. Values are replaced by dots, because they may 
 the key is known to have no secret.
 """
 
+import io
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 
-from exthost.errors import Evidence
+from exthost.errors import ConfigError, Evidence
+from exthost.faces.cli.common import print_error
 from exthost.faces.cli.excerpt import find_excerpt
 
 MAX_COLUMNS = 160  # longer lines are cut
@@ -87,3 +90,18 @@ def test_the_line_of_a_lock_is_shown_as_it_is(tmp_path: Path) -> None:
     file.write_text('[extensions.x]\npackage = "sha256:0123abcd"\n')
     excerpt = find_excerpt(Evidence(path=str(file), line=2, key="package"), "")
     assert excerpt is not None and excerpt.line == 'package = "sha256:0123abcd"'
+
+
+def test_the_caret_is_in_the_column_of_the_mistake(tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").write_text("\ufeff設定 = { naem = 1 }\n", "utf-8")
+    error = ConfigError(
+        "X0101",
+        "unknown key",
+        evidence=Evidence(path=str(tmp_path / "exthost.toml"), line=1, key="naem"),
+    )
+    stderr = io.StringIO()
+    with redirect_stderr(stderr):
+        print_error(error, wants_json=False)
+    line, caret = stderr.getvalue().splitlines()[2:4]
+    assert line == "    1 | 設定 = { naem = · }"
+    assert caret == "      |          ^^^^"

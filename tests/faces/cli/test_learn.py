@@ -392,3 +392,13 @@ def test_a_public_server_in_go_works_under_its_learnt_policy(
     options = ("--dialect", "mcp", f"--call={call}")
     permissions = _check_learnt(place, *options, "--", go_servers / name)
     assert permissions["filesystem"] == []
+
+
+def test_a_recording_that_is_too_large_is_refused_and_not_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learn_verb, "MAX_RECORDING_BYTES", 100)
+    (tmp_path / "trace").write_text("x" * 101)
+    command = ("--dialect", "mcp", "--", "true")
+    result = run_inside("learn", "--replay", "trace", *command, cwd=tmp_path)
+    assert result.returncode == 2 and "more than 100 bytes" in result.stderr

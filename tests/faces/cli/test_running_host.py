@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from exthost.faces.cli.running_host import show_event
 from exthost.faces.cli.status import HEADER, row_cells
 from exthost.host.control.address import socket_paths
 from exthost.host.control.protocol import REQUEST_BYTES
@@ -36,6 +37,22 @@ from tests.faces.cli.cli_process import (
     wait_for,
     write_config,
 )
+
+
+@pytest.mark.parametrize(
+    ("progress", "total", "text"),
+    [
+        (1234567, 12345678, "1234567 of 12345678"),
+        (0.25, None, "0.25"),
+        (10**400, -(10**400), "more than 1e308 of less than -1e308"),
+    ],
+)
+def test_progress_in_the_running_host_is_shown_with_all_digits(
+    capsys: pytest.CaptureFixture[str], progress: float, total: float | None, text: str
+) -> None:
+    event = {"kind": "progress", "extension": "a", "method": "run", "message": "now"}
+    show_event({**event, "progress": progress, "total": total})
+    assert capsys.readouterr().err == f"[a] run: {text} now\n"
 
 
 @pytest.fixture

@@ -174,6 +174,14 @@ def test_a_unit_names_a_user_only_if_it_is_not_a_user_unit(tmp_path: Path) -> No
     assert "warning" not in run_inside("unit", "--run-as", "daemon", cwd=tmp_path).stderr
 
 
+def test_a_control_character_in_the_working_folder_is_refused(tmp_path: Path) -> None:
+    """A newline would end the line of the unit, and begin another setting."""
+    folder = tmp_path / "a\nExecStartPre=b"
+    folder.mkdir()
+    result = run_inside("unit", cwd=folder)
+    assert result.returncode == 2 and "has a control character" in result.stderr
+
+
 def test_a_missing_config_is_a_warning(tmp_path: Path) -> None:
     result = run_inside("unit", "--config", str(tmp_path / "none.toml"))
     assert result.returncode == 0 and f"there is no {tmp_path}/none.toml yet" in result.stderr

@@ -295,8 +295,8 @@ def say_progress(
     extension: str, method: str, progress: float, total: float | None, message: str
 ) -> None:
     """Print the progress of a call to stderr. `total` is None if it is not known."""
-    limit = "" if total is None else f" of {total:.15g}"
-    say(f"[{extension}] {method}: {progress:.15g}{limit} {message}".rstrip())
+    limit = "" if total is None else f" of {_format_number(total)}"
+    say(f"[{extension}] {method}: {_format_number(progress)}{limit} {message}".rstrip())
 
 
 def say_labelled(label: str, style: str, text: str) -> None:
@@ -336,6 +336,15 @@ def write_help(error: OSError) -> str:
 def plural(number: int, noun: str) -> str:
     """Return the number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _format_number(value: float) -> str:
+    """Return a number with at most 15 digits. The format `g` alone would show 1234567 as
+    1.23457e+06."""
+    try:
+        return f"{value:.15g}"
+    except OverflowError:  # an integer of hundreds of digits
+        return "more than 1e308" if value > 0 else "less than -1e308"
 
 
 def list_names(names: Iterable[str]) -> str:
@@ -406,5 +415,8 @@ def _say_excerpt(error: ExthostError) -> None:
     number = str(error.evidence.line)
     margin = " " * (len(number) + 4)
     _write_stderr(f"    {number} | {excerpt.line}\n")
-    caret = paint("^" * excerpt.width, "place", sys.stderr)
-    _write_stderr(f"{margin} | {' ' * excerpt.start}{caret}\n")
+    end = excerpt.start + excerpt.width
+    # In columns: a Chinese character, for example, takes two.
+    start = text_width(excerpt.line[: excerpt.start])
+    caret = paint("^" * max(1, text_width(excerpt.line[:end]) - start), "place", sys.stderr)
+    _write_stderr(f"{margin} | {' ' * start}{caret}\n")

@@ -47,6 +47,7 @@ from exthost.faces.cli.own_sdk import lend_sdk
 from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
 from exthost.faces.cli.started_extension import detect_dialect, with_start_limit
 from exthost.faces.cli.target_specs import find_unlocked_spec
+from exthost.faces.cli.text_width import text_width
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.faces.cli.verb_loop import run_async
 from exthost.host.control.call_requests import own_tool_name
@@ -389,8 +390,8 @@ class _Keys:
         while (key := await self._queue.get()) != "enter":
             if key == "backspace":
                 if text:
+                    _print_prompt("\b \b" * text_width(text[-1]))
                     text = text[:-1]
-                    _print_prompt("\b \b")
             elif not key:
                 return ""
             elif len(key) == 1 and key.isprintable():

@@ -98,7 +98,8 @@ def _read_line(path: str, number: int) -> tuple[str | None, str]:
     if not path or not number:
         return None, header
     try:
-        with Path(path).open(encoding="utf-8", errors="replace") as file:
+        # A byte order mark is not part of the line.
+        with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
             for above in islice(file, number - 1):
                 if above.lstrip().startswith("["):
                     header = above

@@ -31,7 +31,7 @@ from exthost.config.discovery.lock_reader import read_lock
 from exthost.config.lock_file import LOCK_NAME, LockProblem
 from exthost.config.permissions_edit import set_permissions_in_toml
 from exthost.dialects import find
-from exthost.errors import ConfigError, Refused, UsageError
+from exthost.errors import ConfigError, Evidence, Refused, UsageError
 from exthost.faces.cli.call import read_arguments
 from exthost.faces.cli.check import parse_call
 from exthost.faces.cli.common import (
@@ -179,6 +179,13 @@ def _read_replay(args: Args, spec: Spec) -> list[WireCall]:
             f"the recording cannot be read: {error.strerror}",
             help="record one with --trace FILE",
         ) from None
+    if len(data) > MAX_RECORDING_BYTES:
+        raise UsageError(
+            "X1389",
+            f"the recording has more than {MAX_RECORDING_BYTES:,} bytes",
+            help="record less at a time",
+            evidence=Evidence(path=args.replay),
+        )
     recording = read_recording(data.splitlines(keepends=True), args.replay)
     names = [name for name in recording.dialects if name]
     script = find_script(recording, spec.id if spec.id in names else "")

@@ -85,7 +85,8 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "a unit of --user runs as that user", help="remove --user or --run-as"
         )
-    for text in (args.run_as or "", config_path(args)):
+    config = _absolute_path(config_path(args))
+    for text in (args.run_as or "", config):
         if not text.isprintable():
             raise UsageError(
                 "X1316",
@@ -98,7 +99,6 @@ def run(args: Args) -> int:
     if args.run_as is not None and not _user_exists(args.run_as):
         say(f"warning: there is no user {args.run_as} here: the unit starts where there is one")
     path = search_path(os.environ.get("PATH", ""))
-    config = _absolute_path(config_path(args))
     if not Path(config).exists():
         say(f"warning: there is no {config} yet: the unit fails without it")
     text = unit_text(run_command(args), config=config, user=user, path=path)
