@@ -15,6 +15,7 @@ results, then at the resource templates. If neither helps, all servers are tried
 import asyncio
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -35,7 +36,7 @@ MAX_LINKS = 4096
 Kind: TypeAlias = Literal["resources", "templates", "prompts"]
 
 # An expression of a URI template (RFC 6570), with its operator as group 1.
-_EXPRESSION = re.compile(r"\{([+#./;?&]?)[^}]*\}")
+_EXPRESSION = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 
 
 class Prompt(NamedTuple):
@@ -156,14 +157,13 @@ class Catalog:
         """Return the name under which each prompt is listed; "" for a prompt without a valid
         name."""
         server_names = [item.get("name") for _, item in items]
+        counts = Counter(name for name in server_names if isinstance(name, str))
         plain_names = wants_plain_names(self._plain_names)
         listed_names = []
         for (extension, _), name in zip(items, server_names, strict=True):
             if not isinstance(name, str):
                 listed_names.append("")
-            elif (
-                plain_names and server_names.count(name) == 1 and not self._may_be_registered(name)
-            ):
+            elif plain_names and counts[name] == 1 and not self._may_be_registered(name):
                 listed_names.append(name)
             else:
                 listed_names.append(registered_name(extension.id, name))
@@ -272,15 +272,40 @@ def _unique(items: Iterable[tuple[Extension, Any]], key_field: str) -> list[Any]
 
 def _matches(template: Any, uri: str) -> bool:
     """Return whether a URI matches an RFC 6570 template. A plain expression matches any text
-    without a slash; an expression with an operator matches any text."""
+    without a slash; an expression with an operator matches any text.
+
+    The template is that of a server, and must not take long. A regular expression would take
+    exponential time for a template with many expressions. So this function computes in which
+    places of the URI a match of the parts so far can end. Bit `n` of `ends` stands for the place
+    before character `n`.
+    """
     if not isinstance(template, str):
         return False
-    pattern_parts: list[str] = []
-    end = 0
+    all_places = (1 << (len(uri) + 1)) - 1
+    not_slash = sum(1 << place for place, character in enumerate(uri) if character != "/")
+    ends = 1
+    position = 0  # in the template
     for expression in _EXPRESSION.finditer(template):
-        pattern_parts += (
-            re.escape(template[end : expression.start()]),
-            ".*" if expression[1] else "[^/]*",
-        )
-        end = expression.end()
-    return re.fullmatch("".join((*pattern_parts, re.escape(template[end:]))), uri) is not None
+        ends = _add_literal(ends, template[position : expression.start()], uri)
+        if not ends:
+            return False
+        if expression[1]:
+            ends = all_places & -(ends & -ends)  # the first place, and all places after it
+        else:
+            # The addition carries each bit through the characters after it, up to a slash.
+            ends |= ((ends & not_slash) + not_slash) ^ not_slash
+        position = expression.end()
+    ends = _add_literal(ends, template[position:], uri)
+    return bool(ends >> len(uri) & 1)
+
+
+def _add_literal(ends: int, literal: str, uri: str) -> int:
+    """Return the places in which this text ends, if it begins in one of the places `ends`."""
+    if not literal:
+        return ends
+    next_ends, place = 0, uri.find(literal)
+    while place >= 0:
+        if ends >> place & 1:
+            next_ends |= 1 << (place + len(literal))
+        place = uri.find(literal, place + 1)
+    return next_ends
