@@ -372,6 +372,17 @@ async def test_on_http_requests_that_the_package_refuses_are_refused(
         assert answer.status_code == status, answer.text
 
 
+@pytest.mark.parametrize("meta", [7, "a", [1], None])
+async def test_on_http_a_call_with_unusual_meta_is_answered_as_on_stdio(
+    meta: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_session(monkeypatch) as (gateway, headers, _):
+        call = tool_call(1, "ext_server_echo", a=1)
+        call["params"]["_meta"] = meta
+        answer = await gateway.post(call, **headers)
+        assert answer.status_code == 200 and "result" in answer.text, answer.text
+
+
 async def test_on_http_stateless_calls_are_direct_and_their_headers_are_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,6 +7,7 @@ audit must see the call as one of the inner tool.
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mcp_types as types
@@ -14,7 +15,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from exthost.events import CallEnded, RuleApplied
+from exthost.events import Bus, CallEnded, RuleApplied
+from exthost.faces.gateway.tool_list import ToolList
+from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.model.offer import RegisteredTool
 from tests.extensions.harness import wait_until
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.six_dialects import TOOLS, document
@@ -260,3 +264,30 @@ async def test_a_client_is_notified_of_changes_of_the_inner_tools(era: str) -> N
         assert await search(client, "echo") == []
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["search_tools", "call_tool"]
+
+
+async def test_a_tool_that_is_not_offered_takes_no_place_of_another() -> None:
+    class Stub:
+        """A host with a tool that only a task can call, and one that fits the words less."""
+
+        events = Bus()
+        tools = RegisteredTools(
+            {
+                f"ext_a_{name}": RegisteredTool(
+                    name=f"ext_a_{name}", tool=name, extension="a", description=text, extra=extra
+                )
+                for name, text, extra in (
+                    ("forecast", "weather forecast", {"execution": {"taskSupport": "required"}}),
+                    ("maps", "maps of the weather in all countries", {}),
+                )
+            }
+        )
+
+        def __getitem__(self, _: str) -> Any:
+            return SimpleNamespace(dialect=SimpleNamespace(name="mcp"))
+
+    host: Any = Stub()
+    tools = ToolList(host)
+    assert list(host.tools.search("weather forecast", 1)) == ["ext_a_forecast"]
+    found = tools.search_tools("weather forecast", 1, "2025-11-25")
+    assert [tool["name"] for tool in found] == ["ext_a_maps"]

@@ -44,7 +44,10 @@ def _make_params(confirmation: Confirmation) -> dict[str, Any]:
     missing = len(arguments) - _MAX_ARGUMENT_CHARS
     if missing > 0:
         shown = arguments[:_MAX_ARGUMENT_CHARS]
-        arguments = f"{shown} … and {missing:,} more characters that are not shown"
+        more = (
+            "1 more character that is" if missing == 1 else f"{missing:,} more characters that are"
+        )
+        arguments = f"{shown} … and {more} not shown"
     # If a rule of the config asks instead of a hook, there is no extension to name.
     asker = f"[{confirmation.extension}] asks: " if confirmation.extension else ""
     lines = (

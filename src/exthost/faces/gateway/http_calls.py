@@ -310,7 +310,9 @@ class HttpCalls:
             return False
         key = coerce_request_id(id)
         # The package decides about an id in use, and about a stateless request in a session.
-        if key in session.calls or types.PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
+        meta = params.get("_meta")
+        describes_client = isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
+        if key in session.calls or describes_client:
             return False
         response = CallResponse(send, (SESSION_HEADER.encode(), session_id.encode()))
         send_request = partial(session.client_requests.ask, response.send)

@@ -164,12 +164,12 @@ class ToolList:
     def search_tools(self, query: str, limit: int, version: str) -> list[dict[str, Any]]:
         """Return the tools that fit these words best, in the form of this protocol version."""
         plain_names = wants_plain_names(self._plain_names)
-        found = self._host.tools.search(query, limit).values()
-        return [
-            self._make_value(tool, version, plain_names)
-            for tool in found
-            if not self._needs_task(tool)
-        ]
+        tools = self._host.tools
+        # A tool that is not offered must not take the place of another.
+        unoffered = sum(map(self._needs_task, tools.values()))
+        found = tools.search(query, limit + unoffered).values()
+        offered = [tool for tool in found if not self._needs_task(tool)]
+        return [self._make_value(tool, version, plain_names) for tool in offered[:limit]]
 
     def _make_value(self, tool: RegisteredTool, version: str, plain_names: bool) -> dict[str, Any]:
         """Return a tool as clients see it. Warn once if its outputSchema is left out."""

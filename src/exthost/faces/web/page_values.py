@@ -37,7 +37,8 @@ def truncate(text: str, limit: int = TEXT_CHARACTERS) -> str:
     """Return the text; if it is longer than `limit`, its beginning, with a note about the rest."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}\n… {len(text) - limit} more characters"
+    missing = len(text) - limit
+    return f"{text[:limit]}\n… {missing} more {'character' if missing == 1 else 'characters'}"
 
 
 def result_as_data(result: ToolResult) -> dict[str, Any]:
