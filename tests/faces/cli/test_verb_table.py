@@ -1,6 +1,7 @@
 """Tests of the table of verbs, and of what is generated from it: the shell completions (`exthost
 completion SHELL`) and the manual page (`exthost man`)."""
 
+import json
 import re
 import shlex
 import shutil
@@ -28,6 +29,14 @@ def test_the_table_has_every_verb_and_the_options_of_run() -> None:
     names = {name for option in verbs["run"].options for name in option.names}
     assert {"--config", "--http", "--web", "--json"} <= names
     assert verbs["restart"].takes_name and not verbs["explain"].takes_name
+
+
+@pytest.mark.parametrize("arguments", [("man",), *(("completion", shell) for shell in SHELLS)])
+def test_scripts_and_the_manual_page_are_printed_as_json_if_requested(
+    arguments: tuple[str, ...],
+) -> None:
+    [text] = json.loads(run_for_stdout(*arguments, "--json")).values()
+    assert text + "\n" == run_for_stdout(*arguments)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -261,7 +261,7 @@ async def test_each_of_several_messages_in_one_line_is_answered() -> None:
         peer.send(encode_lines(*HANDSHAKE))
         await peer.receive()
         batch = [tool_call(1, "ext_text_shout", text="a"), {"id": 2}, request("x", "ping"), 7]
-        peer.send(json.dumps(batch).encode() + b"\n")
+        peer.send(b" " + json.dumps(batch).encode() + b"\n")
         answers = [await peer.receive() for _ in range(4)]
         refused = [answer["id"] for answer in answers if "error" in answer]
         assert sorted(map(str, refused)) == ["2", "None"]
@@ -409,3 +409,17 @@ def test_stdin_can_be_a_file(tmp_path: Path) -> None:
         )
     assert result.returncode == 0
     assert json.loads(result.stdout)["id"] == "hello"
+
+
+async def test_an_stdin_that_cannot_be_read_has_ended(tmp_path: Path) -> None:
+    """A folder, for example, or a terminal that was closed."""
+    read_end, write_end = os.pipe()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        stream = stdio.StdioStream(stdio.ClaimedStdio(folder, write_end))
+        async with asyncio.timeout(LONG_SECONDS):
+            assert await stream.next() is None
+        stream.close()
+    finally:
+        for fd in (read_end, write_end, folder):
+            os.close(fd)

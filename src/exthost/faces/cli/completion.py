@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Sequence
 from importlib import resources
 
-from exthost.faces.cli.common import Args, show_text
+from exthost.faces.cli.common import Args, show_json, show_text
 from exthost.faces.cli.verb_table import Verb, VerbOption, read_verbs
 
 SHELLS = ("bash", "zsh", "fish")
@@ -33,7 +33,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Args) -> int:
     make_script = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell]
-    show_text(make_script(read_verbs()))
+    script = make_script(read_verbs())
+    if args.json:
+        show_json({"script": script})
+    else:
+        show_text(script)
     return 0
 
 

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from exthost._version import __version__
-from exthost.faces.cli.common import Args, show_text
+from exthost.faces.cli.common import Args, show_json, show_text
 from exthost.faces.cli.verb_table import Verb, read_verbs
 from exthost.faces.cli.verbs import EXIT_CODES
 
@@ -25,7 +25,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    show_text("\n".join(manual_page(read_verbs())))
+    text = "\n".join(manual_page(read_verbs()))
+    if args.json:
+        show_json({"page": text})
+    else:
+        show_text(text)
     return 0
 
 

@@ -219,7 +219,12 @@ class StdioStream(LineWriter):
 
     def _read(self) -> None:
         """Read what is there. Handle the complete lines, or queue them for `next`."""
-        data = os.read(self._read_fd, READ_BYTES)
+        try:
+            data = os.read(self._read_fd, READ_BYTES)
+        except BlockingIOError:  # another process that shares the pipe has read it
+            return
+        except OSError:  # a terminal that was closed, or a folder as stdin
+            data = b""
         if not data:
             self._has_ended = True
             self.pause()
@@ -314,7 +319,7 @@ async def _pass_to_package(
 
 def _split_batch(line: bytes) -> list[bytes]:
     """Return the messages in a line: the items of a JSON array, or else the line itself."""
-    if line[:1] == b"[":
+    if line.lstrip()[:1] == b"[":
         try:
             batch = json.loads(line)
             # An empty array is not a valid batch. It is kept as it is, and gets an error.
