@@ -154,6 +154,31 @@ def test_the_second_server_of_the_same_name_gets_the_name_of_its_program(machine
     }
 
 
+def test_servers_with_different_keys_in_their_urls_are_different(machine: Path) -> None:
+    def remote(host: str, key: str) -> dict[str, str]:
+        return {"url": f"https://{host}.example/s/{key * 20}/mcp"}
+
+    servers = {"one": remote("a", "x"), "two": remote("b", "y"), "again": remote("a", "x")}
+    write(
+        machine / "home/.cursor/mcp.json", {"mcpServers": {**servers, "bad": {"url": "http://["}}}
+    )
+    write(machine / "home/.gemini/settings.json", {"mcpServers": {"one": remote("a", "z")}})
+    report = run(machine, "--write")
+    assert states(report) == {
+        "one": "added",
+        "two": "added",
+        "again": "duplicate",
+        "one-gemini-cli": "added",
+        "bad": "unusable",
+    }
+    written = tomllib.loads((machine / "project/exthost.toml").read_text())["mcp_servers"]
+    assert written == {
+        "one": {"url": {"from": "ONE_URL"}},
+        "two": {"url": {"from": "TWO_URL"}},
+        "one-gemini-cli": {"url": {"from": "ONE_GEMINI_CLI_URL"}},
+    }
+
+
 def test_claude_code_has_servers_for_each_project_in_one_file(machine: Path) -> None:
     here = {str(machine / "project"): {"mcpServers": {"mine": SERVER}}}
     there = {"/elsewhere": {"mcpServers": {"theirs": SERVER}}}

@@ -143,6 +143,7 @@ async def test_responses_have_strict_security_headers(running: Page) -> None:
         ("api/steer", "application/json", b"["),
         ("api/steer", "application/json", b"[]"),
         ("api/call", "application/json", b'{"extension": "showcase", "timeout": "soon"}'),
+        ("api/call", "application/json", b'{"extension": "showcase", "timeout": true}'),
     ],
 )
 async def test_an_invalid_request_is_an_error(

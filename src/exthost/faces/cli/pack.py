@@ -75,7 +75,11 @@ def run(args: PackArgs) -> int:
     folder = Path(args.target or ".").resolve()
     if not folder.is_dir():
         raise UsageError("X1900", f"{folder} is not a folder", help="exthost pack FOLDER")
-    spec = find_unlocked_spec(args, str(folder))
+    try:
+        spec = find_unlocked_spec(args, str(folder))
+    except UsageError as error:  # the folder has several extensions
+        error.help = "a bundle has one server: give it a folder of its own"
+        raise
     if spec is None or spec.dialect != "mcp":
         raise UsageError(
             "X1900",

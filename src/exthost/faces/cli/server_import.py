@@ -44,6 +44,9 @@ _ASSIGNMENT = re.compile(
 # A longer part of the path of a URL may be a key.
 _MAX_SHOWN_PATH_PART = 16
 
+# What is shown in place of a text that is not a URL, or only a placeholder.
+_NO_URL = "no URL"
+
 # Headers that have no secrets.
 _PUBLIC_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
 
@@ -95,18 +98,22 @@ def plan_import(
         if verdict.state is ImportDecision.NEW:
             table = verdict.table
             argv = _comparable_argv(server.name, table)
+            # The URLs themselves, since two servers with a key in the URL have the same reference.
+            full_argv = (str(server.table["url"]), *argv) if "url" in table else argv
             environment = (_comparable_env(table.get("env", {})), table.get("cwd", str(folder)))
             if same_server := config_index.find(server.name, argv, environment):
                 detail = f"the same as {same_server}, which the config has"
                 verdict = Verdict(server.name, ImportDecision.PRESENT, server, detail)
-            elif same_server := import_index.find(server.name, argv, environment):
+            elif same_server := import_index.find(server.name, full_argv, environment):
                 verdict = Verdict(
                     server.name, ImportDecision.DUPLICATE, server, f"the same as {same_server}"
                 )
             else:
                 name = _free_name(server, config_index.names | import_index.names)
-                import_index.add(name, argv, environment)
-                verdict = replace(verdict, name=name)
+                import_index.add(name, full_argv, environment)
+                if name != server.name:  # the name is a part of the names of its variables
+                    verdict = _decide(replace(server, name=name), folder, with_secrets)
+                verdict = replace(verdict, name=name, server=server)
         verdicts.append(verdict)
     return verdicts
 
@@ -175,6 +182,8 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
         return verdict(ImportDecision.UNUSABLE, spec.unrunnable)
     if is_remote:
         shown = _masked_url(table["url"])
+        if shown == _NO_URL and not _PLACEHOLDER.search(table["url"]):
+            return verdict(ImportDecision.UNUSABLE, "its url is not an address")
         table, variables = _remote_with_references(server.name, table, with_secrets)
         return Verdict(server.name, ImportDecision.NEW, server, shown, table, variables)
     argv = [table["command"], *table.get("args", ())]
@@ -311,9 +320,9 @@ def _masked_url(url: str) -> str:
         url_parts = urlsplit(url)
         host, _ = url_parts.hostname, url_parts.port  # `port` raises if it is not a number
     except ValueError:
-        return "no URL"
+        return _NO_URL
     if not host:
-        return "no URL"
+        return _NO_URL
     # Not `url_parts.scheme` and `.hostname`, which are in lower case, the latter without brackets.
     scheme = url[: len(url_parts.scheme)]
     host_and_port = url_parts.netloc.rpartition("@")[2]

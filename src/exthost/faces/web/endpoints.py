@@ -203,8 +203,9 @@ class Endpoints:
         extension = self._host[name].id  # raises NotFound if there is no such extension
         self.recorder.watch(extension)  # the page shows the messages of the call
         timeout = body.get("timeout")
-        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
-            raise _invalid_request_error("timeout is a number of seconds")
+        # Not `isinstance`: `true` is an int in Python.
+        if timeout is not None and not (type(timeout) in (int, float) and timeout > 0):
+            raise _invalid_request_error("timeout must be a number of seconds, more than 0")
         params: dict[str, Any] = {"arguments": body.get("arguments"), "timeout": timeout}
         if body.get("method") is not None:
             # "if_any": the events are streamed if the method has a stream.
@@ -265,7 +266,7 @@ def _read_number(request: HttpRequest, name: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise _invalid_request_error(f"{name} is a number")
+        raise _invalid_request_error(f"{name} must be a number")
     return number
 
 
