@@ -4,11 +4,16 @@ The table has a row for each extension. Arrows move the selection, `/` starts a 
 restart and stop the selected extension, `t` and `l` show its messages and its log.
 """
 
+import asyncio
+import errno
 import termios
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from exthost.faces.cli.live_controls import LiveControls
 from exthost.faces.cli.table_selection import TableSelection
 from tests.extensions.harness import hostile_command as hostile_command
 from tests.faces.cli.cli_process import extension, run_exthost, run_json, write_config
@@ -68,3 +73,16 @@ def test_keys_of_the_table_restart_and_stop_an_extension_and_show_its_messages_a
         screen.wait_for("stopping")
         assert screen.end() == 130
         assert termios.tcgetattr(screen.fd)[3] & termios.ECHO  # the terminal echoes keys again
+
+
+async def test_a_log_that_cannot_be_read_is_reported_above_the_table() -> None:
+    def read_log(name: str, count: int) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    host: Any = {"one": SimpleNamespace(id="one")}
+    lines: list[str] = []
+    controls = LiveControls(host, read_log, lines.append, lambda: None)
+    controls.selection.id = "one"
+    controls.handle_key("l")
+    await asyncio.gather(*controls._tasks)
+    assert lines == ["the log of one cannot be read: Permission denied"]

@@ -186,6 +186,7 @@ ORIGINS = {
     "https://example.org:443/": "https://example.org",
     "http://localhost:5173": "http://localhost:5173",
     "http://[::1]:80": "http://[::1]",
+    "https://bücher.example": "https://xn--bcher-kva.example",
 }
 INVALID_ORIGINS = (
     "*",
@@ -196,6 +197,8 @@ INVALID_ORIGINS = (
     "https://me@example.org",
     "https://example.org:port",
     "file:///x",
+    "https://a b",
+    "https://ü..example",
 )
 
 

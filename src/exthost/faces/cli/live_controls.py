@@ -92,7 +92,11 @@ class LiveControls:
         self._redraw()
 
     async def _show_log(self, extension: Extension) -> None:
-        lines = await asyncio.to_thread(self._read_log, extension.id, LOG_LINES)
+        try:
+            lines = await asyncio.to_thread(self._read_log, extension.id, LOG_LINES)
+        except OSError as error:
+            self._show_line(f"the log of {extension.id} cannot be read: {error.strerror}")
+            return
         self._show_line(f"── the log of {extension.id}, the last {plural(len(lines), 'line')}")
         for line in lines:
             self._show_line(line)

@@ -76,12 +76,15 @@ def read_origin(text: str) -> str:
         scheme, hostname = url_parts.scheme, url_parts.hostname
         if scheme not in _DEFAULT_PORTS or not hostname or "@" in text or not is_bare:
             raise origin_error
+        if not hostname.isascii():  # browsers send the ASCII form of a name, such as xn--bcher-kva
+            hostname = hostname.encode("idna").decode()
         host = f"[{hostname}]" if ":" in hostname else hostname
         is_default_port = url_parts.port in (None, _DEFAULT_PORTS[scheme])
         port = "" if is_default_port else f":{url_parts.port}"
-    except ValueError:  # the port is not a number, or out of range
+    except ValueError:  # the port is not a number or out of range, or the name is not valid
         raise origin_error from None
-    if "*" in host:  # origins are compared as whole texts, so a wildcard would match nothing
+    # Origins are compared as whole texts, so a wildcard would match nothing.
+    if "*" in host or " " in host:
         raise origin_error
     return f"{scheme}://{host}{port}"
 
