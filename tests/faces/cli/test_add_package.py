@@ -359,15 +359,23 @@ def test_a_file_that_is_not_a_bundle_is_reported(tmp_path: Path, data: bytes) ->
     assert (result.returncode, json.loads(result.stdout)["error"]["code"]) == (3, "X1814")
 
 
-def test_the_tag_latest_is_looked_up_as_it_would_not_be_pinned(
+def test_a_tag_and_a_range_are_looked_up_as_they_would_not_be_pinned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     npm = tmp_path / "npm"
-    npm.write_text("#!/bin/sh\necho '\"3.2.1\"'\n")
+    npm.write_text(
+        "#!/bin/sh\n"
+        'case "$2" in weather) echo \'"3.2.1"\';; *@next) echo \'"4.0.0-rc.1"\';;\n'
+        '*@1.2) echo \'["1.2.0", "1.2.7"]\';; esac\n'
+    )
     npm.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert add(tmp_path, "--from", "npm:weather@latest").returncode == 0
-    assert read_entries(tmp_path)[0]["source"]["args"] == ["-y", "weather@3.2.1"]
+    for name, text in {"a": "weather@latest", "b": "@s/w@next", "c": "w@1.2"}.items():
+        assert add(tmp_path, name, "--from", f"npm:{text}").returncode == 0
+    packages = [entry["source"]["args"][1] for entry in read_entries(tmp_path)]
+    assert packages == ["weather@3.2.1", "@s/w@4.0.0-rc.1", "w@1.2.7"]
+    missing = add(tmp_path, "d", "--from", "npm:@s/w@beta")
+    assert "name the version: npm:@s/w@1.2.3" in json.loads(missing.stdout)["error"]["help"]
 
 
 def test_the_defaults_of_inputs_are_written_as_json_has_them(tmp_path: Path) -> None:

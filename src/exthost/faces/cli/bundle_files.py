@@ -74,7 +74,8 @@ def open_bundle(path: Path, folder: Path) -> Bundle:
     except KeyError:
         raise _unreadable_error(path, "it has no manifest.json") from None
     except (OSError, ValueError, *_ARCHIVE_ERRORS) as error:
-        raise _unreadable_error(path, str(error)) from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unreadable_error(path, reason) from None
     if not isinstance(manifest, dict):
         raise _unreadable_error(path, "its manifest is not an object")
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", str(manifest.get("name") or path.stem))[:60].strip("-")

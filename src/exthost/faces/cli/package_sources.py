@@ -30,6 +30,8 @@ _NAMES = {
     "oci": re.compile(r"[a-z0-9][\w./:@-]*", re.ASCII | re.IGNORECASE),
 }
 _VERSION = re.compile(r"[0-9A-Za-z][\w.+!-]*", re.ASCII)
+# A version of npm; a tag or a range, such as `next` or `1.2`, may mean another version tomorrow.
+_EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+([-+].*)?", re.ASCII)
 # The only options of its runner that a package may set: they answer yes to "install it?".
 _HARMLESS_OPTIONS = frozenset({"-y", "--yes"})
 
@@ -85,9 +87,7 @@ def _named_package(kind: str, text: str, values: InputValues) -> PackageEntry:
     else:
         name, _, version = text.replace("==", "@", 1).partition("@")
     _check_name(kind, name, "the package")
-    if version in ("", "latest"):  # a tag is not a version, and would not be pinned
-        version = _find_version(kind, name)
-    _check_version(version, "the package")
+    version = _pin_version(kind, name, version, "the package")
     command, args = _runner(kind, name, version)
     return PackageEntry(
         _short_name(name), _process(command, args, _registry_references(kind, values))
@@ -108,8 +108,23 @@ def _runner(kind: str, name: str, version: str) -> tuple[str, list[str]]:
     return "uvx", [f"{name}@{version}"]
 
 
+def _pin_version(kind: str, name: str, version: str, owner: str) -> str:
+    """Return an exact version: this one, or the one that the registry has for it. Without a
+    version, for `latest`, and of npm for a tag or a range such as `next` or `1.2`, it is looked
+    up. `owner` is the subject of the error about a text that is not a version."""
+    if version:
+        _check_version(version, owner)
+    if version in ("", "latest"):
+        version = _find_version(kind, name)
+    elif kind == "npm" and not _EXACT_VERSION.fullmatch(version):
+        version = _find_version(kind, f"{name}@{version}")
+    _check_version(version, owner)
+    return version
+
+
 def _find_version(kind: str, name: str) -> str:
-    """Return the newest version of a package, from its registry."""
+    """Return the newest version of a package, from its registry. The name of a package of npm may
+    end in a tag or a range, such as `name@next`."""
     if kind == "npm":
         command = ["npm", "view", name, "version", "--json"]
     elif shutil.which("uv"):
@@ -148,7 +163,9 @@ def _read_version(program: str, name: str, output: str) -> str:
     except ValueError:
         return ""
     if program == "npm":
-        return data if isinstance(data, str) else ""
+        # All versions of a range, the newest last.
+        newest = data[-1] if isinstance(data, list) and data else data
+        return newest if isinstance(newest, str) else ""
     try:
         return str(data["install"][0]["metadata"]["version"])
     except (LookupError, TypeError):
@@ -156,7 +173,8 @@ def _read_version(program: str, name: str, output: str) -> str:
 
 
 def _lookup_error(kind: str, name: str, reason: str) -> NotFound:
-    exact = f"npm:{name}@1.2.3" if kind == "npm" else f"pypi:{name}==1.2.3"
+    plain_name = name[: name.find("@", 1)] if "@" in name[1:] else name
+    exact = f"npm:{plain_name}@1.2.3" if kind == "npm" else f"pypi:{name}==1.2.3"
     return NotFound(
         "X1813",
         f"the version of {name} could not be found at {kind}: {reason}",
@@ -218,8 +236,7 @@ def _package_entry(kind: str, package: Mapping[str, Any], values: InputValues) -
     version = str(package.get("version") or "")
     _check_name(kind, name, "its package")
     if kind != "oci":
-        _check_version(version or "latest", "its package")
-        version = version if version not in ("", "latest") else _find_version(kind, name)
+        version = _pin_version(kind, name, version, "its package")
     for argument in _tables(package.get("runtimeArguments")):
         option = str(argument.get("name") or argument.get("value") or "")
         if option not in _HARMLESS_OPTIONS:
