@@ -21,6 +21,7 @@ from exthost.faces.cli.top_layout import table_lines
         ("é", 1),
         ("e\u0301", 1),
         ("날씨", 4),
+        ("\u1112\u1161\u11ab", 2),
         ("🐧", 2),
         ("ｱ", 1),
         ("a\u200d", 1),

@@ -74,7 +74,8 @@ def find_excerpt(evidence: Evidence, message: str) -> Excerpt | None:
         masked = _restore_quoted(_mask_values(line, shown_keys), line, message)
     column = _COLUMN.search(message)
     if column is not None:
-        position = min(int(column[1]) - 1, len(masked))  # columns count from 1; a line may be cut
+        # Columns count from 1, and a line may be cut.
+        position = max(0, min(int(column[1]) - 1, len(masked)))
         return Excerpt(masked, position, 1)
     key = evidence.key.rpartition(".")[2].partition("[")[0]  # `b` of `a.b[2]`
     match = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", masked) if key else None

@@ -29,4 +29,6 @@ def truncate(text: str, width: int) -> str:
 def _character_width(character: str) -> int:
     if unicodedata.east_asian_width(character) in "WF":
         return 2
-    return 0 if unicodedata.category(character) in ("Mn", "Me", "Cf") else 1
+    # Vowels and final consonants of Korean are drawn below the first letter of their syllable.
+    is_combined = "\u1160" <= character <= "\u11ff"
+    return 0 if is_combined or unicodedata.category(character) in ("Mn", "Me", "Cf") else 1
