@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from exthost.faces.cli.extension_summary import describe_sandbox, describe_secrets
+from exthost.faces.cli.extension_summary import (
+    describe_limits,
+    describe_sandbox,
+    describe_secrets,
+)
 from exthost.model.spec import Spec
 from tests.faces.cli.cli_process import extension, run_inside, write_config
 
@@ -43,3 +47,10 @@ def test_the_table_needs_no_launch_plan_of_an_extension_without_permissions(
     assert described == ["guarded"], "a launch plan takes most of the time of a long list"
     assert run_inside("list", "--json", cwd=tmp_path).returncode == 0
     assert described == ["guarded", "plain", "guarded"]
+
+
+def test_the_size_of_a_folder_in_memory_is_not_rounded_to_nothing() -> None:
+    limits = {"nofile": 1024, "/tmp": 64 * 2**20, "/dev/shm": 65536, "/run": 3 * 2**19}
+    text = "nofile 1024, /tmp 64 MiB, /dev/shm 64 KiB, /run 1,536 KiB"
+    assert describe_limits({"limits": limits}) == text
+    assert describe_limits({}) == ""

@@ -111,9 +111,14 @@ def describe_limits(sandbox: Mapping[str, Any]) -> str:
     temporary file system there, in bytes."""
     limits = sandbox.get("limits", {})
     return ", ".join(
-        f"{name} {value / 2**20:.0f} MiB" if name.startswith("/") else f"{name} {value}"
+        f"{name} {_format_size(value) if name.startswith('/') else value}"
         for name, value in limits.items()
     )
+
+
+def _format_size(size: int) -> str:
+    """Return a number of bytes in MiB, or in KiB if it is not a whole number of MiB."""
+    return f"{size / 2**10:,.0f} KiB" if size % 2**20 else f"{size // 2**20:,} MiB"
 
 
 def format_paths(sandbox: Mapping[str, Any]) -> list[str]:
