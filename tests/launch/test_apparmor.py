@@ -6,6 +6,7 @@ the root of the file system and with mocks in place of root and apparmor_parser.
 """
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -95,6 +96,29 @@ def test_root_installs_the_profile_and_removes_it_if_it_does_not_load(
     file = apparmor.profile_file(root)
     assert run.call_args[0][0] == ["/usr/sbin/apparmor_parser", "-r", str(file)]
     assert file.exists() == is_kept
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (subprocess.TimeoutExpired("apparmor_parser", 60), "did not end within 60 s"),
+        (PermissionError(13, "Permission denied"), "cannot be run: Permission denied"),
+    ],
+)
+def test_the_profile_of_an_earlier_fix_stays_if_the_new_one_does_not_load(
+    tmp_path: Path, failure: Exception, reason: str
+) -> None:
+    root = str(machine(tmp_path, "1"))
+    file = apparmor.profile_file(root)
+    file.write_text("# earlier\n")
+    with (
+        mock.patch("os.geteuid", return_value=0),
+        mock.patch("shutil.which", return_value="/usr/sbin/apparmor_parser"),
+        mock.patch("subprocess.run", side_effect=failure),
+        pytest.raises(UsageError, match=reason) as caught,
+    ):
+        doctor_fix.fix_machine(Args(json=True), root)
+    assert caught.value.code == "X1887" and file.read_text() == "# earlier\n"
 
 
 def test_another_profile_for_bubblewrap_is_found(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ root, installs it. It never changes a setting of the whole machine.
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from exthost.errors import UsageError
@@ -41,13 +42,13 @@ def fix_machine(args: Args, root: str = "/") -> int:
         return _report(args, report, f"as root, write this to {file}, and load it: {load}")
     # The file is written first, because apparmor_parser loads a profile from its file.
     file.parent.mkdir(parents=True, exist_ok=True)
+    previous_text = file.read_text() if file.exists() else None  # of an earlier `--fix`
     file.write_text(report["profile"])
-    result = subprocess.run(
-        [parser, "-r", str(file)], capture_output=True, text=True, timeout=_LOAD_SECONDS
-    )
-    if result.returncode:
-        file.unlink()
-        reason = (result.stderr.strip().splitlines() or ["no message"])[-1]
+    if reason := _load_profile(parser, file):
+        if previous_text is None:
+            file.unlink()
+        else:
+            file.write_text(previous_text)
         raise UsageError(
             "X1887",
             f"AppArmor did not load the profile: {reason}",
@@ -55,6 +56,25 @@ def fix_machine(args: Args, root: str = "/") -> int:
         )
     report["installed"] = True
     return _report(args, report, f"installed {file}; check it: exthost doctor")
+
+
+def _load_profile(parser: str, file: Path) -> str:
+    """Load the profile in a file. Return why that failed; "" if it succeeded."""
+    try:
+        result = subprocess.run(
+            [parser, "-r", str(file)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LOAD_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{parser} did not end within {_LOAD_SECONDS} s"
+    except OSError as error:
+        return f"{parser} cannot be run: {error.strerror}"
+    if not result.returncode:
+        return ""
+    return (result.stderr.strip().splitlines() or ["no message"])[-1]
 
 
 def _report(args: Args, report: dict[str, Any], message: str) -> int:
