@@ -522,7 +522,7 @@ async def a_variable_of_a_package_leads_to_no_managers_folder() -> None:
             variable = f'env = {{{name} = "{value}"}}'
             package.write("ext.py", more=f"[mcp_servers.s]\ncommand = 'uvx'\n{variable}")
             # The operator is another user, with another home folder.
-            environ = {"HOME": "/nonexistent", "PATH": f"{home}/programs:/usr/bin:/bin"}
+            environ = {"HOME": str(place / "operator"), "PATH": f"{home}/programs:/usr/bin:/bin"}
             report = await start_and_read(package.config(), environ, "toy.s")
             assert SECRET not in report.text, (name, report)
             # The package is refused, or it starts and sees no secret.
