@@ -46,16 +46,17 @@ _MAX_LISTED_IDS = 10
 class ExtensionSet:
     """The extensions of one host, in the order in which they were added.
 
-    by_id    the extensions by their ids
-    is_open  whether the host is open: `open` sets it, and the host resets it. While it is False
-             and there are no extensions, look-ups fail with "this host is not open", not with
-             "not found".
+    by_id       the extensions by their ids
+    is_open     whether the host is open: `open` sets it, and the host resets it. While it is False
+                and there are no extensions, look-ups fail with "this host is not open", not with
+                "not found".
+    is_closing  whether the host is being closed, or was
     """
 
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
         self.by_id: dict[str, Extension] = {}
         self.is_open = False
-        self._is_closing = False
+        self.is_closing = False
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
@@ -69,7 +70,7 @@ class ExtensionSet:
     def __del__(self) -> None:
         # The tasks of extensions refer to this object, so this comes after the end of the loop. The
         # supervisors have then ended the processes.
-        if self.is_open and not self._is_closing and os.getpid() == self._pid:
+        if self.is_open and not self.is_closing and os.getpid() == self._pid:
             warnings.warn(
                 "an open Host was dropped without close(): use it with `async with`",
                 ResourceWarning,
@@ -83,7 +84,7 @@ class ExtensionSet:
     def _require_not_closing(self) -> None:
         """Raise UsageError if the host is closing: an extension that comes now would not be
         ended."""
-        if self._is_closing:
+        if self.is_closing:
             raise not_open_error()
 
     @property
@@ -94,7 +95,7 @@ class ExtensionSet:
     def open(self) -> None:
         """Record that the host is open, and its event loop. Raises UsageError if none runs."""
         self._loop = require_asyncio()
-        self.is_open, self._is_closing = True, False
+        self.is_open, self.is_closing = True, False
 
     def check_loop(self, *, may_be_closed: bool = False) -> None:
         """Raise UsageError if another event loop runs than the one that opened the host. With
@@ -250,7 +251,7 @@ class ExtensionSet:
         With `drain`, calls in flight have `limits.stop` seconds to finish; without it, they fail
         now.
         """
-        self._is_closing = True  # also if Ctrl-C interrupts what follows
+        self.is_closing = True  # also if Ctrl-C interrupts what follows
         for extension in self._all_with_processes():
             extension.internals.queue.is_released = True
         closing = [ext.drain() if drain else ext.close() for ext in self._all_with_processes()]

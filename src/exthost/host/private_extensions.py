@@ -10,6 +10,7 @@ ends the private extensions, too.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
@@ -39,7 +40,12 @@ class PrivateExtensions:
         the same offer until then. The processes of the old one end."""
         known = KnownOffer(listed.offer, defers_start=True)
         spec = replace(listed.spec, known_offer=known)
-        await self._host._extensions.replace(spec, "", self._host._factory)
+        extensions = self._host._extensions
+        try:
+            await extensions.replace(spec, "", self._host._factory)
+        except ExthostError:
+            if not extensions.is_closing:  # a host that is closing ends the processes itself
+                raise
 
     def record_request(self, listed: Extension) -> None:
         """Remember that an extension has sent a request to its client."""

@@ -177,8 +177,7 @@ class ClientProcesses:
         try:
             await self._extensions.renew(listed)
         except ExthostError as error:
-            if error.code != "X1315":  # the host is closing, and ends the processes itself
-                _log.warning("%s", error)
+            _log.warning("%s", error)
 
 
 def keeps_state(spec: Spec) -> bool:
