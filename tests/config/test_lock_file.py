@@ -111,7 +111,7 @@ def test_a_lock_that_is_not_valid_has_a_problem(text: str, message: str, line: i
     assert caught.value.line == line
 
 
-def test_nobody_is_advised_to_overwrite_the_lock_of_a_newer_exthost() -> None:
+def test_no_error_advises_to_overwrite_the_lock_of_a_newer_exthost() -> None:
     with pytest.raises(LockProblem) as caught:
         parse_lock("version = 2\n")
     assert "install the exthost" in caught.value.help and "exthost lock" not in caught.value.help

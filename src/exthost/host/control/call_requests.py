@@ -209,7 +209,7 @@ def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -
     """Return the value of the reply to a call. If the extension replied with an error, the error is
     a part of this value, and is not raised. If the result of a tool is marked as an error, this
     value has the help and the evidence of the error that the client raises, or the whole error if
-    secrets are hidden in it, and not in the result."""
+    secrets are hidden in it that the result shows."""
     value: dict[str, Any] = {"dialect": extension.dialect.full_name, "raw": as_data(result.raw)}
     error = result.error_reply
     if error is not None:
