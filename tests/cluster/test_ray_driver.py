@@ -202,6 +202,7 @@ def test_an_answer_of_ray_that_is_late_does_not_count_as_resources_that_are_not_
         raise TimeoutError("Get timed out")  # as ray.exceptions.GetTimeoutError
 
     monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     sent: list[dict[str, Any]] = []
     answers = SimpleNamespace(send=lambda **answer: sent.append(answer))
     driver = Driver("ray://here:1", {})
