@@ -104,7 +104,7 @@ class SecretReading:
                 data = self._run(name, tuple(source.place), f"the command {source.place[0]}")
             case _:
                 data = self._read_keyring(name, source.place)
-        # Before a newline is removed: that of a longer secret may not be at its end.
+        # Checked before the newline is removed, because a secret that was cut may end with one.
         is_too_long = len(data) > _MAX_BYTES
         data = data.removesuffix(b"\n").removesuffix(b"\r")
         if b"\0" in data or not data or is_too_long:
