@@ -79,6 +79,13 @@ async def test_a_module_is_compiled_once(tmp_path: Path) -> None:
     assert compiled_files[0] == compiled_files[1], "the same file, not one that was written again"
 
 
+async def test_a_pipe_in_the_place_of_a_module_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ext.wasm")
+    async with exthost.Host.from_config(config(tmp_path / "ext.wasm")) as host:
+        with pytest.raises(SpawnFailed, match="not a regular file"):
+            await host["box"].call("get")
+
+
 async def test_a_trap_ends_the_process_and_is_the_evidence_of_the_call(tmp_path: Path) -> None:
     path = write_module(tmp_path, morphir(then=TRAP))
     async with exthost.Host.from_config(config(path)) as host:
