@@ -795,12 +795,15 @@ class ProxyServer:
             self._listener.close()
 
     def _read_stdin(self) -> None:
-        """End the process at the end of stdin: the host has closed it, or has ended."""
+        """End the process at the end of stdin, after its last reports: the host has closed stdin,
+        or has ended."""
         try:
             if os.read(0, 4096):
                 return
         except BlockingIOError:
             return
+        for _ in range(2):  # the rest of the last report, and what has happened since
+            self._report(time.monotonic())
         os._exit(0)
 
     def _take_listener(self) -> None:
