@@ -79,10 +79,18 @@ async def test_a_module_is_compiled_once(tmp_path: Path) -> None:
     assert compiled_files[0] == compiled_files[1], "the same file, not one that was written again"
 
 
-async def test_a_pipe_in_the_place_of_a_module_is_an_error(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "ext.wasm")
-    async with exthost.Host.from_config(config(tmp_path / "ext.wasm")) as host:
-        with pytest.raises(SpawnFailed, match="not a regular file"):
+@pytest.mark.parametrize("obstacle", ["a pipe", "a sparse file"])
+async def test_a_module_that_cannot_be_read_to_its_end_is_an_error(
+    tmp_path: Path, obstacle: str
+) -> None:
+    path = tmp_path / "ext.wasm"
+    if obstacle == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.write_bytes(b"\0asm")
+        os.truncate(path, 2**40)
+    async with exthost.Host.from_config(config(path)) as host:
+        with pytest.raises(SpawnFailed, match=r"not a regular file|more than 1024 MiB"):
             await host["box"].call("get")
 
 

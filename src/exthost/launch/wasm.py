@@ -39,6 +39,9 @@ _COMPILE_SECONDS = 300
 # The machine code of this many modules is kept, the last used ones.
 _MAX_CODE_FILES = 64
 
+# A larger module is not read: a sparse file may claim any size.
+_MAX_MODULE_BYTES = 1 << 30
+
 _BUILD_HELP = "build it for WASI preview 1 (wasip1), as a command with a main function"
 
 _HEADER_BYTES = 8
@@ -127,6 +130,8 @@ class Compilation:
         path = _module_path(self._spec)
         try:
             with open(open_regular_file(path), "rb") as file:  # noqa: PTH123 - a descriptor
+                if os.fstat(file.fileno()).st_size > _MAX_MODULE_BYTES:
+                    raise OSError(0, f"it has more than {_MAX_MODULE_BYTES >> 20} MiB")
                 module = file.read()
         except OSError as error:
             reason = f"its module {path} cannot be read: {error.strerror}"

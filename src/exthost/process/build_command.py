@@ -49,5 +49,5 @@ def _is_script(program: Path) -> bool:
     """Return whether this is a script, which a compiler must not replace."""
     try:
         return read_start(str(program), 2) == b"#!"
-    except OSError:
+    except (OSError, ValueError):  # no file has a name with a NUL character
         return False
