@@ -79,7 +79,7 @@ def spawn_error(
         )
 
     if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-        if plan.cwd is not None and (closed := _find_closed_folder(f"{plan.cwd}/-")):
+        if plan.cwd is not None and (closed := find_closed_folder(f"{plan.cwd}/-")):
             return failed(
                 "X0402",
                 f"its working folder {plan.cwd} cannot be entered: {_describe_closed(closed)}",
@@ -89,7 +89,7 @@ def spawn_error(
         if "/" not in plan.argv[0]:  # if a folder on PATH is closed, the program may be in it
             folders = os.get_exec_path(plan.env) if number == errno.EACCES else ()
             places = [f"{folder}/-" for folder in folders]
-        if closed := next(filter(None, map(_find_closed_folder, places)), ""):
+        if closed := next(filter(None, map(find_closed_folder, places)), ""):
             return failed(
                 "X0404",
                 f"{program} cannot be executed: {_describe_closed(closed)}",
@@ -159,7 +159,7 @@ def spawn_error(
         )
     words = first_words(str(program)) if number == errno.EACCES else []
     if words and os.access(program, os.X_OK) and not os.access(words[0], os.X_OK):
-        closed = _find_closed_folder(words[0])
+        closed = find_closed_folder(words[0])
         reason = f": {_describe_closed(closed)}" if closed else ""
         help = (
             _open_help(closed) if closed else f"chmod +x it, or correct the first line of {program}"
@@ -243,7 +243,7 @@ def _find_help(program: str) -> str:
     return "check the spelling and PATH, or give an absolute path"
 
 
-def _find_closed_folder(path: str) -> str:
+def find_closed_folder(path: str) -> str:
     """Return the first folder on the way to a path that this user is not allowed to enter; "" if
     there is none."""
     try:
