@@ -168,7 +168,7 @@ from exthost.process.child import Child
 from exthost.process.spawn_errors import find_spawn_error
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
-plan = LaunchPlan(argv=(sys.argv[1],), cwd=sys.argv[2], env={})
+plan = LaunchPlan(argv=(sys.argv[1],), cwd=sys.argv[2], env={"PATH": sys.argv[3]})
 found = find_spawn_error(plan)
 try:
     Child(plan, "ext")
@@ -178,7 +178,7 @@ except SpawnFailed as error:
 """
 
 
-@pytest.mark.parametrize("place", ["program", "cwd", "interpreter"])
+@pytest.mark.parametrize("place", ["program", "cwd", "interpreter", "path"])
 def test_a_folder_that_is_closed_to_the_user_is_named(place: str) -> None:
     # The folder of a test belongs to root, and other users cannot enter it.
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
@@ -192,9 +192,10 @@ def test_a_folder_that_is_closed_to_the_user_is_named(place: str) -> None:
             "program": (script, "/"),
             "cwd": ("/bin/true", str(closed / "inner")),
             "interpreter": (program, "/"),
+            "path": ("exthost-test-program", "/"),
         }
         result = subprocess.run(
-            [sys.executable, "-c", _SPAWN, *words[place]],
+            [sys.executable, "-c", _SPAWN, *words[place], f"/usr/bin:{closed}/inner"],
             capture_output=True,
             text=True,
             timeout=WAIT_SECONDS,
@@ -202,7 +203,8 @@ def test_a_folder_that_is_closed_to_the_user_is_named(place: str) -> None:
         )
         closed.chmod(0o700)
     assert f"the folder {closed} is closed to the user" in result.stdout, result
-    assert result.stdout.startswith("X0402" if place == "cwd" else "X0404")
+    code = {"cwd": "X0402", "path": "X0401"}.get(place, "X0404")
+    assert result.stdout.startswith(code)
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,7 @@ def spawn_error(
                 f"its working folder {plan.cwd} cannot be entered: {_describe_closed(closed)}",
                 _open_help(closed),
             )
-        places = [plan.argv[0]]
-        if "/" not in plan.argv[0]:  # if a folder on PATH is closed, the program may be in it
-            folders = os.get_exec_path(plan.env) if number == errno.EACCES else ()
-            places = [f"{folder}/-" for folder in folders]
-        if closed := next(filter(None, map(find_closed_folder, places)), ""):
+        if "/" in plan.argv[0] and (closed := find_closed_folder(plan.argv[0])):
             return failed(
                 "X0404",
                 f"{program} cannot be executed: {_describe_closed(closed)}",
@@ -137,6 +133,16 @@ def spawn_error(
                 f"there is no program {plan.argv[0]!r}: it is not built yet",
                 f"build it: cd {shlex.quote(str(build.folder))} && {build.text}",
             )
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and "/" not in plan.argv[0]:
+        places = (f"{folder}/-" for folder in os.get_exec_path(plan.env))
+        if closed := next(filter(None, map(find_closed_folder, places)), ""):
+            return failed(
+                "X0401",
+                f"there is no program {plan.argv[0]!r} on PATH, or it is in a folder that "
+                f"cannot be searched: {_describe_closed(closed)}",
+                f"{_find_help(plan.argv[0])}; or {_open_help(closed)}",
+            )
+    if number in (errno.ENOENT, errno.ENOTDIR):
         return failed("X0401", f"there is no program {plan.argv[0]!r}", _find_help(plan.argv[0]))
     if number in (errno.ENOEXEC, errno.EACCES) and _starts_with(program, WASM_MAGIC):
         return failed(
