@@ -597,10 +597,12 @@ async def test_a_lock_has_no_secrets(tmp_path: Path) -> None:
     args += ["--token", "s3cret", "--accessToken=s3cret", "TOKEN=s3cret", "--pat", "s3cret"]
     args += ["--header", "Authorization: Basic s3cret", "--header=X-Api-Key:s3cret"]
     args += ["--auth", "Bearer s3cret", "-H", "Accept: text/html"]
+    args += ["--token", "-s3cret", "--auth-token=s3cret-token", "after", "--token", "--flag"]
     project.write_config()
     await project.write_lock()
     text = project.lock.read_text()
     assert "s3cret" not in text and "API_TOKEN" in text and "--plain=seen" in text
+    assert "after" in text and "--flag" in text, "neither is the value of an option"
     assert "Authorization: {secret}" in text and "Accept: text/html" in text
 
 

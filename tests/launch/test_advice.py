@@ -5,6 +5,7 @@ functions find what a program lacks: a variable, a file, a module, a program, or
 sandbox. ENVIRONMENT is what an extension gets, and knows which variables the host has held back.
 """
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,15 @@ def test_a_program_that_is_not_built_is_named_with_its_build_command(tmp_path: P
     assert "is not built yet" in advice and "npm run --silent build" in advice
     # A path outside of the command is the word of the extension: nothing is to be run there.
     assert "npm" not in find_missing(stderr, ["node", "other.js"], str(tmp_path))
+
+
+def test_a_script_that_is_a_pipe_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.py")
+    advice = find_missing([], ["python3", "run.py"], str(tmp_path))
+    assert advice == f"{tmp_path}/run.py is a pipe, a socket or a device: name a file with code"
+    (tmp_path / "run.py").unlink()
+    (tmp_path / "run.py").touch()
+    assert find_missing([], ["python3", "run.py"], str(tmp_path)) == ""
 
 
 def test_the_help_for_a_missing_module_names_the_sandbox(tmp_path: Path) -> None:

@@ -146,6 +146,12 @@ def test_a_folder_that_cannot_be_compared_is_an_error(tmp_path: Path) -> None:
         read_portable(str(tmp_path / "missing"))
 
 
+def test_a_pipe_in_the_place_of_the_program_has_no_digest(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnusableTree, match="not a regular file"):
+        read_portable(str(tmp_path / "pipe"))
+
+
 @pytest.mark.parametrize("cache", [".mypy_cache", ".git", "sub/__pycache__"])
 def test_a_file_in_a_cache_counts_if_a_link_outside_leads_to_it(tmp_path: Path, cache: str) -> None:
     root = write(tmp_path / "a", main__py="print()")

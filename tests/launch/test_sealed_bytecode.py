@@ -4,12 +4,16 @@ The interpreter that compiles them may be a program of the package, which can wr
 of JSON, `[folder, name, size]`, each followed by a module of that size.
 """
 
+import io
 import json
+import os
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from exthost.launch import bytecode_compiler
 from exthost.launch.sealed_bytecode import _store
 
 PACKAGE = "/srv/demo"
@@ -59,3 +63,15 @@ def test_nothing_is_written_below_a_stored_link(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a module"):
         store(tmp_path, *rows)
     assert not [*(outside / "__pycache__").iterdir()]
+
+
+def test_a_pipe_in_the_place_of_a_module_is_left_out(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "module.py").touch()
+    for name in ("pipe.py", "module.py"):
+        compiled = Path(cache_from_source(str(tmp_path / name)))
+        compiled.parent.mkdir(exist_ok=True)
+        compiled.touch()
+    output = io.BytesIO()
+    bytecode_compiler.main(str(tmp_path), output)
+    assert b'"module.' in output.getvalue() and b'"pipe.' not in output.getvalue()

@@ -79,6 +79,21 @@ async def test_a_module_is_compiled_once(tmp_path: Path) -> None:
     assert compiled_files[0] == compiled_files[1], "the same file, not one that was written again"
 
 
+@pytest.mark.parametrize("obstacle", ["a pipe", "a sparse file"])
+async def test_a_module_that_cannot_be_read_to_its_end_is_an_error(
+    tmp_path: Path, obstacle: str
+) -> None:
+    path = tmp_path / "ext.wasm"
+    if obstacle == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.write_bytes(b"\0asm")
+        os.truncate(path, 2**40)
+    async with exthost.Host.from_config(config(path)) as host:
+        with pytest.raises(SpawnFailed, match=r"not a regular file|more than 1024 MiB"):
+            await host["box"].call("get")
+
+
 async def test_a_trap_ends_the_process_and_is_the_evidence_of_the_call(tmp_path: Path) -> None:
     path = write_module(tmp_path, morphir(then=TRAP))
     async with exthost.Host.from_config(config(path)) as host:

@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -151,3 +152,31 @@ for number in range(5000):
 """
     observations, _ = run_python(code, tmp_path)
     assert len([path for path in observations.created if path.startswith(str(tmp_path))]) == 5000
+
+
+def test_a_call_with_an_invalid_address_is_counted_and_the_next_one_is_seen(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").write_text("text")
+    code = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+for address in (1, 2**63, 2**64 - 1):
+    libc.open(ctypes.c_void_p(address), 0)
+    libc.connect(0, ctypes.c_void_p(address), 16)
+os.close(os.open("in", os.O_RDONLY))
+"""
+    observations, _ = run_python(code, tmp_path)
+    assert observations.unseen >= 4
+    assert observations.files[str(tmp_path / "in")] == {"read"}
+
+
+def test_a_long_path_to_temporary_files_does_not_prevent_observation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    (tmp_path / "in").write_text("text")
+    observations, _ = observe(["/bin/cat", "in"], tmp_path)
+    assert observations.files[str(tmp_path / "in")] == {"read"}

@@ -3,6 +3,7 @@
 It is found by the files beside the program: go.mod, Cargo.toml, or package.json and a .ts file.
 """
 
+import os
 from pathlib import Path
 
 from exthost.process.build_command import find_build_command
@@ -37,4 +38,10 @@ def test_a_script_beside_a_go_module_is_not_replaced_by_a_program(tmp_path: Path
     (tmp_path / "run").write_text("#!/bin/sh\n")
     assert find_build_command(tmp_path / "run") is None
     assert find_build_command(tmp_path / "extension.py") is None
+    assert find_build_command(tmp_path / "tool") is not None
+
+
+def test_a_pipe_in_the_place_of_a_program_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").touch()
+    os.mkfifo(tmp_path / "tool")
     assert find_build_command(tmp_path / "tool") is not None

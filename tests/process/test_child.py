@@ -8,7 +8,9 @@ the tests wait for that with `select`.
 import errno
 import os
 import select
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +21,10 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.process import child as child_module
 from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program
+from exthost.process.spawn_errors import find_spawn_error
 from tests.extensions.proc import is_gone
+
+WAIT_SECONDS = 120
 
 # Each of the following functions returns a program that cannot be started, and its working folder
 # (None for that of the host).
@@ -60,6 +65,11 @@ def folder_as_program(folder: Path) -> tuple[str, str | None]:
     return str(folder), None
 
 
+def pipe_as_program(folder: Path) -> tuple[str, str | None]:
+    os.mkfifo(folder / "pipe", 0o700)
+    return str(folder / "pipe"), None
+
+
 def script_without_first_line(folder: Path) -> tuple[str, str | None]:
     return write_script(folder, "just text\n"), None
 
@@ -70,6 +80,10 @@ def url_as_program(folder: Path) -> tuple[str, str | None]:
 
 def variable_before_program(folder: Path) -> tuple[str, str | None]:
     return "KEY=value", None
+
+
+def name_that_is_too_long(folder: Path) -> tuple[str, str | None]:
+    return 5000 * "a", None
 
 
 def name_with_zero_byte(folder: Path) -> tuple[str, str | None]:
@@ -96,12 +110,14 @@ def write_script(folder: Path, text: str) -> str:
         (script_written_on_windows, "X0403", r"/bin/sh\r", "line ends"),
         (file_that_is_not_executable, "X0404", "cannot be executed", "chmod +x"),
         (folder_as_program, "X0404", "is a folder", "program inside"),
+        (pipe_as_program, "X0404", "is a pipe", "file of a program"),
         (
             script_without_first_line,
             "X0404",
             "not a program that this system can run",
             "first line",
         ),
+        (name_that_is_too_long, "X0401", "is too long", "`args`"),
         (name_with_zero_byte, "X0406", "null byte", ""),
     ],
 )
@@ -115,6 +131,9 @@ def test_a_failed_spawn_is_reported_with_its_reason_and_the_next_step(
     assert (error.code, error.extension) == (code, "ext")
     assert message in error.message and advice in error.help
     assert error.evidence.argv == (program, "x") and error.evidence.cwd == (cwd or "")
+    found = find_spawn_error(LaunchPlan(argv=(program, "x"), cwd=cwd, env=os.environ))
+    # A bare name is not looked up without a start.
+    assert found is not None and found.code in (code, "X0401")
 
 
 def test_check_program_finds_a_script_with_windows_line_ends(
@@ -124,6 +143,68 @@ def test_check_program_finds_a_script_with_windows_line_ends(
     program, _ = script_written_on_windows(tmp_path)
     with pytest.raises(FileNotFoundError):
         check_program(LaunchPlan(argv=(program,), env=os.environ))
+
+
+def test_an_argument_that_is_too_long_is_named() -> None:
+    # It contains a byte that is not UTF-8.
+    with pytest.raises(SpawnFailed, match=r"the longest argument, '.udcffaaa") as error:
+        Child(LaunchPlan(argv=("/bin/true", "\udcff" + 2**21 * "a"), env={}), "ext")
+    assert error.value.code == "X0406" and len(error.value.message) < 1000
+
+
+def test_a_variable_that_is_too_long_is_named_without_its_value() -> None:
+    with pytest.raises(
+        SpawnFailed, match="the longest variable, LARGE, has 2097152 bytes"
+    ) as error:
+        Child(LaunchPlan(argv=("/bin/true", "x"), env={"LARGE": "s" * 2**21}), "ext")
+    assert "ssss" not in error.value.message
+
+
+_SPAWN = """
+import os, sys
+from exthost.errors import SpawnFailed
+from exthost.model.launch_plan import LaunchPlan
+from exthost.process.child import Child
+from exthost.process.spawn_errors import find_spawn_error
+if os.geteuid() == 0:
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+plan = LaunchPlan(argv=(sys.argv[1],), cwd=sys.argv[2], env={"PATH": sys.argv[3]})
+found = find_spawn_error(plan)
+try:
+    Child(plan, "ext")
+except SpawnFailed as error:
+    assert found is not None and found.message == error.message, found
+    print(error.code, error.message)
+"""
+
+
+@pytest.mark.parametrize("place", ["program", "cwd", "interpreter", "path"])
+def test_a_folder_that_is_closed_to_the_user_is_named(place: str) -> None:
+    # The folder of a test belongs to root, and other users cannot enter it.
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        closed = Path(name, "closed")
+        (closed / "inner").mkdir(parents=True)
+        script = write_script(closed / "inner", "#!/bin/sh\n")
+        program = write_script(Path(name), f"#!{script}\n")
+        closed.chmod(0)
+        words = {
+            "program": (script, "/"),
+            "cwd": ("/bin/true", str(closed / "inner")),
+            "interpreter": (program, "/"),
+            "path": ("exthost-test-program", "/"),
+        }
+        result = subprocess.run(
+            [sys.executable, "-c", _SPAWN, *words[place], f"/usr/bin:{closed}/inner"],
+            capture_output=True,
+            text=True,
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+        closed.chmod(0o700)
+    assert f"the folder {closed} is closed to the user" in result.stdout, result
+    code = {"cwd": "X0402", "path": "X0401"}.get(place, "X0404")
+    assert result.stdout.startswith(code)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ is refused, with the setting that would grant the path.
 """
 
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -253,6 +255,38 @@ def test_a_grant_that_is_never_allowed_is_refused_by_name(entry: str, code: str)
     with pytest.raises(Refused) as caught:
         make_view("/bin/sh", granted=(entry,))
     assert caught.value.code == code and entry in caught.value.message
+
+
+_RESOLVE = """
+import os, sys
+from exthost.errors import Refused
+from exthost.launch.file_view import ViewRequest, resolve_grants
+import exthost.process.spawn_errors
+if os.geteuid() == 0:
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+try:
+    resolve_grants(ViewRequest(extension="x", argv=("/bin/sh",), cwd="/", granted=(sys.argv[1],)))
+except Refused as error:
+    print(error.code, error.message)
+"""
+
+
+def test_a_grant_below_a_folder_that_is_closed_to_the_host_names_that_folder() -> None:
+    # The folder of a test belongs to root, and other users cannot enter it.
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        closed = Path(name, "closed")
+        (closed / "inner").mkdir(parents=True)
+        closed.chmod(0)
+        result = subprocess.run(
+            [sys.executable, "-c", _RESOLVE, str(closed / "inner")],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        closed.chmod(0o700)
+    assert result.stdout.startswith("X0382") and f"{closed} is closed" in result.stdout, result
 
 
 def test_the_files_of_this_python_are_found() -> None:

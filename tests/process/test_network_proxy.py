@@ -27,7 +27,7 @@ import pytest
 from exthost.model import network_rules
 from exthost.model.launch_plan import InjectedHeader, ProxyPolicy
 from exthost.model.network_rules import UpstreamProxy
-from exthost.process import proxy_server
+from exthost.process import network_proxy, proxy_server
 from exthost.process.network_proxy import MAX_RESTARTS, NetworkProxy, RefusedTarget
 
 WAIT_SECONDS = 30.0
@@ -169,6 +169,18 @@ async def test_a_refusal_names_the_host_and_the_entry_and_is_reported() -> None:
         first = proxied.observer.refusals[0]
         assert (first.target, first.entry) == ("evil.example:443", "evil.example:443")
         assert not proxied.observer.targets
+
+
+async def test_the_last_connections_before_the_end_of_the_proxy_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_proxy, "LAST_REPORT_SECONDS", WAIT_SECONDS)
+    async with Proxied("example.com:443") as proxied:
+        for name in (b"one", b"two"):  # the second soon after the report about the first
+            reply = await proxied.ask(b"CONNECT %s.test:443 HTTP/1.1\r\n\r\n" % name)
+            assert reply.startswith(b"HTTP/1.1 403 ")
+        observer = proxied.observer
+    assert [refused.target for refused in observer.refusals] == ["one.test:443", "two.test:443"]
 
 
 async def test_a_plain_request_reaches_its_host_once() -> None:

@@ -43,6 +43,12 @@ def test_no_id_leads_out_of_the_state_folder_and_no_two_ids_share_a_folder(
     assert (folders[0] == folders[1]) == (first_id == second_id)
 
 
+def test_an_id_that_is_the_folder_name_of_another_has_a_folder_of_its_own() -> None:
+    environ = {"EXTHOST_HOME": "/e"}
+    name = PurePosixPath(state_folder(environ, "two words")).name
+    assert state_folder(environ, name) != state_folder(environ, "two words")
+
+
 def test_without_home_the_state_is_where_the_record_of_the_user_says() -> None:
     home = pwd.getpwuid(os.geteuid()).pw_dir
     assert state_root({}) == state_root({"HOME": home}), "a service has no HOME, its shell has"

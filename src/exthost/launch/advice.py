@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from exthost.launch.command_code import find_code
 from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
 from exthost.launch.managers import find_runner
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -231,6 +232,9 @@ def find_missing(stderr: Iterable[str], argv: Sequence[str] = (), cwd: str | Non
         return f"the module {name} is not installed for the interpreter of the command: install it"
     if (match := _NO_PROGRAM.search(text)) is not None:
         return f"there is no program {match[1]} on its PATH: install it, or correct its name"
+    script = find_code(argv, cwd, EMPTY_MAPPING).path if argv else ""
+    if os.path.exists(script) and not (os.path.isfile(script) or os.path.isdir(script)):  # noqa: PTH110, PTH112, PTH113
+        return f"{script} is a pipe, a socket or a device: name a file with code"
     return ""
 
 

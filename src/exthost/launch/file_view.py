@@ -409,6 +409,11 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
                 "X0381", f"and that is never granted{via_symlink}", "name the folder that it needs"
             )
     if not os.path.lexists(full):
+        from exthost.process.spawn_errors import find_closed_folder
+
+        if closed := find_closed_folder(full):
+            reason = f"and the folder {closed} is closed to the user of the host"
+            raise refused_error("X0382", reason, "name a path that this user can reach")
         raise refused_error("X0382", "and there is nothing", "create it, or take the entry out")
     if real_path != full:
         raise refused_error(

@@ -55,6 +55,9 @@ _VERSION_FOLDER = r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?"
 _VERSIONED_NAME = r"([a-z]+)-?([0-9]+\.[0-9]+).*"
 _NODE_VERSION = rb"#define NODE_(MAJOR|MINOR)_VERSION ([0-9]+)"
 
+# An option. A secret can begin with a hyphen too, but rarely looks like an option.
+_OPTION = r"-[A-Za-z]|--[a-z][a-z0-9]*(?:-[a-z0-9]+)*(?:=.*)?"
+
 # In place of the value of an argument that looks like a secret.
 _SECRET = "{secret}"
 
@@ -396,13 +399,16 @@ def _portable_command(spec: Spec, marks: Sequence[tuple[str, str]]) -> tuple[str
     is_secret = False
     for argument in arguments:
         name, equals, _ = argument.partition("=")
-        if is_secret and not argument.startswith("-"):
+        if is_secret and not re.fullmatch(_OPTION, argument):
             command.append(_SECRET)
-        elif equals and is_secret_name(name.strip("-")):
+            is_secret = False
+            continue
+        if equals and is_secret_name(name.strip("-")):
             command.append(f"{name}={_SECRET}")
         else:
             command.append(_portable(_mask_header(argument), marks))
-        is_secret = name.startswith("-") and is_secret_name(name.strip("-"))
+        # The value of such an option is the next argument, unless it is in the same one.
+        is_secret = not equals and name.startswith("-") and is_secret_name(name.strip("-"))
     return tuple(command)
 
 

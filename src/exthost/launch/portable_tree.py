@@ -284,6 +284,8 @@ class _Tree:
         if stat.S_ISLNK(status.st_mode):
             return self._link(path)
         if not stat.S_ISREG(status.st_mode):
+            if not self.is_folder:  # the program itself, whose content has no digest
+                raise OSError(0, "it is not a regular file")
             return f"kind {stat.S_IFMT(status.st_mode):o}", False, 0
         file = _read_file(path, self.marks)
         kind = "program" if status.st_mode & 0o111 else "file"

@@ -26,6 +26,7 @@ from exthost.launch import wasm_runner
 from exthost.launch.file_view import ViewRequest, resolve_grants
 from exthost.model.spec import Permissions, Pins, Spec
 from exthost.process.private_folders import make_folder
+from exthost.process.small_files import open_regular_file
 from exthost.process.state_root import state_root
 
 # The memory of the runner without that of the module: the interpreter, the machine code, and the
@@ -37,6 +38,9 @@ _COMPILE_SECONDS = 300
 
 # The machine code of this many modules is kept, the last used ones.
 _MAX_CODE_FILES = 64
+
+# A larger module is not read: a sparse file may claim any size.
+_MAX_MODULE_BYTES = 1 << 30
 
 _BUILD_HELP = "build it for WASI preview 1 (wasip1), as a command with a main function"
 
@@ -125,7 +129,10 @@ class Compilation:
         not a module, or if it cannot be compiled. Blocks: call it in a thread."""
         path = _module_path(self._spec)
         try:
-            module = Path(path).read_bytes()
+            with open(open_regular_file(path), "rb") as file:  # noqa: PTH123 - a descriptor
+                if os.fstat(file.fileno()).st_size > _MAX_MODULE_BYTES:
+                    raise OSError(0, f"it has more than {_MAX_MODULE_BYTES >> 20} MiB")
+                module = file.read()
         except OSError as error:
             reason = f"its module {path} cannot be read: {error.strerror}"
             raise self._error("X0401", reason, "correct source.path, or build the module") from None

@@ -54,6 +54,9 @@ _REPLACE_DESCRIPTOR = 1
 # The script that applies the filter.
 _LAUNCHER = str(Path(__file__).with_name("observed_program.py"))
 
+# The longest folder in which the path of a Unix socket still has room: it has 107 bytes at most.
+_MAX_TEMP_BYTES = 64
+
 # The size of struct sockaddr_storage.
 _MAX_ADDRESS_BYTES = 128
 
@@ -120,7 +123,13 @@ class AccessObserver:
         read, by its number."""
         self._filter = filter
         self._calls = calls
-        self._folder = Path(tempfile.mkdtemp(prefix="exthost-observer-"))
+        temp = tempfile.gettempdir()
+        self._folder = Path(
+            tempfile.mkdtemp(
+                prefix="exthost-observer-",
+                dir=temp if len(os.fsencode(temp)) <= _MAX_TEMP_BYTES else "/tmp",
+            )
+        )
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._stop_read, self._stop_write = os.pipe()
@@ -247,7 +256,8 @@ class AccessObserver:
                         flags = 0  # it was done in place of the kernel: it returns 0
                 else:
                     self._observe_paths(listener, reported)
-            except (OSError, ValueError, struct.error):
+            # A program can pass any number as an address, also one that no file has as an offset.
+            except (OSError, ValueError, OverflowError, struct.error):
                 with self._lock:
                     self._unseen += 1
         with suppress(OSError):  # the caller was killed meanwhile

@@ -8,6 +8,8 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+from exthost.process.small_files import read_start
+
 
 class BuildCommand(NamedTuple):
     """A command that writes a program, and the folder in which it runs."""
@@ -46,7 +48,6 @@ def find_build_command(program: Path) -> BuildCommand | None:
 def _is_script(program: Path) -> bool:
     """Return whether this is a script, which a compiler must not replace."""
     try:
-        with program.open("rb") as file:
-            return file.read(2) == b"#!"
-    except OSError:
+        return read_start(str(program), 2) == b"#!"
+    except (OSError, ValueError):  # no file has a name with a NUL character
         return False

@@ -32,6 +32,9 @@ RESTART_WINDOW_SECONDS = 60.0
 
 _READ_BYTES = 64 * 1024
 
+# How long a proxy that is ended may take to write its last reports.
+LAST_REPORT_SECONDS = 0.1
+
 # Imports nothing but the package exthost and the standard library: with -I and -S, the interpreter
 # ignores variables such as PYTHONPATH, and has no site-packages.
 _PROGRAM = (
@@ -241,18 +244,26 @@ class NetworkProxy:
         """End the proxy, after its last reports."""
         if self._process is not None:
             if self._remove_reader is not None:  # `watch` has made the pipe non-blocking
-                while self._has_report() and self._read_reports():
-                    pass
+                self._read_last_reports()
             self._end_process()
         self.close_child_end()
         self._close_channel()
         self._observer = None
 
-    def _has_report(self) -> bool:
+    def _read_last_reports(self) -> None:
+        """Let the proxy end, and read what it still reports, for a limited time."""
+        assert self._process is not None and self._process.stdin is not None
+        self._process.stdin.close()
+        deadline = time.monotonic() + LAST_REPORT_SECONDS
+        while self._has_report(max(0.0, deadline - time.monotonic())) and self._read_reports():
+            pass
+
+    def _has_report(self, seconds: float) -> bool:
+        """Wait for a report, or the end of the output. Return False if neither comes in time."""
         assert self._process is not None and self._process.stdout is not None
         ready = select.poll()  # `select.select` fails for descriptors above 1023
         ready.register(self._process.stdout, select.POLLIN)
-        return bool(ready.poll(0))
+        return bool(ready.poll(seconds * 1000))
 
     def disown(self) -> None:
         """Release the proxy in a forked copy of the host."""

@@ -246,10 +246,14 @@ class Direction:
                dropped
     on_end     is called when the direction has ended: with True after the end of the source, with
                False after an error
+    is_upload  whether the target may reply before it has read everything, and close the connection.
+               What the source sends then is read and dropped, because the source would lose the
+               reply if the proxy closed the connection with unread data
     """
 
     __slots__ = (
         "_copied",
+        "_is_upload",
         "_loop",
         "_may_splice",
         "_number",
@@ -259,6 +263,7 @@ class Direction:
         "_source",
         "_splicer",
         "_target",
+        "_target_has_ended",
         "is_open",
     )
 
@@ -271,8 +276,11 @@ class Direction:
         pending: bytes,
         remaining: int | None,
         on_end: Callable[[bool], None],
+        *,
+        is_upload: bool = False,
     ) -> None:
         self._loop, self._splicer = loop, splicer
+        self._is_upload = is_upload
         self._source, self._target = source, target
         self._pending = memoryview(pending)
         self._remaining = remaining
@@ -280,6 +288,7 @@ class Direction:
         self._copied = 0
         self._may_splice = remaining is None
         self._number = 0  # what `Splicer.take` returned, while the splicer moves the bytes
+        self._target_has_ended = False
         self.is_open = True
 
     def start(self) -> None:
@@ -305,7 +314,7 @@ class Direction:
             self._on_end(False)
             return
         if not data:
-            self._finish()
+            self.finish()
             return
         self._copied += len(data)
         self._pending = memoryview(data)[: self._take(len(data))]
@@ -321,7 +330,10 @@ class Direction:
             self._loop.set_writer(self._target.fileno(), self._flush)
             return
         except OSError:
-            self._on_end(False)
+            if self._is_upload:
+                self.drop_rest()
+            else:
+                self._on_end(False)
             return
         self._loop.set_writer(self._target.fileno(), None)
         if self._copied < LARGE_TRANSFER_BYTES or not self._hand_over():
@@ -341,14 +353,34 @@ class Direction:
         """Handle the answer of the splicer."""
         self._number = 0
         if outcome == SpliceOutcome.ENDED:
-            self._finish()
+            self.finish()
+        elif outcome == SpliceOutcome.FAILED and self._is_upload and _was_reset(self._target):
+            self.drop_rest()
         elif outcome == SpliceOutcome.FAILED:
             self._on_end(False)
         else:
             self._may_splice = False
             self._loop.set_reader(self._source.fileno(), self._read)
 
-    def _finish(self) -> None:
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the target has ended before it had what the source has sent."""
+        if self._target_has_ended or self._pending:
+            return True
+        try:
+            return bool(self._source.recv(1, socket.MSG_PEEK))
+        except OSError:  # there is nothing to read, or the source has ended
+            return False
+
+    def drop_rest(self) -> None:
+        """Read on until the end of the source, and drop the bytes."""
+        self._target_has_ended = True
+        self._pending, self._remaining, self._may_splice = memoryview(b""), 0, False
+        if not self._number:  # otherwise the splicer notices, and answers
+            self._loop.set_writer(self._target.fileno(), None)
+            self._loop.set_reader(self._source.fileno(), self._read)
+
+    def finish(self) -> None:
         """Pass the end of the source on to the target."""
         self.is_open = False
         self._loop.set_reader(self._source.fileno(), None)
@@ -513,8 +545,10 @@ class ProxyConnection:
         assert self._upstream is not None
         client, upstream, splicer = self._client, self._upstream, self._server.splicer
         self._directions = (
-            Direction(self._loop, splicer, client, upstream, rest, remaining, self._on_end),
-            Direction(self._loop, splicer, upstream, client, self._early, None, self._on_end),
+            Direction(
+                self._loop, splicer, client, upstream, rest, remaining, self._on_end, is_upload=True
+            ),
+            Direction(self._loop, splicer, upstream, client, self._early, None, self._on_reply_end),
         )
         for direction in self._directions:
             if not self.is_closed:
@@ -525,6 +559,16 @@ class ProxyConnection:
         # The target of a plain HTTP request ends its direction after the reply, as it is asked to.
         if not ended_well or not any(direction.is_open for direction in self._directions):
             self.close()
+
+    def _on_reply_end(self, ended_well: bool) -> None:
+        """Close the connection as `_on_end` does. If the server has reset it while the client still
+        sends, the reply that came before must reach the client."""
+        upload, reply = self._directions
+        if ended_well or not reply.is_open or not upload.is_interrupted:
+            self._on_end(ended_well)
+            return
+        upload.drop_rest()
+        reply.finish()
 
     def _read_socks(
         self, data: bytes, deadline: float
@@ -687,6 +731,13 @@ class ProxyConnection:
                 return
 
 
+def _was_reset(end: socket.socket) -> bool:
+    """Return whether the other end of a connection has reset it."""
+    poll = select.poll()
+    poll.register(end, 0)  # an error and the end of both directions are always reported
+    return bool(poll.poll(0))
+
+
 def _split_authority(request: HttpRequest) -> tuple[Host, int]:
     try:
         host, port = network_rules.split_port(request.authority)
@@ -795,12 +846,15 @@ class ProxyServer:
             self._listener.close()
 
     def _read_stdin(self) -> None:
-        """End the process at the end of stdin: the host has closed it, or has ended."""
+        """End the process at the end of stdin, after its last reports: the host has closed stdin,
+        or has ended."""
         try:
             if os.read(0, 4096):
                 return
         except BlockingIOError:
             return
+        for _ in range(2):  # the rest of the last report, and what has happened since
+            self._report(time.monotonic())
         os._exit(0)
 
     def _take_listener(self) -> None:

@@ -12,13 +12,20 @@ import stat
 FIRST_LINE_BYTES = 256
 
 
-def read_start(path: str, size: int) -> bytes:
-    """Return the first bytes of a regular file, at most `size`. Raises OSError."""
+def open_regular_file(path: str) -> int:
+    """Return a descriptor that reads a regular file. Raises OSError."""
     # Non-blocking: otherwise opening a pipe without a writer would wait for ever.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(0, "it is not a regular file", path)
+    return fd
+
+
+def read_start(path: str, size: int) -> bytes:
+    """Return the first bytes of a regular file, at most `size`. Raises OSError."""
+    fd = open_regular_file(path)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "it is not a regular file", path)
         data = os.read(fd, size)
         while len(data) < size and (more := os.read(fd, size - len(data))):
             data += more

@@ -1,7 +1,8 @@
 """Turns the error of a failed spawn into a SpawnFailed that names the cause and the next step.
 
 The error of the operating system says too little: "no such file" may mean the program, its
-interpreter or its working folder. So this module also looks at the files of the launch plan.
+interpreter or its working folder. So this module also looks at the files of the launch plan. It
+does so with `os.path`: the methods of `Path` raise PermissionError below a folder that is closed.
 """
 
 import errno
@@ -17,10 +18,16 @@ from exthost.model.spec import Spec
 from exthost.process.build_command import find_build_command
 from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
-from exthost.process.small_files import FIRST_LINE_BYTES, read_start
+from exthost.process.small_files import FIRST_LINE_BYTES, first_words, read_start
 
 # The errors for too few descriptors, processes or memory.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+
+# The errors that the next start has as well, unless a person changes something.
+_PERMANENT = (
+    *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC),
+    *(errno.ENAMETOOLONG, errno.E2BIG),
+)
 
 
 def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
@@ -28,7 +35,7 @@ def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | Non
     raise; None if there is none."""
     try:
         check_program(plan)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return spawn_error(error, plan, extension)
     return None
 
@@ -65,12 +72,25 @@ def spawn_error(
         return SpawnFailed(
             code,
             message,
-            permanent=number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC),
+            permanent=number in _PERMANENT,
             extension=extension,
             help=help,
             evidence=evidence,
         )
 
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+        if plan.cwd is not None and (closed := find_closed_folder(f"{plan.cwd}/-")):
+            return failed(
+                "X0402",
+                f"its working folder {plan.cwd} cannot be entered: {_describe_closed(closed)}",
+                _open_help(closed),
+            )
+        if "/" in plan.argv[0] and (closed := find_closed_folder(plan.argv[0])):
+            return failed(
+                "X0404",
+                f"{program} cannot be executed: {_describe_closed(closed)}",
+                _open_help(closed),
+            )
     if number in (errno.ENOENT, errno.ENOTDIR):
         # A start opens files in /proc. Without /proc, it fails with the same error.
         if not Path("/proc/self").exists() and Path("/proc").is_dir():
@@ -79,24 +99,25 @@ def spawn_error(
                 "it could not be started: /proc is not mounted here, and the host needs it",
                 "mount it (mount -t proc proc /proc), or start the container with it",
             )
-        if plan.cwd is not None and not Path(plan.cwd).is_dir():
+        if plan.cwd is not None and not os.path.isdir(plan.cwd):  # noqa: PTH112
             return failed(
                 "X0402", f"its working folder {plan.cwd} does not exist", "create it, or set `cwd`"
             )
-        if program.is_file() and "/" not in plan.argv[0]:  # a bare name is looked up on PATH only
+        # A bare name is looked up on PATH only.
+        if os.path.isfile(program) and "/" not in plan.argv[0]:  # noqa: PTH113
             return failed(
                 "X0401",
                 f"there is no program {plan.argv[0]!r} on PATH",
                 f"to run the file in this folder, write ./{plan.argv[0]}, or name its interpreter",
             )
-        if program.is_dir():
+        if os.path.isdir(program):  # noqa: PTH112
             return failed(
                 "X0401",
                 f"there is no program {plan.argv[0]!r} on PATH",
                 f"{plan.argv[0]} is a folder here: name the program inside it; on the command "
                 "line, leave out -- to run the manifest in it",
             )
-        if program.is_file():
+        if os.path.isfile(program):  # noqa: PTH113
             # The file exists, so the kernel did not find the interpreter of its first line.
             interpreter = _shebang(program)
             install = "install that interpreter, or correct the first line of the script"
@@ -112,6 +133,16 @@ def spawn_error(
                 f"there is no program {plan.argv[0]!r}: it is not built yet",
                 f"build it: cd {shlex.quote(str(build.folder))} && {build.text}",
             )
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and "/" not in plan.argv[0]:
+        places = (f"{folder}/-" for folder in os.get_exec_path(plan.env))
+        if closed := next(filter(None, map(find_closed_folder, places)), ""):
+            return failed(
+                "X0401",
+                f"there is no program {plan.argv[0]!r} on PATH, or it is in a folder that "
+                f"cannot be searched: {_describe_closed(closed)}",
+                f"{_find_help(plan.argv[0])}; or {_open_help(closed)}",
+            )
+    if number in (errno.ENOENT, errno.ENOTDIR):
         return failed("X0401", f"there is no program {plan.argv[0]!r}", _find_help(plan.argv[0]))
     if number in (errno.ENOEXEC, errno.EACCES) and _starts_with(program, WASM_MAGIC):
         return failed(
@@ -119,14 +150,28 @@ def spawn_error(
             f"{program} is a WebAssembly module",
             'run it with source = { type = "wasm", path = "…" } in a config',
         )
-    if number == errno.EACCES and program.is_dir():
+    if number == errno.EACCES and os.path.isdir(program):  # noqa: PTH112
         return failed("X0404", f"{program} is a folder", "name the program inside it")
+    if number == errno.EACCES and os.path.exists(program) and not os.path.isfile(program):  # noqa: PTH110, PTH113
+        return failed(
+            "X0404", f"{program} is a pipe, a socket or a device", "name the file of a program"
+        )
     if number == errno.EACCES and os.access(program, os.F_OK) and _is_mounted_noexec(program):
         return failed(
             "X0404",
             f"{program} cannot be executed: its file system is mounted with noexec",
             "move it to another file system, or name its interpreter as the command and the file "
             "in `args`",
+        )
+    words = first_words(str(program)) if number == errno.EACCES else []
+    if words and os.access(program, os.X_OK) and not os.access(words[0], os.X_OK):
+        closed = find_closed_folder(words[0])
+        reason = f": {_describe_closed(closed)}" if closed else ""
+        help = (
+            _open_help(closed) if closed else f"chmod +x it, or correct the first line of {program}"
+        )
+        return failed(
+            "X0404", f"the interpreter {words[0]} of {program} cannot be executed{reason}", help
         )
     if number == errno.EACCES:
         return failed(
@@ -148,12 +193,23 @@ def spawn_error(
             f"{program} is not a program that this system can run",
             "a script needs a first line such as `#!/usr/bin/env python3`",
         )
+    if number == errno.ENAMETOOLONG:
+        longest_path = max(plan.argv[0], plan.cwd or "", key=len)
+        return failed(
+            "X0401" if longest_path == plan.argv[0] else "X0402",
+            f"the path {longest_path[:40]!r}… is too long for the system",
+            "put the arguments of the program in `args`, or correct the path",
+        )
     if number == errno.E2BIG:
-        longest = max(plan.argv, key=len)
+        # A variable may be a secret: only its name is shown.
+        sizes = [(len(os.fsencode(text)), f"argument, {text[:20]!r}…") for text in plan.argv]
+        sizes += [(len(os.fsencode(text)), f"variable, {name}") for name, text in plan.env.items()]
+        size, longest = max(sizes)
+        total = sum(size for size, _ in sizes)
         return failed(
             "X0406",
-            f"it could not be started: its arguments and variables are too long for the system; "
-            f"the longest argument, {longest[:20]!r}…, has {len(longest.encode())} bytes",
+            "it could not be started: its arguments and variables are too long for the system "
+            f"({total} bytes); the longest {longest}, has {size} bytes",
             "one argument or variable has at most 128 KiB on Linux: pass the data in a file, and "
             "its path as the argument",
         )
@@ -191,6 +247,24 @@ def _find_help(program: str) -> str:
     if " " in program:
         return "put the arguments of the program in `args`"
     return "check the spelling and PATH, or give an absolute path"
+
+
+def find_closed_folder(path: str) -> str:
+    """Return the first folder on the way to a path that this user is not allowed to enter; "" if
+    there is none."""
+    try:
+        folders = reversed(Path(os.path.realpath(path)).parents)
+    except ValueError:  # no file has such a name
+        return ""
+    return next((str(f) for f in folders if os.path.isdir(f) and not os.access(f, os.X_OK)), "")  # noqa: PTH112
+
+
+def _describe_closed(folder: str) -> str:
+    return f"the folder {folder} is closed to the user of the host (uid {os.getuid()})"
+
+
+def _open_help(folder: str) -> str:
+    return f"chmod a+x {shlex.quote(folder)}, or move what it needs to another folder"
 
 
 def _is_mounted_noexec(program: Path) -> bool:

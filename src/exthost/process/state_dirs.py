@@ -18,6 +18,8 @@ from exthost.process.state_root import state_root
 # An id of this form is used as it is. In other ids, characters are replaced (also a leading dot),
 # and a hash is added, so that two ids never have the same name.
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+# The form of such a name. An id of this form gets a hash of its own.
+_HASHED = re.compile(r"[A-Za-z0-9_-]{0,80}\.[0-9a-f]{12}")
 
 
 def state_folder(environ: Mapping[str, str], extension: str) -> str:
@@ -54,7 +56,7 @@ def replies_file(environ: Mapping[str, str], config: str) -> str:
 
 
 def _file_name(extension: str) -> str:
-    if _SAFE.fullmatch(extension):
+    if _SAFE.fullmatch(extension) and not _HASHED.fullmatch(extension):
         return extension
     digest = hashlib.sha256(extension.encode(errors="surrogatepass")).hexdigest()[:12]
     return re.sub(r"[^A-Za-z0-9_-]", "_", extension)[:80] + "." + digest

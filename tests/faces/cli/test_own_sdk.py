@@ -4,6 +4,7 @@ They then put the SDK that exthost itself uses on the path of the program, and p
 it.
 """
 
+import os
 import sys
 import venv
 from pathlib import Path
@@ -18,10 +19,12 @@ from tests.faces.cli.cli_process import run_inside
 def test_a_program_that_finds_the_sdk_or_needs_none_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "with.py").write_text("import exthost_sdk")
     (tmp_path / "without.py").write_text("import json")
+    os.mkfifo(tmp_path / "pipe.py")
     for argv in (
         (sys.executable, "with.py"),
         (sys.executable, "without.py"),
         (sys.executable, "missing.py"),
+        (sys.executable, "pipe.py"),
         ("node", "with.py"),
     ):
         spec = Spec(id="x", argv=argv, dialect="mcp", cwd=str(tmp_path))

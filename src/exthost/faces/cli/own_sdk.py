@@ -18,6 +18,7 @@ from pathlib import Path
 
 from exthost.faces.cli.common import say
 from exthost.model.spec import Spec
+from exthost.process.small_files import read_start
 
 _SDK = "exthost_sdk"
 _PYTHONPATH = "PYTHONPATH"
@@ -84,7 +85,6 @@ def _lacks_sdk(spec: Spec) -> bool:
 
 def _imports_sdk(script: Path) -> bool:
     try:
-        with script.open("rb") as file:
-            return _SDK.encode() in file.read(_SEARCHED_BYTES)
+        return _SDK.encode() in read_start(str(script), _SEARCHED_BYTES)
     except OSError:
         return False
