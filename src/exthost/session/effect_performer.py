@@ -208,7 +208,11 @@ class EffectPerformer:
     def _perform_subscribed(self, effect: effects.Subscribed) -> None:
         if self._subscriptions is None:
             self._subscriptions = Subscriptions(
-                self._diagnostics.extension, self._loop, self._subscribe, self._report_stale_offer
+                self._diagnostics.extension,
+                self._loop,
+                self._subscribe,
+                self._report_stale_offer,
+                self._diagnostics.shorten,
             )
         self._subscriptions.add(*effect)
 
