@@ -471,6 +471,8 @@ class Calls:
                     extension=self._spec.id,
                     help="the extension must read its stdin while it works",
                 ) from None
+            if session.cause is not None:  # it ended while this task waited
+                raise session.closed_error(method)
         session.send(Notification(method, params))
 
     def try_notify(self, method: str, params: Any) -> bool:
