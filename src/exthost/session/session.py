@@ -353,9 +353,12 @@ class Session:
         self.perform(effects)
 
     def pause_for(self, stream: EventStream) -> None:
-        """Pause reading until the consumer of this stream has caught up."""
+        """Pause reading until the consumer of this stream, or of any other, has caught up: the
+        consumer of another stream may read it to its end before it reads this one."""
         if not self.lifetime.exited.is_set:
-            stream.resume_reading = self._reader.resume
+            for paused in {stream, *self.conversation.streams()}:
+                assert isinstance(paused, EventStream)
+                paused.resume_reading = self._reader.resume
             self._reader.pause()
 
     # -- waiting until nothing is in flight --------------------------------------------------
