@@ -155,7 +155,8 @@ async def test_a_request_with_a_long_id_is_counted_and_its_id_is_not_repeated(me
     deep: Any = 1
     for _ in range(5000):
         deep = [deep]
-    for id in ("x" * 1_000_000, ["x" * 2000], deep):
+    ids: list[Any] = ["x" * 1_000_000, ["x" * 2000], deep]
+    for id in ids:
         requests.inbound.serve(Request(method, None, id))
         requests.inbound.cancel_request(id)
     assert requests.recorder.calls == ["requests with an id that is too long"] * 3

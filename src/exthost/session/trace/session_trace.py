@@ -104,7 +104,8 @@ class SessionTrace:
         If the request was sent before the trace began, return the method of the call, or ""
         if the call is unknown."""
         direction = "received" if direction == "sent" else "sent"
-        method = self._methods.pop((direction, request_key(id)), "")
+        id = request_key(id)
+        method = self._methods.pop((direction, id), "")
         return method or ("" if call is None else call.method)
 
     def _add(
