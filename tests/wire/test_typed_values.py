@@ -47,8 +47,9 @@ def test_the_error_names_the_place_and_the_mistake(value: Any, message: str) -> 
 
 
 def test_the_error_for_a_text_of_several_lines_names_the_place() -> None:
+    mode: Any = Literal["a", "b"]
     with pytest.raises(WrongValue, match="the mode: Invalid enum value"):
-        convert("a\nb", Literal["a", "b"], "the mode")
+        convert("a\nb", mode, "the mode")
 
 
 def test_values_keep_their_types_and_unknown_fields_are_kept_as_extra() -> None:
