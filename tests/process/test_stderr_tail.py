@@ -264,3 +264,12 @@ def shown_parts(lines: Sequence[str]) -> list[str]:
     starts = range(len(SECRET) - MIN_SECRET_CHARACTERS + 1)
     parts = [SECRET[start : start + MIN_SECRET_CHARACTERS] for start in starts]
     return [part for part in parts if any(part in line for line in lines)]
+
+
+def test_a_piece_of_a_long_line_ends_between_two_words() -> None:
+    """A part of a short secret would be too short to be recognised."""
+    secret = "pass-12345"
+    received_lines: list[str] = []
+    tail = StderrTail(received_lines.append, hide_in_cut=SecretFilter([secret]).cut_text)
+    tail.feed(f"{'a' * (LINE_BYTES - 6)} {secret} the end\n".encode())
+    assert "".join(received_lines) == f"{'a' * (LINE_BYTES - 6)} *** the end"

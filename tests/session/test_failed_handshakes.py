@@ -8,12 +8,14 @@ request.
 
 import asyncio
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from exthost.dialects.find import find_dialect
+from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import Evidence, ExtensionGone, HandshakeFailed
 from exthost.events import Bus, LogLine
 from exthost.session import handshake
@@ -48,6 +50,14 @@ async def test_an_exit_within_the_first_line_is_reported_with_that_line() -> Non
         error = await error_of(ext.start())
         assert error.code == EXITED and "ended inside a line" in error.message
         assert error.evidence.bytes == '{"id":'
+
+
+async def test_the_output_before_a_failed_handshake_is_not_shown_if_it_is_private() -> None:
+    dialect = replace(DIALECT, traits=replace(DIALECT.traits, redact=True))
+    ext = unstarted_extension("half_at=initialize", dialect=dialect)
+    async with closed_at_end(ext):
+        error = await error_of(ext.start())
+        assert error.code == EXITED and error.evidence.bytes == ""
 
 
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])

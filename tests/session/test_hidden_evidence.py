@@ -16,9 +16,12 @@ import pytest
 
 import exthost
 from exthost.errors import BreakerOpen, CallFailed, Evidence, HandshakeFailed
-from exthost.events import Bus
+from exthost.events import Bus, LogLine
 from exthost.extension.call_queue import CallQueue
-from exthost.session.trace.secrets import HIDDEN, SecretFilter
+from exthost.session.diagnostics import MAX_NAMES, OTHER_NAMES
+from exthost.session.failures import SHOWN_BYTES, Violated, unreadable_output_error
+from exthost.session.trace.secrets import HIDDEN, MIN_SECRET_CHARACTERS, SecretFilter
+from exthost.wire.framing import Broken
 from tests.extensions.fake_child import FakeChild, session_with
 from tests.extensions.harness import wait_until
 
@@ -134,3 +137,74 @@ async def test_a_secret_in_the_cause_of_an_open_breaker_is_hidden(
                 await extension.call_tool(tool, {})
             shown = f"{refused.value} {extension.cause!r}"
             assert SECRET not in shown + caplog.text and HIDDEN in shown
+
+
+@pytest.mark.parametrize("depth", [300, 480, 900])
+@pytest.mark.parametrize("marked", [False, True], ids=["error_reply", "marked_result"])
+async def test_a_deeply_nested_error_with_a_secret_ends_its_call(
+    depth: int, marked: bool, tmp_path: Path
+) -> None:
+    deep = f"'[' * {depth} + json.dumps(secret) + ']' * {depth}"
+    form = (
+        '{"isError":true,"content":[],"structuredContent":{"deep":%s}}'
+        if marked
+        else '{"code":-32000,"message":"no","data":%s}'
+    )
+    member = "result" if marked else "error"
+    reply = f'{{"jsonrpc":"2.0","id":%s,"{member}":{form}}}'
+    code = SERVER.replace(
+        "    print(",
+        f"    if method == 'tools/call':\n"
+        f"        print({reply!r} % (message['id'], {deep}), flush=True)\n"
+        f"        continue\n"
+        f"    print(",
+    )
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", code]}
+    async with leaky_extension(tmp_path, source=source) as extension:
+        with pytest.raises(CallFailed) as caught:
+            await extension.call_tool("reply", {}, timeout=60)
+        assert SECRET not in json.dumps(caught.value.data)
+
+
+@pytest.mark.parametrize("at", [SHOWN_BYTES - 1, SHOWN_BYTES - 5, SHOWN_BYTES - 15])
+async def test_a_secret_that_is_cut_in_faulty_output_is_hidden(at: int) -> None:
+    """In the evidence of the session's end, in the log, and in the name of a count."""
+    text = "x" * at + SECRET + "y" * 50
+    loop = asyncio.get_running_loop()
+    bus = Bus()
+    lines: list[LogLine] = []
+    bus.subscribe(LogLine, lines.append)
+    queue = CallQueue("x", max_in_flight=1, is_shared=False, bus=bus, loop=loop)
+    fake_child = FakeChild()
+    session = session_with(fake_child, queue)
+    diagnostics = session.diagnostics
+    diagnostics.use_secret_filter(SecretFilter([SECRET]))
+    violation = unreadable_output_error(Broken("no", text.encode()), "morphir")
+    error = Violated(violation).error(diagnostics, "m")
+    diagnostics.stray(text.encode(), "no")
+    diagnostics.count("a count", "a warning", [text])
+    diagnostics.count_and_log(f"no use for {text}")
+    shown = [
+        diagnostics.evidence(text.encode()).bytes,
+        *(line.text for line in lines),
+        *diagnostics.counts,
+    ]
+    assert len(shown) == 7
+    assert "xt" not in "".join(shown)
+    assert SECRET[:MIN_SECRET_CHARACTERS] not in error.evidence.bytes
+    fake_child.exit()
+    await wait_until(lambda: session.lifetime.released.is_set)
+
+
+async def test_the_names_of_counts_are_bounded() -> None:
+    loop = asyncio.get_running_loop()
+    queue = CallQueue("x", max_in_flight=1, is_shared=False, bus=Bus(), loop=loop)
+    fake_child = FakeChild()
+    session = session_with(fake_child, queue)
+    for number in range(3 * MAX_NAMES):
+        session.diagnostics.count_and_log(f"no use for {number} {'x' * 10_000}")
+    counts = session.diagnostics.counts
+    assert counts.total() == 3 * MAX_NAMES and counts[OTHER_NAMES] == 2 * MAX_NAMES
+    assert max(map(len, counts)) <= SHOWN_BYTES
+    fake_child.exit()
+    await wait_until(lambda: session.lifetime.released.is_set)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from exthost.dialects.base import method_unknown
 from exthost.model.messages import Failure, Reply, Request
 from exthost.session.inbound import InboundRequests
 from tests.dialects.requirements import shows
@@ -146,3 +147,21 @@ async def test_a_cancelled_handler_is_answered_with_an_error(
     answer = await asyncio.wait_for(answers.get(), 60)
     assert isinstance(answer, Failure) and answer.id == 7 and "CancelledError" in answer.message
     assert "the handler of q failed" in caplog.text
+
+
+@pytest.mark.parametrize("method", ["q", "unknown"])
+async def test_a_request_with_a_long_id_is_counted_and_its_id_is_not_repeated(method: str) -> None:
+    requests = ControlledRequests()
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    ids: list[Any] = ["x" * 1_000_000, ["x" * 2000], deep]
+    for id in ids:
+        requests.inbound.serve(Request(method, None, id))
+        requests.inbound.cancel_request(id)
+    assert requests.recorder.calls == ["requests with an id that is too long"] * 3
+
+
+def test_the_refusal_of_an_unknown_method_repeats_only_its_beginning() -> None:
+    refusal = method_unknown(Request("x" * 1_000_000, None, 1))
+    assert len(refusal.message) < 300 and refusal.message.endswith("…")

@@ -6,16 +6,23 @@ process of an extension.
 """
 
 import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from exthost.errors import UsageError
+from exthost.events import Bus
+from exthost.extension.call_queue import CallQueue
 from exthost.model.messages import Message, Notification, Request
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
 from exthost.session.internal_calls import InternalCalls
 from exthost.session.outbound_hold import OutboundHold
+from exthost.wire.lines import Lines
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import wait_until
+from tests.toys.askback import DIALECT as ASKBACK
 
 REQUEST = Request("cancel", {})
 
@@ -87,3 +94,30 @@ async def test_a_notification_is_sent_without_a_future() -> None:
     notification = Notification("cancel", {})
     assert calls.send(notification) is None
     assert session.sent == [notification]
+
+
+async def test_a_held_notification_that_cannot_be_encoded_is_an_error_of_its_caller() -> None:
+    """The others are sent at the end of the hold, as they were when they were passed on."""
+    loop = asyncio.get_running_loop()
+    queue = CallQueue("x", max_in_flight=1, is_shared=False, bus=Bus(), loop=loop)
+    child = FakeChild()
+    dialect = replace(
+        ASKBACK, framing=Lines, traits=replace(ASKBACK.traits, quiet_while_asked=True)
+    )
+    session = session_with(child, queue, dialect)
+    hold = session._performer.hold
+    assert hold is not None
+    hold.begin()
+    params = {"n": 1}
+    session.send(Notification("first", params))
+    with pytest.raises(UsageError):
+        session.send(Notification("second", object()))
+    params["n"] = 2
+    session.send(Notification("third", params))
+    assert child.received() == [] and session.unread_bytes() > 0
+    hold.end()
+    sent = [(message["method"], message["params"]) for message in child.received()]
+    assert sent == [("first", {"n": 1}), ("third", {"n": 2})]
+    assert queue.max_in_flight == 1
+    child.exit()
+    await wait_until(lambda: session.lifetime.released.is_set)

@@ -11,7 +11,7 @@ from time import perf_counter
 from exthost.events import Bus, LogLine
 from exthost.extension.call_queue import CallQueue
 from exthost.process.flood_queue import TurnEnd
-from exthost.session.diagnostics import _LINES_PER_TICK
+from exthost.session.diagnostics import _LINES_PER_TICK, _MAX_WAITING_CHARACTERS, DROPPED_LINES
 from tests.extensions.fake_child import FakeChild, session_with
 from tests.extensions.harness import wait_until
 
@@ -36,3 +36,16 @@ async def test_each_tick_passes_on_the_same_number_of_lines() -> None:
     child.exit()
     await wait_until(lambda: session.lifetime.released.is_set)
     assert texts == [str(number) for number in range(3 * _LINES_PER_TICK)]
+
+
+async def test_long_lines_that_wait_are_dropped_beyond_a_number_of_characters() -> None:
+    queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=asyncio.get_running_loop())
+    child = FakeChild()
+    session = session_with(child, queue)
+    diagnostics = session.diagnostics
+    text = "x" * (_MAX_WAITING_CHARACTERS // 3)
+    for _ in range(_LINES_PER_TICK + 5):
+        diagnostics.log("log", logging.INFO, text)
+    child.exit()
+    await wait_until(lambda: session.lifetime.released.is_set)
+    assert diagnostics.counts[DROPPED_LINES] == 2

@@ -17,6 +17,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.model.messages import Failure, Request
 from exthost.session.effects import Subscribed, SubscriptionEnded
 from exthost.session.subscriptions import Subscriptions
+from exthost.session.trace.secrets import SecretFilter
 from tests.extensions.fake_child import FakeChild, session_with
 from tests.extensions.harness import wait_until
 
@@ -51,7 +52,7 @@ class Sender:
         self.sent = 0
         self.refetched = 0
         loop = cast(asyncio.AbstractEventLoop, self.loop)
-        self.table = Subscriptions("x", loop, self.send, self.refetch)
+        self.table = Subscriptions("x", loop, self.send, self.refetch, str)
 
     def send(self, subscription: Subscribe) -> None:
         self.sent += 1
@@ -114,6 +115,21 @@ def test_a_subscription_that_ends_for_good_is_logged(
     caplog.clear()
     sender.table.handle_reply(1, None)  # it is not known any more
     assert caplog.messages == []
+
+
+async def test_a_secret_in_the_error_that_ends_a_subscription_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=asyncio.get_running_loop())
+    child = FakeChild()
+    session = session_with(child, queue)
+    session.diagnostics.use_secret_filter(SecretFilter(["tok-0123456789"]))
+    session._performer.perform(Subscribed(7, Subscribe(REQUEST, (0.0,))))
+    failure = Failure(7, "no tok-0123456789 " + "x" * 100_000)
+    session._performer.perform(SubscriptionEnded(7, failure))
+    assert "answered with an error: no ***" in caplog.text and len(caplog.text) < 1000
+    child.exit()
+    await wait_until(lambda: session.lifetime.released.is_set)
 
 
 async def test_the_session_sends_a_subscription_again_after_its_reply() -> None:

@@ -10,6 +10,7 @@ event.
 import asyncio
 import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,13 @@ from exthost.events import Bus, Exited, LogLine
 from exthost.extension.extension import Extension
 from exthost.model.spec import Limits, Spec
 from exthost.session.inbound import Handler
-from exthost.session.stream_queue import MAX_STREAM_BYTES, MAX_STREAM_EVENTS, STREAM_EVENTS
+from exthost.session.session import Session
+from exthost.session.stream_queue import (
+    MAX_SESSION_BYTES,
+    MAX_STREAM_BYTES,
+    MAX_STREAM_EVENTS,
+    STREAM_EVENTS,
+)
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
 from tests.extensions.clock import Clock
@@ -571,3 +578,50 @@ async def test_the_child_exits_after_the_shutdown_request() -> None:
     async with closed_at_end(make_extension(bus)) as ext:
         await ext.start()
     assert [event.status for event in exits] == ["exited with 0"]
+
+
+async def test_reading_resumes_when_any_full_stream_is_read() -> None:
+    """The consumer reads one stream to its end before the other one, which paused the reading."""
+    count = STREAM_EVENTS + 50
+    async with (
+        closed_at_end(make_extension()) as ext,
+        ext.stream("watch", {"stream": "a"}) as first,
+        ext.stream("watch", {"stream": "b"}) as second,
+    ):
+        await ext.call("emit", {"stream": "a", "events": count})
+        # As a plain call, `watch` sends these events after its reply: no call waits for them.
+        events = list(range(MAX_STREAM_EVENTS + 100))
+        await ext.call("watch", {"stream": "b", "after": events})
+        await wait_until(lambda: len(second.events) >= STREAM_EVENTS)
+        assert [await anext(first) for _ in range(count)] == list(range(count))
+        await wait_until(lambda: second.ended)  # it has had more events than its queue may have
+        assert len(second.events) == MAX_STREAM_EVENTS
+
+
+async def test_many_streams_share_the_memory_of_their_process() -> None:
+    stream_count = 2 * MAX_SESSION_BYTES // MAX_STREAM_BYTES
+    event_bytes = 2**20
+    event_count = MAX_STREAM_BYTES // 2 // event_bytes + 1
+    async with AsyncExitStack() as stack:
+        ext = await stack.enter_async_context(closed_at_end(make_extension()))
+        streams = [
+            await stack.enter_async_context(ext.stream("watch", {"stream": str(number)}))
+            for number in range(stream_count)
+        ]
+        events = ["x" * event_bytes] * event_count
+        await ext.call("emit", {"stream": "0", "events": events}, timeout=60)
+        assert streams[0].ended and len(streams[0].events) < event_count
+        assert not any(stream.ended for stream in streams[1:])
+
+
+async def test_a_notification_whose_process_ends_before_it_is_sent_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def end_the_session(session: Session) -> None:
+        session.abort()
+
+    async with closed_at_end(make_extension()) as ext:
+        await ext.start()
+        monkeypatch.setattr(Session, "drained", end_the_session)
+        error = await error_of(ext.notify("late", timeout=60))
+        assert isinstance(error, ExtensionGone)

@@ -197,3 +197,9 @@ def test_the_error_for_an_incomplete_frame_says_where_it_ended(stream: bytes, re
 def test_stray_lines_at_the_end_are_not_an_incomplete_frame() -> None:
     assert feed_headers(b"hello\n\n").end is None
     assert feed_headers(b"usage: none\n").end is not None, "this could be a header"
+
+
+def test_the_error_of_a_long_wrong_line_shows_that_it_was_cut() -> None:
+    """Otherwise the beginning of a secret at the cut would not be hidden."""
+    line = b"Content-Length: " + b"x" * 200
+    assert fatal_error(line + b"\r\n\r\n").endswith("xxx…'")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -44,6 +44,12 @@ def test_the_error_names_the_place_and_the_mistake(value: Any, message: str) -> 
     with pytest.raises(WrongValue) as raised:
         convert(value, Whole, "the reply")
     assert str(raised.value) == message
+
+
+def test_the_error_for_a_text_of_several_lines_names_the_place() -> None:
+    mode: Any = Literal["a", "b"]
+    with pytest.raises(WrongValue, match="the mode: Invalid enum value"):
+        convert("a\nb", mode, "the mode")
 
 
 def test_values_keep_their_types_and_unknown_fields_are_kept_as_extra() -> None:

@@ -24,6 +24,7 @@ from exthost.errors import ExthostError
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.messages import Failure, Reply, Request
 from exthost.model.names import registered_name
+from exthost.model.shortened_text import shorten_to
 from exthost.model.shutdown_steps import ShutdownStep
 from exthost.model.spec import Breaker, Limits, Restart, Spec
 from exthost.tool_result import ResultReader
@@ -101,9 +102,14 @@ class Traits:
     breaker_name: str = "the breaker"
 
 
+# How much of the method of an unknown request its refusal repeats.
+_SHOWN_METHOD_CHARACTERS = 200
+
+
 def method_unknown(request: Request) -> Failure:
     """Return JSON-RPC's error reply to a request that the host has no handler for."""
-    return Failure(request.id, f"method not found: {request.method}", -32601)
+    method = shorten_to(_SHOWN_METHOD_CHARACTERS, request.method)
+    return Failure(request.id, f"method not found: {method}", -32601)
 
 
 @dataclass(frozen=True, kw_only=True)

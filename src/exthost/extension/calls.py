@@ -37,6 +37,7 @@ from exthost.model.messages import Notification
 from exthost.model.names import nearest
 from exthost.model.offer import Tool
 from exthost.model.result_limit import limit_reader
+from exthost.model.shortened_text import shorten_to
 from exthost.model.spec import Limits, Spec
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.call import Call
@@ -437,7 +438,7 @@ class Calls:
     def _list_tools(self) -> str:
         names = list(self._status.tools)
         more = ", …" if len(names) > _MAX_LISTED_TOOLS else ""
-        listed = ", ".join(repr(name[:60]) for name in names[:_MAX_LISTED_TOOLS]) + more
+        listed = ", ".join(repr(shorten_to(60, name)) for name in names[:_MAX_LISTED_TOOLS]) + more
         return f"its tools are: {listed or 'none'}; {_OTHER_METHODS_HELP}"
 
     async def _wait_for_start(self, name: str, timeout: float | None) -> None:
@@ -470,6 +471,8 @@ class Calls:
                     extension=self._spec.id,
                     help="the extension must read its stdin while it works",
                 ) from None
+            if session.cause is not None:  # it ended while this task waited
+                raise session.closed_error(method)
         session.send(Notification(method, params))
 
     def try_notify(self, method: str, params: Any) -> bool:

@@ -17,6 +17,7 @@ In reading order:
     tool_choice       which tools of an extension exist for its host
     rules             which tool calls are allowed, denied, or need a person
     result_limit      how much of a tool's result a model reads
+    shortened_text    the beginning of a text of an extension, for a message
     names             which names are allowed, and how tool names are made unique
     schema            checks arguments against the JSON Schema of a tool
     schema_survey     finds out whether a schema is safe to be given to a validator

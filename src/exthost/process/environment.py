@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from exthost.errors import ConfigError
@@ -100,7 +100,7 @@ class Environment:
     configured: tuple[str, ...]
 
 
-@cache  # the same few names at every start
+@lru_cache(1024)  # the same few names at every start
 def looks_secret(name: str) -> bool:
     """Return whether a variable's name suggests that its value is a secret."""
     upper = name.upper()

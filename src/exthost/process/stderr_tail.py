@@ -38,8 +38,10 @@ OLDER = "(nothing since the call began; these lines are older)"
 # The line that replaces those in the middle of a burst.
 _LEFT_OUT = re.compile(r"\(\d+ lines are left out here\)")
 
-# A longer line is passed on in pieces of this size.
+# A longer line is passed on in pieces of at most this size. If possible, a piece ends between two
+# words, in its second half: then no secret is cut in two.
 LINE_BYTES = 8 * 1024
+_WORD_ENDS = (b" ", b"\t", b'"', b"'")
 
 
 class StderrTail:
@@ -129,8 +131,10 @@ class StderrTail:
         """Pass on all full pieces of a long line. Return the rest."""
         start = 0
         while len(line) - start > LINE_BYTES:
-            on_line(self._hide_in_cut(_text(line[start : start + LINE_BYTES])))
-            start += LINE_BYTES
+            middle, end = start + LINE_BYTES // 2, start + LINE_BYTES
+            end = 1 + max(line.rfind(mark, middle, end) for mark in _WORD_ENDS) or end
+            on_line(self._hide_in_cut(_text(line[start:end])))
+            start = end
             self._is_continued = True
         return line[start:] if start else line
 

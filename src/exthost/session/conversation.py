@@ -499,6 +499,11 @@ class Conversation:
         """Return every open stream."""
         return set() if self._streams is None else self._streams.all()
 
+    @property
+    def stream_count(self) -> int:
+        """How many streams are open."""
+        return 0 if self._streams is None else self._streams.count
+
     def leave(self, stream: StreamQueue, reason: str) -> list[Effect]:
         """Close a stream whose consumer has left."""
         effects: list[Effect] = []

@@ -31,6 +31,7 @@ from exthost.session.failures import SHOWN_BYTES, add_evidence
 from exthost.session.replies import GeneratorHandler
 from exthost.session.trace.secrets import SecretFilter
 from exthost.wire import jsontext
+from exthost.wire.framing import EVIDENCE_BYTES
 
 # The name under which output that is not a message is counted.
 STRAY = "stray lines on stdout"
@@ -61,8 +62,17 @@ _LINE_UNITS = 16
 # The maximum number of lines that wait: they are passed on within a second, beside few floods.
 _MAX_WAITING = 1000
 
+# The maximum length of the lines that wait. A line of the log may be as long as a message.
+_MAX_WAITING_CHARACTERS = 8 * 2**20
+
 # The name under which dropped lines are counted.
 DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
+
+
+# The maximum number of names under which dropped messages are counted, because a name may contain
+# text of the extension. Further names are counted together, under OTHER_NAMES.
+MAX_NAMES = 64
+OTHER_NAMES = "other messages that were dropped"
 
 
 # Shared by all sessions without a waiting line; it stays empty. An empty deque takes 760 bytes.
@@ -100,6 +110,7 @@ class Diagnostics:
         "_tail",
         "_tick_timer",
         "_waiting",
+        "_waiting_characters",
         "budget",
         "extension",
         "handshake",
@@ -132,6 +143,7 @@ class Diagnostics:
         self.unnamed_error_at = -1.0
         self.stray_reason = ""
         self._waiting = _NOTHING_WAITS
+        self._waiting_characters = 0
         self.budget = FloodBudget(PIPE_RATE)  # of the lines that wait
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
@@ -171,7 +183,6 @@ class Diagnostics:
         if isinstance(error, ProtocolViolation) and not error.evidence.argv:
             self.drain_stderr()
             add_evidence(error, self)
-            self.hide_in_error(error)
         return error
 
     def close(self) -> None:
@@ -183,8 +194,9 @@ class Diagnostics:
         self._stderr.close()
 
     def _shown_text(self, data: bytes, errors: str) -> str:
-        """Return the beginning of faulty output, without secrets."""
-        return self._hide_in_cut(data[:SHOWN_BYTES].decode("utf-8", errors))
+        """Return the beginning of faulty output, without secrets. The secrets are hidden before the
+        text is cut, because a part of a secret is not always recognised."""
+        return self._hide_in_cut(data[:EVIDENCE_BYTES].decode("utf-8", errors))[:SHOWN_BYTES]
 
     def _hidden(self, lines: tuple[str, ...]) -> tuple[str, ...]:
         return lines if self.hide_secrets is str else tuple(map(self.hide_secrets, lines))
@@ -201,10 +213,14 @@ class Diagnostics:
         if self._passed_on_in_tick < _LINES_PER_TICK and not self._waiting:
             self._passed_on_in_tick += 1
             self._pass_on(source, level, text)
-        elif len(self._waiting) < _MAX_WAITING:
+        elif (
+            len(self._waiting) < _MAX_WAITING
+            and self._waiting_characters + len(text) <= _MAX_WAITING_CHARACTERS
+        ):
             if self._waiting is _NOTHING_WAITS:
                 self._waiting = deque()
             self._waiting.append((source, level, text))
+            self._waiting_characters += len(text)
         else:
             self._dropped_in_tick += 1
 
@@ -224,7 +240,7 @@ class Diagnostics:
         while self._waiting and self._passed_on_in_tick < _LINES_PER_TICK:
             self._passed_on_in_tick += 1
             self.budget.charge(_LINE_UNITS, self._loop.time())
-            self._pass_on(*self._waiting.popleft())
+            self._pass_on_first()
             if perf_counter() >= end:
                 return TurnEnd.MORE
         return TurnEnd.EMPTY
@@ -236,8 +252,13 @@ class Diagnostics:
             self._tick_timer = None
             flood_queue(self._loop).remove(self)
         while self._waiting:
-            self._pass_on(*self._waiting.popleft())
+            self._pass_on_first()
         self._report_dropped()
+
+    def _pass_on_first(self) -> None:
+        source, level, text = self._waiting.popleft()
+        self._waiting_characters -= len(text)
+        self._pass_on(source, level, text)
 
     def _report_dropped(self) -> None:
         dropped, self._dropped_in_tick = self._dropped_in_tick, 0
@@ -289,11 +310,18 @@ class Diagnostics:
 
     def _cut_content(self, content: Any) -> str:
         """Return the beginning of a message's content, without secrets."""
-        text = jsontext.display_text(content)
-        return self._hide_in_cut(text[:SHOWN_BYTES]) if len(text) > SHOWN_BYTES else text
+        return self.shorten(jsontext.display_text(content))
+
+    def shorten(self, text: str) -> str:
+        """Return the beginning of a text of the extension, without secrets."""
+        return self._hide_in_cut(text[:EVIDENCE_BYTES])[:SHOWN_BYTES]
 
     def count_and_log(self, name: str) -> None:
-        """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its name."""
+        """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its name. The name
+        may contain text of the extension, in which secrets are hidden."""
+        name = self.shorten(name)
+        if name not in self.counts and len(self.counts) >= MAX_NAMES:
+            name = OTHER_NAMES
         self.count(name)
         times = self.counts[name]
         if times & (times - 1) == 0:  # a power of two
@@ -331,7 +359,7 @@ class Diagnostics:
         evidence = error.evidence
         if evidence.bytes or evidence.details:
             details = tuple(map(self.hide_secrets, evidence.details))
-            hidden = self.hide_secrets(evidence.bytes)
+            hidden = self._hide_in_cut(evidence.bytes)
             error.evidence = replace(evidence, bytes=hidden, details=details)
         error.args = tuple(
             self.hide_secrets(item) if isinstance(item, str) else item for item in error.args

@@ -28,7 +28,7 @@ from exthost.session.notifications import Notifications
 from exthost.session.outbound_hold import OutboundHold
 from exthost.session.phase import Phase
 from exthost.session.stream import EventStream
-from exthost.session.stream_queue import Room, StreamQueue
+from exthost.session.stream_queue import MAX_SESSION_BYTES, MAX_STREAM_BYTES, Room, StreamQueue
 from exthost.session.subscriptions import Subscriptions
 
 
@@ -43,8 +43,8 @@ class SessionPort(Protocol):
     write           writes a frame to the child
     send            sends a message whose reply is not needed, such as the answer to a request
     leave_stream    closes a stream, and tells the child this reason if the dialect can
-    pause_for       stops reading the output of the child until the consumer of this stream has
-                    read some of its events
+    pause_for       stops reading the output of the child until the consumer of this stream, or of
+                    another one, has read some of its events
     drive           calls a method of the conversation under the session's lock, and performs the
                     effects that it returns
     end             ends the session; `retired` means that the process is to be replaced
@@ -133,6 +133,9 @@ class EffectPerformer:
         assert isinstance(stream, EventStream)
         if stream.ended:
             return
+        stream.max_bytes = MAX_STREAM_BYTES
+        if (open_streams := self._conversation.stream_count) > 1:
+            stream.max_bytes = min(MAX_STREAM_BYTES, MAX_SESSION_BYTES // open_streams)
         room = stream.room(size, lambda: self._others_wait(stream))
         if room is Room.OVERRUN:
             self._session.leave_stream(stream, "its events were not read")
@@ -208,7 +211,11 @@ class EffectPerformer:
     def _perform_subscribed(self, effect: effects.Subscribed) -> None:
         if self._subscriptions is None:
             self._subscriptions = Subscriptions(
-                self._diagnostics.extension, self._loop, self._subscribe, self._report_stale_offer
+                self._diagnostics.extension,
+                self._loop,
+                self._subscribe,
+                self._report_stale_offer,
+                self._diagnostics.shorten,
             )
         self._subscriptions.add(*effect)
 

@@ -17,6 +17,7 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.model.messages import Noise
+from exthost.model.shortened_text import shorten_to
 from exthost.wire.framing import Broken
 
 # The number of bytes of faulty output that errors and logs show: enough to recognise it.
@@ -36,6 +37,8 @@ class ChildFacts(Protocol):
     redacts    whether the child's output must not appear in errors
     exit       how the child ended, as text; "" while it runs
     is_lost    whether it ran on a node of a cluster that was lost
+
+    `hide_in_error` hides the secrets of the extension in an error.
     """
 
     extension: str
@@ -48,6 +51,7 @@ class ChildFacts(Protocol):
     def is_lost(self) -> bool: ...
 
     def evidence(self, offending: bytes = b"") -> Evidence: ...
+    def hide_in_error(self, error: ExthostError) -> None: ...
 
 
 # -- why a session ended ---------------------------------------------------------------------
@@ -237,7 +241,7 @@ def not_understood_error(exception: Exception) -> ProtocolViolation:
     """Return the error for an exception in the dialect's code, raised by the child's output."""
     return ProtocolViolation(
         "X0604",
-        f"its output could not be read: {exception!r}",
+        f"its output could not be read: {shorten_to(SHOWN_BYTES, repr(exception))}",
         help="if the extension is right, this is a bug in its dialect here: report it",
     )
 
@@ -300,13 +304,14 @@ def not_resent_error(first_error: ExthostError, second_error: ExthostError) -> E
 
 def add_evidence(error: ExthostError, facts: ChildFacts) -> ExthostError:
     """Add the evidence about the child (command line, exit status, last stderr lines) to an error
-    that was made without it."""
+    that was made without it, and hide the secrets of the extension in the error."""
     if not error.evidence.argv:
         old_evidence = error.evidence
         bytes = "" if facts.redacts else old_evidence.bytes
         error.evidence = replace(
             facts.evidence(), bytes=bytes, details=old_evidence.details, answer=old_evidence.answer
         )
+        facts.hide_in_error(error)
     error.extension = error.extension or facts.extension
     return error
 

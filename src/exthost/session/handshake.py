@@ -315,6 +315,8 @@ def _handshake_error(
         )
         help = "choose the dialect it speaks, with --dialect or `dialect = …`"
     evidence = session.diagnostics.evidence()
+    if not session.diagnostics.redacts:
+        evidence = replace(evidence, bytes=output.decode("utf-8", "backslashreplace"))
     return HandshakeFailed(
         code,
         message,
@@ -323,5 +325,5 @@ def _handshake_error(
         permanent=sniffed is not None,
         process_ended=isinstance(error, ExtensionGone) and sniffed is None,
         has_read=not session.unread_bytes(),
-        evidence=replace(evidence, bytes=output.decode("utf-8", "backslashreplace")),
+        evidence=evidence,
     )

@@ -21,6 +21,9 @@ _log = logging.getLogger("exthost.session")
 # The maximum number of requests that are handled at a time; more are answered with an error.
 MAX_REQUESTS_AT_ONCE = 256
 
+# The maximum length of the id of a request, because the answer repeats it.
+_MAX_ID_CHARACTERS = 1024
+
 Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Takes the params of a request and returns its result. Raises CallFailed to answer with an
 error."""
@@ -74,9 +77,12 @@ class InboundRequests:
     def serve(self, request: Request) -> None:
         """Start to handle a request, or refuse it at once if it has no handler."""
         handler = self._handlers.get(request.method)
-        if handler is None:
+        key = request_key(request.id)
+        if key is None:
+            self._counts.count("requests with an id that is too long")
+        elif handler is None:
             self._send(self._refuse(request))
-        elif (key := _hashable_id(request.id)) in self._tasks:
+        elif key in self._tasks:
             self._counts.count("requests under an id that is still being served")
         elif len(self._tasks) >= MAX_REQUESTS_AT_ONCE:
             self._counts.count("requests beyond those that can be served at once")
@@ -105,7 +111,7 @@ class InboundRequests:
 
     async def _serve(self, handler: Handler, request: Request) -> None:
         """Run the handler of a request, and send the answer."""
-        key = _hashable_id(request.id)
+        key = request_key(request.id)
         try:
             answer = await _run_handler(handler, request)
         except BaseException:
@@ -133,7 +139,7 @@ class InboundRequests:
     def cancel_request(self, id: Any) -> None:
         """Cancel the handler of this request: the child no longer waits for the answer, and gets
         none. Ids without a handler are ignored, because the answer may have been sent just now."""
-        key = _hashable_id(id)
+        key = request_key(id)
         task = self._tasks.get(key)
         if task is not None:
             task.cancel()
@@ -181,7 +187,15 @@ def _failed(request: Request, error: BaseException) -> Failure:
     return Failure(request.id, f"the host could not serve this: {reason}", -32603)
 
 
-def _hashable_id(id: Any) -> Any:
-    """Return a dict key for a request id. Some dialects accept ids that are not hashable, such as a
-    list, or that equal another id, such as `true`, which equals 1."""
-    return id if type(id) in (int, str) else ("repr", repr(id))
+def request_key(id: Any) -> Any:
+    """Return a dict key for a request id; None if the id is too long. Some dialects accept ids that
+    are not hashable, such as a list, or that equal another id, such as `true`, which equals 1."""
+    if type(id) is int:
+        return id
+    try:
+        text = id if type(id) is str else repr(id)
+    except RecursionError:
+        return None
+    if len(text) > _MAX_ID_CHARACTERS:
+        return None
+    return id if type(id) is str else ("repr", text)

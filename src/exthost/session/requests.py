@@ -108,11 +108,20 @@ class RequestTable:
         return header, payload, trailer
 
     def encode(self, message: Message) -> bytes:
-        """Return the frame of a message that has no reply."""
-        frame = self._framing.wrap(self._codec.encode(message))
+        """Return the frame of a message that has no reply, which is sent now."""
+        frame = self.encode_for_later(message)
+        self.report_sent(frame)
+        return frame
+
+    def encode_for_later(self, message: Message) -> bytes:
+        """Return the frame of a message that has no reply. `report_sent` reports it when it is
+        sent."""
+        return self._framing.wrap(self._codec.encode(message))
+
+    def report_sent(self, frame: bytes) -> None:
+        """Let the observer see a frame that is sent now."""
         if self.observer is not None:
             self.observer.sent(frame, "", None)
-        return frame
 
     def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
         """Number and keep a request that stays open; return its id and its frame."""

@@ -189,8 +189,9 @@ class Session:
         self._reader.forget_first_output()
 
     def unread_bytes(self) -> int:
-        """Return how many bytes the child has not read yet."""
-        return self._writer.unread_bytes()
+        """Return how many bytes the child has not read yet, with those that are held back."""
+        hold = self._performer.hold
+        return self._writer.unread_bytes() + (0 if hold is None else hold.held_bytes)
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -256,8 +257,11 @@ class Session:
         """Send a message that has no reply: a notification, or an answer to the child's request."""
         # In some dialects notifications are held back while the child waits for an answer.
         hold = self._performer.hold if type(message) is Notification else None
-        if hold is not None and hold.keep(partial(self.send, message)):
-            return
+        if hold is not None and hold.is_active:
+            # Encoded now, because the caller gets the error of a message that cannot be encoded.
+            frame = self.conversation.requests.encode_for_later(message)
+            if hold.keep(partial(self._send_held, frame), len(frame)):
+                return
         with self.lock:
             if self.cause is None:
                 frame = self.conversation.encode(message)
@@ -268,6 +272,13 @@ class Session:
                     self._unwritten_answers += len(frame)
         if self._unwritten_answers > _MAX_UNWRITTEN_BYTES and get_ident() == self.thread:
             self._pause_until_drained()
+
+    def _send_held(self, frame: bytes) -> None:
+        """Write a notification that was held back."""
+        with self.lock:
+            if self.cause is None:
+                self.conversation.requests.report_sent(frame)
+                self._writer.write(frame)
 
     def _pause_until_drained(self) -> None:
         """Stop reading the child's output until the child has read what was sent."""
@@ -342,9 +353,12 @@ class Session:
         self.perform(effects)
 
     def pause_for(self, stream: EventStream) -> None:
-        """Pause reading until the consumer of this stream has caught up."""
+        """Pause reading until the consumer of this stream, or of any other, has caught up: the
+        consumer of another stream may read it to its end before it reads this one."""
         if not self.lifetime.exited.is_set:
-            stream.resume_reading = self._reader.resume
+            for paused in {stream, *self.conversation.streams()}:
+                assert isinstance(paused, EventStream)
+                paused.resume_reading = self._reader.resume
             self._reader.pause()
 
     # -- waiting until nothing is in flight --------------------------------------------------

@@ -16,7 +16,7 @@ from exthost.dialects.streams import StreamKind
 from exthost.errors import ExthostError, UsageError
 from exthost.session.call import Call
 from exthost.session.replies import StreamHandler
-from exthost.session.stream_queue import MAX_STREAM_BYTES, STREAM_EVENTS, StreamQueue
+from exthost.session.stream_queue import STREAM_EVENTS, StreamQueue
 
 
 class EventStream(StreamQueue):
@@ -105,9 +105,7 @@ class EventStream(StreamQueue):
         self.bytes -= size
         self.delivered = True
         # At half, not at the first free place: otherwise reading would stop again at once.
-        is_half_empty = (
-            len(self.events) <= STREAM_EVENTS // 2 and self.bytes <= MAX_STREAM_BYTES // 2
-        )
+        is_half_empty = len(self.events) <= STREAM_EVENTS // 2 and self.bytes <= self.max_bytes // 2
         if self.resume_reading is not None and is_half_empty:
             self._resume_reading()
         return event

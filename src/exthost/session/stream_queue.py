@@ -19,6 +19,9 @@ STREAM_EVENTS = 256
 MAX_STREAM_EVENTS = 4096
 MAX_STREAM_BYTES = 16 * 2**20
 
+# The limit of all streams of one process together: with many streams, each gets an equal part.
+MAX_SESSION_BYTES = 64 * 2**20
+
 
 class Room(Enum):
     """The action for one more event of a stream, depending on the room in its queue."""
@@ -34,7 +37,7 @@ class StreamQueue:
 
     __slots__ = (
         "acknowledged", "bytes", "call", "delivered", "early_last_event", "ended", "events", "key",
-        "kind", "params",
+        "kind", "max_bytes", "params",
     )  # fmt: skip
 
     def __init__(self, kind: StreamKind, key: Any) -> None:
@@ -44,6 +47,7 @@ class StreamQueue:
         self.call: Any = None  # the call that opens the stream
         self.events: deque[tuple[Any, int]] = deque()  # each with the size of its frame in bytes
         self.bytes = 0  # the sum of these sizes
+        self.max_bytes = MAX_STREAM_BYTES  # less while many streams are open
         self.acknowledged = False  # the reply has arrived, and more events follow
         self.delivered = False  # the consumer has got an event, so the call must not be sent again
         self.ended = False
@@ -53,17 +57,17 @@ class StreamQueue:
 
     @property
     def is_full(self) -> bool:
-        return len(self.events) >= STREAM_EVENTS or self.bytes > MAX_STREAM_BYTES
+        return len(self.events) >= STREAM_EVENTS or self.bytes > self.max_bytes
 
     def room(self, size: int, others_wait: Callable[[], bool]) -> Room:
         """Return what to do with one more event of `size` bytes. A first event is kept whatever its
         size is, because the size limit of messages applies to it already. `others_wait` returns
         whether another call or stream waits for the child."""
         count, new_bytes = len(self.events), self.bytes + size
-        if count + 1 < STREAM_EVENTS and (new_bytes <= MAX_STREAM_BYTES or not count):
+        if count + 1 < STREAM_EVENTS and (new_bytes <= self.max_bytes or not count):
             return Room.KEEP
         if not others_wait():
             return Room.PAUSE
-        if count < MAX_STREAM_EVENTS and new_bytes <= MAX_STREAM_BYTES:
+        if count < MAX_STREAM_EVENTS and new_bytes <= self.max_bytes:
             return Room.KEEP
         return Room.OVERRUN

@@ -30,7 +30,7 @@ _log = logging.getLogger("exthost.session")
 class StreamTable:
     """The open streams, by the notifications that carry their events."""
 
-    __slots__ = ("_key_fields", "_streams")
+    __slots__ = ("_key_fields", "_streams", "count")
 
     def __init__(self, kinds: Iterable[StreamKind]) -> None:
         # By the method of each notification that carries events: the field of its params that names
@@ -40,8 +40,10 @@ class StreamTable:
             self._key_fields.update(kind.notifications)
         # The open streams, by the method of their events and the name of the stream.
         self._streams: dict[tuple[str, Any], list[StreamQueue]] = {}
+        self.count = 0  # how many streams are open
 
     def open(self, stream: StreamQueue) -> None:
+        self.count += 1
         for method, key_field in stream.kind.notifications.items():
             key = stream.key if key_field is not None else None
             self._streams.setdefault((method, key), []).append(stream)
@@ -57,6 +59,7 @@ class StreamTable:
                 streams.remove(stream)
                 if not streams:
                     del self._streams[key]
+        self.count -= was_open
         return was_open
 
     def find(self, method: str, params: Any) -> tuple[StreamQueue, ...] | None:
@@ -77,6 +80,7 @@ class StreamTable:
 
     def clear(self) -> None:
         self._streams.clear()
+        self.count = 0
 
     def __bool__(self) -> bool:
         """Return whether a stream is open."""

@@ -29,7 +29,7 @@ class _OpenSubscription(NamedTuple):
 
 class Subscriptions:
     """The subscriptions of one session. `send` sends a subscription; `on_stale_offer` requests the
-    tools again."""
+    tools again. `shorten` returns the beginning of a text of the extension, without secrets."""
 
     __slots__ = (
         "_extension",
@@ -38,6 +38,7 @@ class Subscriptions:
         "_on_stale_offer",
         "_open",
         "_send",
+        "_shorten",
         "_timers",
     )
 
@@ -47,11 +48,13 @@ class Subscriptions:
         loop: asyncio.AbstractEventLoop,
         send: Callable[[Subscribe], None],
         on_stale_offer: Callable[[], None],
+        shorten: Callable[[str], str],
     ) -> None:
         self._extension = extension
         self._loop = loop
         self._send = send
         self._on_stale_offer = on_stale_offer
+        self._shorten = shorten
         self._open: dict[Any, _OpenSubscription] = {}
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self._next_attempt = 0  # the `attempt` of the subscription that is being sent
@@ -70,7 +73,7 @@ class Subscriptions:
         if pauses and self._loop.time() - opened_at > max(pauses):
             attempt = 0
         if failure is not None:
-            self._warn(subscription, f"answered with an error: {failure.message}")
+            self._warn(subscription, f"answered with an error: {self._shorten(failure.message)}")
         elif attempt >= len(pauses):
             self._warn(subscription, f"ended {attempt + 1} times in a row" if attempt else "ended")
         else:

@@ -32,6 +32,9 @@ from exthost.wire.lines import BOM
 # The largest length of a header line, including its line end.
 HEADER_LINE_BYTES = 1024
 
+# How much of a wrong header line the error shows.
+_SHOWN_BYTES = 80
+
 # The largest number of digits: more than any allowed length has, and cheap for int().
 _LENGTH_DIGITS = 12
 
@@ -106,7 +109,10 @@ class Headers(NoReadBuffer):
             return
         digits = value.strip().removeprefix(b"+")
         if not (digits.isdigit() and len(digits) <= _LENGTH_DIGITS):
-            self._break(items, f"Content-Length is not a plain number: {line[:80]!r}", line)
+            # The mark shows that the line was cut. Without it, a part of a secret is not hidden.
+            shown = line if len(line) <= _SHOWN_BYTES else line[:_SHOWN_BYTES] + "…".encode()
+            text = shown.decode("utf-8", "backslashreplace")
+            self._break(items, f"Content-Length is not a plain number: {text!r}", line)
             return
         self._length = int(digits)
 

@@ -36,7 +36,8 @@ else:
 _MESSAGE = re.compile(
     r"(?:Object missing required field `(?P<missing>[^`]*)`"
     r"|Expected `(?P<expected>[^`]*)`(?P<empty> of length >= 1)?.*?"
-    r"|.*?)(?: - at `\$\.?(?P<place>.*)`)?"
+    r"|.*?)(?: - at `\$\.?(?P<place>.*)`)?",
+    re.DOTALL,  # a message may quote a text of several lines
 )
 _NOUNS = {
     "object": "an object", "array": "a list", "str": "text", "int": "a whole number",

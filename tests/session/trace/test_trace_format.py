@@ -11,7 +11,9 @@ import json
 import os
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -21,12 +23,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import exthost
+from exthost.dialects.nexo.dialect import DIALECT as NEXO
 from exthost.errors import UsageError
+from exthost.model.messages import Request
 from exthost.process.secret_names import is_secret_name
 from exthost.session.trace import trace_file
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
-from exthost.session.trace.secrets import SecretFilter, find_secrets
+from exthost.session.trace.secrets import (
+    HIDDEN,
+    MIN_SECRET_CHARACTERS,
+    TOO_DEEP,
+    SecretFilter,
+    find_secrets,
+)
+from exthost.session.trace.session_trace import SessionTrace
 from exthost.session.trace.trace_file import TraceFile
 from exthost.session.trace.trace_format import LineMaker, header_line, read_recording
 from tests.extensions.morphir_program import morphir_program
@@ -132,6 +143,18 @@ def test_an_invalid_recording_is_an_error_with_the_line(
 )
 def test_names_of_secrets_are_recognised(name: str, is_secret: bool) -> None:
     assert is_secret_name(name) is is_secret
+
+
+def test_the_names_of_fields_take_a_bounded_amount_of_memory() -> None:
+    """An extension chooses the names of the fields in its messages."""
+    secret_filter = SecretFilter(["a-secret-value"])
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            secret_filter.data({f"{number}-{'x' * 10_000}": "text"})
+        assert tracemalloc.get_traced_memory()[0] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_terminal_controls_are_escaped() -> None:
@@ -351,3 +374,59 @@ async def test_a_host_passes_trace_records_to_a_function_or_keeps_them() -> None
         await host["a"].call("find")
     assert host.trace is not None
     assert [record.method for record in host.trace.after(0)].count("find") == 2
+
+
+def test_a_file_that_existed_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text("old")
+    path.chmod(0o644)
+    TraceFile(path, {}).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_device_keeps_its_mode() -> None:
+    device = Path(os.devnull)
+    mode = device.stat().st_mode
+    TraceFile(device, {}).close()
+    assert device.stat().st_mode == mode
+
+
+def test_a_buffer_counts_the_bytes_of_lines_of_stderr() -> None:
+    buffer = TraceBuffer(max_bytes=1000)
+    for _ in range(10):
+        buffer(TraceRecord(0.0, "a", "stderr", text="x" * 300))
+    assert len(buffer) == 3
+
+
+def test_an_index_of_many_secrets_finds_the_same_as_a_search_for_each() -> None:
+    secrets = [f"{chr(97 + n % 26)}-{n * 7919:x}-secret" for n in range(60)]
+    secrets += [secrets[7] + "-longer", secrets[9][2:], "abcdef"]
+    secret_filter = SecretFilter(secrets)
+    assert secret_filter._index
+    plain_filter = SecretFilter(secrets)
+    plain_filter._index = {}
+    forms = secret_filter._values
+    texts = [f"{'x' * (n % 7)}{form}{forms[n - 1]} {n}" for n, form in enumerate(forms)]
+    texts += ["", "abcde", "abcdef", "x" * 50_000 + secrets[3], "\n".join(texts) * 3]
+    for text in texts:
+        assert secret_filter.text(text) == plain_filter.text(text)
+        if len(text) > MIN_SECRET_CHARACTERS:
+            assert HIDDEN in secret_filter.text(text)
+
+
+def test_data_that_is_nested_too_deeply_to_be_searched_is_left_out() -> None:
+    deep: Any = "a-secret-value"
+    for _ in range(5000):
+        deep = [deep]
+    secret_filter = SecretFilter(["a-secret-value"])
+    assert secret_filter.data(deep) == secret_filter.content({"a": deep}) == TOO_DEEP
+
+
+def test_requests_with_an_id_of_any_type_are_recorded_and_long_ids_are_not_kept() -> None:
+    records: list[TraceRecord] = []
+    trace = SessionTrace("a", 1, "", NEXO, 2**20, SecretFilter(), count(1), records.append)
+    ids: list[Any] = [1, "1", [1], "x" * 1_000_000]
+    for id in ids:
+        trace.received(Request("ask", None, id), b"{}", None)
+    assert [(record.kind, record.id) for record in records] == [("request", id) for id in ids]
+    assert len(trace._methods) == 3

@@ -36,7 +36,8 @@ def record(file: str, command: list[str]) -> int:
     import select  # both only here: tests start thousands of playbacks, which do not need them
     import subprocess
 
-    recording = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    # Messages may contain private data, so only the owner may read the file.
+    recording = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None and child.stdout is not None
         received = 0

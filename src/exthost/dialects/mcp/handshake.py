@@ -29,6 +29,7 @@ from exthost.errors import NO_EVIDENCE, CallFailed, HandshakeFailed, ProtocolVio
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.messages import Failure, Notification, Reply, Request
 from exthost.model.offer import Offer, OfferWarnings, Tool
+from exthost.model.shortened_text import shorten_to
 from exthost.wire import jsontext
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -247,7 +248,7 @@ def _not_stateless_error(response: Received) -> HandshakeFailed:
 
 def _unknown_revision_error(revisions: list[Any]) -> HandshakeFailed:
     known = ", ".join((*HANDSHAKE_REVISIONS, STATELESS_REVISION))
-    offered = ", ".join(str(revision)[:40] for revision in revisions[:8])
+    offered = ", ".join(shorten_to(40, str(revision)) for revision in revisions[:8])
     return HandshakeFailed(
         "X0560",
         f"it uses MCP revision {offered}, which this host does not support",

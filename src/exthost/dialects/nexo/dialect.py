@@ -34,6 +34,7 @@ from exthost.dialects.options import FLAG
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.model.messages import Failure, Request
 from exthost.model.offer import Offer, OfferWarnings, Tool
+from exthost.model.shortened_text import shorten_to
 from exthost.model.shutdown_steps import CloseStdin, Write
 from exthost.model.spec import Breaker, Limits, Restart, Spec
 from exthost.wire import jsontext
@@ -116,7 +117,8 @@ def _parse_hooks(items: Any, warnings: list[str]) -> tuple[str, ...]:
             hooks[item] = None
         else:
             text = item if type(item) is str else jsontext.display_text(item)
-            warnings.append(f"it offers an unknown hook, which is never called: {text[:80]}")
+            shown = shorten_to(80, text)
+            warnings.append(f"it offers an unknown hook, which is never called: {shown}")
     return tuple(hooks)
 
 

@@ -37,6 +37,7 @@ from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.messages import Failure, Request
 from exthost.model.names import registered_name
 from exthost.model.offer import Offer, OfferWarnings, Tool
+from exthost.model.shortened_text import shorten_to
 from exthost.model.shutdown_steps import CloseStdin, Say
 from exthost.model.spec import Limits, Restart, Spec
 from exthost.tool_result import Block, ResultReader, TextBlock, UnknownBlock
@@ -205,7 +206,7 @@ def _make_outbound_tool(tool: OutboundTool) -> Tool:
 
 
 def _display(value: Any) -> str:
-    return repr(value) if type(value) is str else jsontext.display_text(value)[:80]
+    return shorten_to(80, repr(value) if type(value) is str else jsontext.display_text(value))
 
 
 def _handshake_error(reason: str, value: Any) -> HandshakeFailed:
@@ -259,7 +260,7 @@ def _plugin_id(spec: Spec | None) -> str | None:
 def _drop_publication(params: Any) -> Meaning:
     """Drop a message for the broker, which this host does not have."""
     topic = params.get("topic") if type(params) is dict else None
-    destination = f" to {topic[:80]!r}" if type(topic) is str else ""
+    destination = f" to {shorten_to(80, topic)!r}" if type(topic) is str else ""
     return Unusable(f"broker.publish{destination}: this host has no broker")
 
 

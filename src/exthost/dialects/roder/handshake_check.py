@@ -12,6 +12,7 @@ from typing import Any
 
 from exthost.dialects.roder.manifest import RoderManifest
 from exthost.errors import HandshakeFailed
+from exthost.model.shortened_text import shorten_to
 
 _MAX_SHOWN_CHARS = 60
 
@@ -103,9 +104,7 @@ def _describe(value: Any) -> str:
     """Return a value of the reply for an error: text in quotes, shortened; else its type."""
     if type(value) is not str:
         return _type_name(value)
-    if len(value) <= _MAX_SHOWN_CHARS:
-        return repr(value)
-    return f"{value[:_MAX_SHOWN_CHARS]!r}…"
+    return repr(shorten_to(_MAX_SHOWN_CHARS, value))
 
 
 def _type_name(value: Any) -> str:

@@ -36,6 +36,7 @@ from exthost.dialects.synaps.manifest import (
 )
 from exthost.errors import Evidence, HandshakeFailed
 from exthost.model.offer import Offer, Tool
+from exthost.model.shortened_text import shorten_to
 from exthost.wire import jsontext
 from exthost.wire.typed_values import WrongValue, convert
 
@@ -404,4 +405,4 @@ def _permission_error(reason: str, permission: str) -> HandshakeFailed:
 
 
 def _quote(text: str) -> str:
-    return repr(text) if len(text) <= 70 else f"{text[:70]!r}…"
+    return repr(shorten_to(70, text))

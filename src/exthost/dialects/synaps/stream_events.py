@@ -26,6 +26,7 @@ from exthost.dialects.synaps.types import (
     Text,
     ThinkingText,
 )
+from exthost.model.shortened_text import shorten_to
 from exthost.wire.typed_values import WrongValue, convert
 
 _TASK_KINDS = ("download", "rebuild", "generic")
@@ -95,7 +96,7 @@ def _read_choice(event: dict[str, Any], name: str, known: Container[str]) -> str
         raise WrongValue(f"{name} is missing")
     value = convert(event[name], str, name)
     if value not in known:
-        raise WrongValue(f"its {name} is not known: {value[:40]!r}")
+        raise WrongValue(f"its {name} is not known: {shorten_to(40, value)!r}")
     return value
 
 

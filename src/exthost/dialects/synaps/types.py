@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from exthost.dialects.meanings import DialectEvent, Unusable
 from exthost.model.empty_mapping import empty_mapping
+from exthost.model.shortened_text import shorten_to
 from exthost.wire.typed_values import NonemptyText, WrongValue, convert, convert_with_extra
 
 T = TypeVar("T")
@@ -216,7 +217,7 @@ def widget_upsert(params: Any) -> Meaning:
         fields.setdefault("lines", [])
     meaning = _read_notice("widget.upsert", Widget, fields)
     if isinstance(meaning, DialectEvent) and meaning.payload.position not in WIDGET_POSITIONS:
-        position = meaning.payload.position[:40]
+        position = shorten_to(40, meaning.payload.position)
         return Unusable(f"widget.upsert notifications with the unknown position {position!r}")
     return meaning
 

@@ -35,12 +35,12 @@ class TraceBuffer:
     def __call__(self, record: TraceRecord) -> None:
         """Add a record, and drop the oldest ones if the buffer is full."""
         self._records.append(record)
-        self._bytes += record.size
+        self._bytes += record.weight
         self.end += 1
         while len(self._records) > self._max_records or (
             self._bytes > self._max_bytes and len(self._records) > 1
         ):
-            self._bytes -= self._records.popleft().size
+            self._bytes -= self._records.popleft().weight
         if self._arrived is not None:
             self._arrived.set()
 

@@ -58,6 +58,12 @@ class TraceRecord(NamedTuple):
     def is_message(self) -> bool:
         return self.kind in MESSAGES
 
+    @property
+    def weight(self) -> int:
+        """What the record counts for in a buffer whose bytes are limited. A line of stderr has no
+        frame, and so no size."""
+        return self.size + len(self.text)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the record as a dict for JSON, without fields that have their default."""
         kind = self.kind

@@ -29,9 +29,24 @@ CUT_MARK = "…"
 # A shorter value is not treated as a secret: it would occur in many texts by chance.
 MIN_SECRET_CHARACTERS = 6
 
+# Replaces data that is nested too deeply to be searched, but not too deeply to be decoded.
+TOO_DEEP = "(a value nested too deeply to be shown)"
+
 # In a longer text, only the usual forms of escaped secrets are recognised: to decode a text of this
 # length can take tens of milliseconds.
 _MAX_DECODED_CHARACTERS = 64 * 1024
+
+# With fewer values than this, each is searched for by itself, which is then as fast.
+_MIN_INDEXED_VALUES = 48
+
+# The values are indexed by the parts of this length that begin in their first N characters. Of the
+# parts of a text, each Nth is looked up: wherever a value begins, one of its indexed parts is among
+# them. N is as large as the shortest value allows, up to this limit.
+_PART_CHARACTERS = 4
+_MAX_STEP = 12
+
+# How many parts of a text are looked up at a time, to save memory.
+_PARTS_AT_ONCE = 16 * 1024
 
 # The text of a number, as `str` writes it.
 _NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
@@ -41,7 +56,7 @@ class SecretFilter:
     """Hides the secrets in texts and data: `values`, and the text of fields with the name of a
     secret."""
 
-    __slots__ = ("_numbers", "_values")
+    __slots__ = ("_index", "_numbers", "_parts", "_shortest", "_step", "_values")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms = {form for value in values for form in _find_forms(value)}
@@ -49,27 +64,51 @@ class SecretFilter:
         # The longest first, because one secret may be a part of another.
         self._values = tuple(sorted(secrets, key=len, reverse=True))
         self._numbers = frozenset(filter(_NUMBER.fullmatch, secrets))
+        self._shortest = len(self._values[-1]) if self._values else 0
+        self._step = min(self._shortest - _PART_CHARACTERS + 1, _MAX_STEP)
+        # The numbers of the values, by each part of their beginning; empty if there are few values.
+        self._index: dict[str, list[int]] = {}
+        if len(self._values) >= _MIN_INDEXED_VALUES:
+            for number, value in enumerate(self._values):
+                for start in range(self._step):
+                    part = value[start : start + _PART_CHARACTERS]
+                    self._index.setdefault(part, []).append(number)
+        self._parts = frozenset(self._index)
 
     def text(self, text: str) -> str:
         """Return the text without secrets. The beginning of a secret is hidden as well if `…`
         follows it, which marks the place at which a text was shortened."""
-        if self._values and len(text) <= _MAX_DECODED_CHARACTERS:
+        if self._values and self._shortest <= len(text) <= _MAX_DECODED_CHARACTERS:
             for escape, code in (("%", _PERCENT_CODED), ("\\", _JSON_ESCAPE)):
                 if escape in text:
                     text = self._hide_escaped(text, code)
-        for value in self._values:
-            if value in text:
-                text = text.replace(value, HIDDEN)
+        for value in self._find_values(text):
+            text = text.replace(value, HIDDEN)
         if self._values and CUT_MARK in text:
             *parts, rest = text.split(CUT_MARK)
             text = CUT_MARK.join([*map(self._hide_end, parts), rest])
         return text
 
+    def _find_values(self, text: str) -> list[str]:
+        """Return the secrets that the text contains, the longest first."""
+        if len(text) < self._shortest:
+            return []
+        if not self._index:
+            return [value for value in self._values if value in text]
+        numbers: set[int] = set()
+        step = self._step
+        for start in range(0, len(text), _PARTS_AT_ONCE * step):
+            end = min(start + _PARTS_AT_ONCE * step, len(text))
+            parts = [text[at : at + _PART_CHARACTERS] for at in range(start, end, step)]
+            for part in self._parts.intersection(parts):
+                numbers.update(self._index[part])
+        return [value for number in sorted(numbers) if (value := self._values[number]) in text]
+
     def _hide_escaped(self, text: str, code: re.Pattern[str]) -> str:
         """Return the text without secrets of which any characters are escaped. `code` matches an
         escaped character: `_PERCENT_CODED` or `_JSON_ESCAPE`."""
         plain = code.sub(_unescape, text)
-        values = [value for value in self._values if value in plain]
+        values = self._find_values(plain)
         if code is _PERCENT_CODED and "+" in plain:  # in the body of a form, a space is `+`
             spaced = (value.replace(" ", "+") for value in self._values if " " in value)
             values += [value for value in spaced if value in plain]
@@ -128,7 +167,23 @@ class SecretFilter:
         return text
 
     def data(self, value: Any) -> Any:
-        """Return a value as JSON data, without secrets. The value itself is not changed."""
+        """Return a value as JSON data, without secrets. The value itself is not changed. A value
+        that is nested too deeply to be searched becomes `TOO_DEEP`."""
+        try:
+            return self._hide_in_data(value)
+        except RecursionError:
+            return TOO_DEEP
+
+    def content(self, value: Any) -> Any:
+        """Return what an extension has sent, without secret values. Unlike in a trace, the texts of
+        fields with the name of a secret stay, and so does a value that is not JSON data and that
+        contains no secret."""
+        try:
+            return self._hide_in_content(value)
+        except RecursionError:
+            return TOO_DEEP
+
+    def _hide_in_data(self, value: Any) -> Any:
         value_type = type(value)
         if value_type is str:
             return self.text(value) if self._values else value
@@ -142,18 +197,16 @@ class SecretFilter:
                 for key, item in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self.data(item) for item in value]
+            return [self._hide_in_data(item) for item in value]
         return self.text(str(value))
 
-    def content(self, value: Any) -> Any:
-        """Return what an extension has sent, without secret values. Unlike in a trace, the texts of
-        fields with the name of a secret stay, and so does a value that is not JSON data and that
-        contains no secret."""
+    def _hide_in_content(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {self.content(key): self.content(item) for key, item in value.items()}
+            hide = self._hide_in_content
+            return {hide(key): hide(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.content(item) for item in value]
-        hidden = self.data(value)
+            return [self._hide_in_content(item) for item in value]
+        hidden = self._hide_in_data(value)
         return value if hidden == str(value) else hidden
 
     def _hide_in_field(self, name: str, value: Any) -> Any:
@@ -161,8 +214,9 @@ class SecretFilter:
             # A header may have several values. Other values, such as a schema, are not secrets.
             if isinstance(value, str):
                 return HIDDEN
-            return [HIDDEN if isinstance(item, str) else self.data(item) for item in value]
-        return self.data(value)
+            hide = self._hide_in_data
+            return [HIDDEN if isinstance(item, str) else hide(item) for item in value]
+        return self._hide_in_data(value)
 
 
 def _find_forms(value: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional, Role
 from exthost.model.messages import Failure, Incoming, Noise, Notification, Reply, Request
 from exthost.session.call import Call
+from exthost.session.inbound import request_key
 from exthost.session.observation import Received
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.secrets import SecretFilter
@@ -75,9 +76,10 @@ class SessionTrace:
         """Publish the record of a message."""
         match message:
             case Request(method, params, id):
-                if len(self._methods) >= _MAX_OPEN_REQUESTS:
-                    del self._methods[next(iter(self._methods))]
-                self._methods[direction, id] = method
+                if (key := request_key(id)) is not None:  # else the host does not answer it
+                    if len(self._methods) >= _MAX_OPEN_REQUESTS:
+                        del self._methods[next(iter(self._methods))]
+                    self._methods[direction, key] = method
                 self._add("request", direction, size, id, call, method, params)
             case Notification(method, params):
                 self._add("notification", direction, size, None, call, method, params)
@@ -101,7 +103,9 @@ class SessionTrace:
         """Return the method of the request that a reply answers. `direction` is that of the reply.
         If the request was sent before the trace began, return the method of the call, or ""
         if the call is unknown."""
-        method = self._methods.pop(("received" if direction == "sent" else "sent", id), "")
+        direction = "received" if direction == "sent" else "sent"
+        id = request_key(id)
+        method = self._methods.pop((direction, id), "")
         return method or ("" if call is None else call.method)
 
     def _add(

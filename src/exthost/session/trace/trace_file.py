@@ -8,6 +8,7 @@ record of the kind "dropped" in the file has their number.
 
 import logging
 import os
+import stat
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -64,7 +65,7 @@ class TraceFile:
                 self._waiting.append(dropped_record(record.extension, self._dropped))
                 self._dropped = 0
             self._waiting.append(record)
-            self._bytes += record.size
+            self._bytes += record.weight
             # With more records in the queue, the thread was notified before. The queue can grow by
             # two records at once: this one, and the record of the dropped ones.
             if len(self._waiting) <= 2:
@@ -122,8 +123,18 @@ def _write_bytes(fd: int, data: bytes) -> None:
 
 
 def _open(path: str) -> int:
+    """Open a file that only its owner can read. A file that exists loses the permissions of other
+    users; a device or a pipe keeps them."""
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISREG(mode) and stat.S_IMODE(mode) & ~_FILE_MODE:
+            try:
+                os.fchmod(fd, _FILE_MODE)
+            except OSError:
+                os.close(fd)
+                raise
+        return fd
     except OSError as error:
         raise UsageError(
             "X1386",
