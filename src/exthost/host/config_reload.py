@@ -80,9 +80,7 @@ class ConfigReloader:
         added = [spec for id, spec in enabled.items() if id not in by_id]
         # Guards first: an extension that is added must not be called without its guard.
         new_extensions = [*await self._add_guards(guards), *await self._add(added)]
-        failed += [
-            extension.cause for extension in new_extensions if extension.cause is not None
-        ]
+        failed += [extension.cause for extension in new_extensions if extension.cause is not None]
 
         # An extension that could not be replaced keeps its old spec, so that the next reload
         # sees the difference and tries again.
