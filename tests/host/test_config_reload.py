@@ -119,6 +119,18 @@ async def test_a_guard_whose_manifest_became_invalid_continues(tmp_path: Path) -
         assert (outcome.removed, outcome.failed) == (("guard",), ())
 
 
+async def test_a_reload_with_an_empty_dict_removes_all_extensions() -> None:
+    async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
+        assert (await host.reload({})).removed == ("a",) and not list(host)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800"])
+def test_a_path_of_a_config_that_cannot_exist_is_reported(path: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        exthost.Host.from_config(path)
+    assert caught.value.code == "X0101"
+
+
 @pytest.fixture
 def watched_config(tmp_path: Path) -> dict[str, Any]:
     """A config with a watched search path, and with an extension that never makes a handshake."""

@@ -20,7 +20,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
-from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
+from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused, UsageError
 from exthost.extension.confirmation import Confirmation
 from exthost.host.hooks import MAX_EXTENSIONS, Hooks
 from exthost.host.session_texts import INJECTED_BYTES, LAST_LINE
@@ -206,6 +206,14 @@ async def test_a_hook_cannot_change_whose_event_it_is() -> None:
     later = FakeExtension("b")
     outcome = await hooks_of(changing, later).run("before_message", {**identity, "text": "old"})
     assert later.events == [{**identity, "text": "new"}] == [outcome.event]
+
+
+@pytest.mark.parametrize("event", [5, None, [], {"context": 5}])
+async def test_an_event_that_is_not_a_mapping_is_reported(event: Any) -> None:
+    extension = FakeExtension("a")
+    with pytest.raises(UsageError, match="must be a mapping"):
+        await hooks_of(extension).run(HOOK, event)
+    assert not extension.events
 
 
 async def test_the_texts_that_extensions_inject_are_limited(

@@ -58,7 +58,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import HookFailed, OutputReplaced
 from exthost.extension.confirmation import Confirmation, check_confirm
-from exthost.extension.misuse import check_timeout
+from exthost.extension.misuse import check_context, check_timeout, wrong_type_error
 from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
@@ -210,6 +210,9 @@ class Hooks:
         check_confirm(confirm)
         if timeout is not None:  # a mistake of the caller is not a failure of an extension
             check_timeout(timeout)
+        if not isinstance(event, Mapping):
+            raise wrong_type_error("event", "a mapping, such as a dict", event)
+        check_context(event.get("context"))
         fixed_fields = _IDENTITY_FIELDS.union(fixed_fields)
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")

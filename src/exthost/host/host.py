@@ -32,7 +32,7 @@ from exthost.config.host_config import NO_CONFIG
 from exthost.errors import Refused, UsageError
 from exthost.events import Bus, HostEvent, OfferChanged, ToolsChanged
 from exthost.extension.confirmation import check_confirm
-from exthost.extension.misuse import AsyncOnly, check_context, check_name
+from exthost.extension.misuse import AsyncOnly, check_context, check_name, wrong_type_error
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices
 from exthost.host.config_reload import ConfigReloader
@@ -279,7 +279,9 @@ class Host(AsyncOnly):
             if extension.internals.starts_eagerly:
                 await extension.start()
         except BaseException:
-            await self.unload(spec.id)
+            # Another caller may have removed it, or replaced it, while it started.
+            if self._by_id.get(spec.id) is extension:
+                await self.unload(spec.id)
             raise
         return extension
 
@@ -330,7 +332,7 @@ class Host(AsyncOnly):
             raise UsageError("X1382", "this host has no config file to read again")
         async with self._extensions.lock:
             self._extensions.require_not_closing()  # it may have been closed while this waited
-            return await self._apply(source or self.config.origin)
+            return await self._apply(self.config.origin if source is None else source)
 
     async def _apply(self, source: str | Path | Mapping[str, Any]) -> ReloadOutcome:
         """Read a config and apply it. Raises UsageError if the host is closed meanwhile."""
@@ -380,6 +382,9 @@ class Host(AsyncOnly):
         """Publish an event of your own program under a dotted name (`kind`) such as
         `turn.started`: on the bus, and to the extensions that subscribe to such names (event
         sinks). A dialect may pass on parts of `context`, as it does for calls."""
+        for argument, value in (("kind", kind), ("source", source)):
+            if not isinstance(value, str):
+                raise wrong_type_error(argument, "a text", value)
         self.events.publish(HostEvent(kind, event, source, check_context(context)))
 
     async def flush_events(self) -> None:

@@ -66,9 +66,8 @@ class SessionTexts:
         hook ends the session, forget the text of the session."""
         if hook not in ("on_session_start", "on_session_end"):
             return text
-        session_id = event.get("session_id") or event.get("context", EMPTY_MAPPING).get(
-            "session_id"
-        )
+        context = event.get("context") or EMPTY_MAPPING
+        session_id = event.get("session_id") or context.get("session_id")
         if not isinstance(session_id, str) or not session_id:
             return text
         if hook == "on_session_end":
