@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from exthost.events import Bus
-from exthost.host import audit as audit_module
 from exthost.host.audit import Audit
 
 
@@ -35,10 +34,9 @@ def test_a_line_that_is_cut_off_is_reported_and_the_next_one_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     audit = Audit(str(tmp_path / "audit"), Bus())
+    write = os.write
     with monkeypatch.context() as patch:  # the disk is full after some bytes
-        patch.setattr(
-            audit_module.os, "write", lambda fd, line, write=os.write: write(fd, line[:5])
-        )
+        patch.setattr(os, "write", lambda fd, line: write(fd, line[:5]))
         audit.write(record("cut"))
     audit.write(record("whole"))
     audit.close()

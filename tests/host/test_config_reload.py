@@ -160,6 +160,21 @@ async def test_concurrent_reloads_run_one_after_the_other(
         assert len(watches) == 1
 
 
+async def test_a_later_reload_removes_what_a_cancelled_one_has_added(
+    watched_config: dict[str, Any],
+) -> None:
+    async with exthost.Host.from_config({}) as host:
+        spawned: list[str] = []
+        host.events.subscribe(Spawned, lambda event: spawned.append(event.extension))
+        reloading = asyncio.ensure_future(host.reload(watched_config))
+        await wait_until(lambda: "silent" in spawned)
+        reloading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reloading
+        assert set((await host.reload({})).removed) == {"a", "silent", "one"}
+        assert not list(host)
+
+
 @pytest.mark.parametrize("is_open", [True, False], ids=["reload", "open"])
 @pytest.mark.parametrize("is_starting", [True, False], ids=["starting", "reading"])
 async def test_closing_the_host_ends_an_open_or_a_reload_in_progress(

@@ -228,7 +228,12 @@ def test_a_file_cannot_also_be_a_folder() -> None:
 def test_many_fragments_of_one_file_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
     loads = json.loads
-    monkeypatch.setattr(json, "loads", lambda text: texts.append(text) or loads(text))
+
+    def record_and_load(text: str) -> Any:
+        texts.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", record_and_load)
     fragments = [merge_fragment("a.json", json.dumps({f"key{n}": n})) for n in range(100)]
     files = merge_all(*fragments, existing='{"old": 1}')
     assert len(texts) == 101  # the file, and each fragment

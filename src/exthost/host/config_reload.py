@@ -78,6 +78,8 @@ class ConfigReloader:
         failed = [*broken.values(), *(error for error in errors if error is not None)]
 
         added = [spec for id, spec in enabled.items() if id not in by_id]
+        # Before they are added: the next reload must know them even if this one is cancelled.
+        self._specs |= {spec.id: spec for spec in added}
         # Guards first: an extension that is added must not be called without its guard.
         new_extensions = [*await self._add_guards(guards), *await self._add(added)]
         failed += [extension.cause for extension in new_extensions if extension.cause is not None]
