@@ -118,6 +118,8 @@ def test_words_that_have_other_types_in_yaml_1_1_stay_text(word: str) -> None:
         ("a: [", "b: 1", "yaml", "cannot be merged"),
         ("{", "{}", "json", "cannot be merged"),
         ("a: 1", "b: !!python/object:os.system 1", "yaml", "cannot be merged"),
+        ("a: 1", "b: !!int ''", "yaml", "the type of its tag"),
+        ("a: !!bool x", "b: 1", "yaml", "the type of its tag"),
         ("a", "b", "toml", "only YAML and JSON"),
         ("a", "b", "", "only YAML and JSON"),
         ("[" * 9999, "{}", "json", "cannot be merged"),

@@ -238,6 +238,9 @@ def _yaml_format() -> _Format:
             return yaml.load(text, Loader)
         except yaml.YAMLError as error:
             raise ValueError(" ".join(str(error).split())) from None
+        # What PyYAML raises for `!!timestamp x`, `!!bool x` and `!!int ""`.
+        except (AttributeError, KeyError, IndexError):
+            raise ValueError("a value does not have the type of its tag (!!)") from None
 
     def dump(value: Any) -> str:
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=4096))
