@@ -35,7 +35,16 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[Tool]:
     host_tools = HostTools(host, **settings)
     if not host_tools.is_blocking:
         raise host_tools.needs_blocking_error()
-    return host_tools.converted(lambda tool: _HostTool(host_tools, tool))
+    names: set[str] = set()
+
+    def convert(listed: HostTool) -> Tool:
+        tool = _HostTool(host_tools, listed)
+        if tool.name in names:  # `ext_a-b_c` and `ext_a_b_c`: the framework would refuse all tools
+            raise ValueError(f"another tool is called {tool.name} there")
+        names.add(tool.name)
+        return tool
+
+    return host_tools.converted(convert)
 
 
 class _HostTool(Tool):
