@@ -89,6 +89,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         ("[" * 3000, 0, "", "YAML"),
         ("extensions: !!bool x", 0, "", "the type of its tag"),
         ("extensions: !!timestamp x", 0, "", "the type of its tag"),
+        ("extensions: !!int ''", 0, "", "the type of its tag"),
     ],
 )
 def test_mistakes_are_reported_with_their_line_and_key(

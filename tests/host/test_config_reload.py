@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.errors import ConfigError
-from exthost.events import ManifestChanged
+from exthost.errors import ConfigError, UsageError
+from exthost.events import ManifestChanged, Spawned
 from exthost.model.messages import Request
 from tests.extensions.harness import hostile_command, wait_until
 from tests.extensions.nexo_tree import rewrite, write_plugin
@@ -117,3 +117,80 @@ async def test_a_guard_whose_manifest_became_invalid_continues(tmp_path: Path) -
         manifest.unlink()
         outcome = await host.reload(config)
         assert (outcome.removed, outcome.failed) == (("guard",), ())
+
+
+async def test_a_reload_with_an_empty_dict_removes_all_extensions() -> None:
+    async with exthost.Host.from_config({"extensions": [entry("a")]}) as host:
+        assert (await host.reload({})).removed == ("a",) and not list(host)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800"])
+def test_a_path_of_a_config_that_cannot_exist_is_reported(path: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        exthost.Host.from_config(path)
+    assert caught.value.code == "X0101"
+
+
+@pytest.fixture
+def watched_config(tmp_path: Path) -> dict[str, Any]:
+    """A config with a watched search path, and with an extension that never makes a handshake."""
+    write_plugin(tmp_path / "one", "one")
+    watch = {"enabled": True, "debounce_ms": 50}
+    silent = {"type": "process", "command": "sleep", "args": ["3600"]}
+    return {
+        "extensions": [entry("a"), entry("silent") | {"source": silent, "limits": {"start": "1h"}}],
+        "discovery": {"search_paths": [str(tmp_path)], "watch": watch},
+    }
+
+
+async def test_concurrent_reloads_run_one_after_the_other(
+    tmp_path: Path, watched_config: dict[str, Any]
+) -> None:
+    discovery = {"discovery": watched_config["discovery"]}
+    first = {"extensions": [entry("a"), entry("b", "x=1")]} | discovery
+    second = {"extensions": [entry("a"), entry("c"), entry("b", "x=2")]} | discovery
+    async with exthost.Host.from_config(first) as host:
+        outcomes = await asyncio.gather(*(host.reload(each) for each in (second, first, second)))
+        assert [outcome.added for outcome in outcomes] == [("c",), (), ("c",)]
+        assert [outcome.removed for outcome in outcomes] == [(), ("c",), ()]
+        assert [outcome.changed for outcome in outcomes] == [("b",)] * 3
+        assert set(host) == {"a", "b", "c", "one"}
+        assert host["b"].spec.argv[-1] == "x=2"
+        watches = [task for task in asyncio.all_tasks() if task.get_name() == "manifest watch"]
+        assert len(watches) == 1
+
+
+async def test_a_later_reload_removes_what_a_cancelled_one_has_added(
+    watched_config: dict[str, Any],
+) -> None:
+    async with exthost.Host.from_config({}) as host:
+        spawned: list[str] = []
+        host.events.subscribe(Spawned, lambda event: spawned.append(event.extension))
+        reloading = asyncio.ensure_future(host.reload(watched_config))
+        await wait_until(lambda: "silent" in spawned)
+        reloading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reloading
+        assert set((await host.reload({})).removed) == {"a", "silent", "one"}
+        assert not list(host)
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["reload", "open"])
+@pytest.mark.parametrize("is_starting", [True, False], ids=["starting", "reading"])
+async def test_closing_the_host_ends_an_open_or_a_reload_in_progress(
+    watched_config: dict[str, Any], is_open: bool, is_starting: bool
+) -> None:
+    host = exthost.Host.from_config({} if is_open else watched_config)
+    spawned: list[str] = []
+    host.events.subscribe(Spawned, lambda event: spawned.append(event.extension))
+    if is_open:
+        await host.open()
+    change = host.reload(watched_config) if is_open else host.open()
+    changing = asyncio.ensure_future(change)
+    await asyncio.sleep(0)  # it begins
+    if is_starting:
+        await wait_until(lambda: "silent" in spawned)
+    await host.close()
+    with pytest.raises(UsageError, match="not open"):
+        await asyncio.wait_for(changing, 60)
+    assert not list(host) and host._services._reloader is None

@@ -8,6 +8,7 @@ programs execute or read their settings from, such as `.git/config`, unless the 
 
 import json
 import os
+import resource
 import sys
 import tomllib
 from importlib import resources
@@ -117,6 +118,8 @@ def test_words_that_have_other_types_in_yaml_1_1_stay_text(word: str) -> None:
         ("a: [", "b: 1", "yaml", "cannot be merged"),
         ("{", "{}", "json", "cannot be merged"),
         ("a: 1", "b: !!python/object:os.system 1", "yaml", "cannot be merged"),
+        ("a: 1", "b: !!int ''", "yaml", "the type of its tag"),
+        ("a: !!bool x", "b: 1", "yaml", "the type of its tag"),
         ("a", "b", "toml", "only YAML and JSON"),
         ("a", "b", "", "only YAML and JSON"),
         ("[" * 9999, "{}", "json", "cannot be merged"),
@@ -222,6 +225,48 @@ def test_no_file_is_written_if_one_of_them_cannot_be(tmp_path: Path) -> None:
 def test_a_file_cannot_also_be_a_folder() -> None:
     with pytest.raises(CallFailed, match="file of the same result"):
         merge_fragments([FileFragment("a", "1"), FileFragment("a/b", "2")], read_no_file)
+
+
+def test_many_fragments_of_one_file_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    loads = json.loads
+
+    def record_and_load(text: str) -> Any:
+        texts.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", record_and_load)
+    fragments = [merge_fragment("a.json", json.dumps({f"key{n}": n})) for n in range(100)]
+    files = merge_all(*fragments, existing='{"old": 1}')
+    assert len(texts) == 101  # the file, and each fragment
+    assert loads(files["a.json"]) == {"old": 1} | {f"key{n}": n for n in range(100)}
+
+
+def test_fragments_in_several_formats_are_merged_into_one_file() -> None:
+    files = merge_all(
+        merge_fragment("a", '{"one": 1}', "json"),
+        merge_fragment("a", "two: 2", "yml"),
+        merge_fragment("a", "three: 3", "YAML"),
+        FileFragment("a", "four: 4\n", "append"),
+    )
+    assert files == {"a": "one: 1\ntwo: 2\nthree: 3\nfour: 4\n"}
+
+
+def test_nothing_is_merged_into_a_named_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    with pytest.raises(CallFailed, match="not an ordinary file"):
+        write_files([merge_fragment("a.json", "{}")], tmp_path)
+
+
+def test_many_files_in_one_folder_need_few_descriptors(tmp_path: Path) -> None:
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(path.name) for path in Path("/proc/self/fd").iterdir()) + 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, hard_limit))
+    try:
+        write_files([FileFragment(f"folder/{n}", "text") for n in range(50)], tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard_limit))
+    assert len(read_files(tmp_path)) == 50
 
 
 def test_a_file_that_is_not_text_is_neither_merged_nor_written(tmp_path: Path) -> None:

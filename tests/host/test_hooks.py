@@ -20,9 +20,10 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
-from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
+from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused, UsageError
 from exthost.extension.confirmation import Confirmation
 from exthost.host.hooks import MAX_EXTENSIONS, Hooks
+from exthost.host.session_texts import INJECTED_BYTES, LAST_LINE
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
@@ -196,6 +197,38 @@ async def test_a_hook_cannot_change_the_name_of_the_tool() -> None:
     event = {"tool_name": "dangerous", "arguments": {}}
     outcome = await hooks_of(changing, guard).run(HOOK, event, fixed_fields=("tool_name",))
     assert guard.events == [{"tool_name": "dangerous", "arguments": {"n": 1}}] and outcome.stopped
+
+
+async def test_a_hook_cannot_change_whose_event_it_is() -> None:
+    identity = {"context": {"user": "a"}, "agent_id": "b", "session_id": "c"}
+    override = {"context": {"user": "x"}, "agent_id": "x", "session_id": "x", "text": "new"}
+    changing = FakeExtension("a", HookAnswer(override=override))
+    later = FakeExtension("b")
+    outcome = await hooks_of(changing, later).run("before_message", {**identity, "text": "old"})
+    assert later.events == [{**identity, "text": "new"}] == [outcome.event]
+
+
+@pytest.mark.parametrize("event", [5, None, [], {"context": 5}])
+async def test_an_event_that_is_not_a_mapping_is_reported(event: Any) -> None:
+    extension = FakeExtension("a")
+    with pytest.raises(UsageError, match="must be a mapping"):
+        await hooks_of(extension).run(HOOK, event)
+    assert not extension.events
+
+
+async def test_the_texts_that_extensions_inject_are_limited(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    extensions = [
+        FakeExtension(name, HookAnswer(inject=text))
+        for name, text in (("a", "short"), ("b", "\u00e9" * 1_000_000), ("c", LAST_LINE))
+    ]
+    outcome = await hooks_of(*extensions).run(HOOK, {})
+    assert outcome.injected.startswith("short\n\n\u00e9")
+    assert len(outcome.injected.encode()) <= INJECTED_BYTES and "cut off" in outcome.injected
+    assert "[b]" in caplog.text and "[a]" not in caplog.text
+    outcome = await hooks_of(extensions[2]).run(HOOK, {})
+    assert outcome.context.count(LAST_LINE) == 1  # the text cannot end the marked part
 
 
 async def test_a_guard_is_asked_again_after_a_later_hook_changed_the_arguments() -> None:

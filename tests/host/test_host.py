@@ -22,7 +22,7 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.config import spec_from_mapping
-from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
+from exthost.events import EVERYTHING, CallEnded, OfferChanged, Spawned, StateChanged
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
@@ -172,6 +172,32 @@ async def test_loading_a_name_twice_is_refused_and_the_first_continues() -> None
             await host.load(entry("a"))
         assert caught.value.code == "X1312"
         assert (await host.call_tool("ext_a_echo", {})).data == {}
+
+
+async def test_an_extension_that_is_unloaded_while_it_starts_does_not_end_its_successor() -> None:
+    silent = {"type": "process", "command": "sleep", "args": ["3600"]}
+    slow = entry("a") | {"source": silent, "dialect": "morphir", "limits": {"handshake": "1h"}}
+    async with exthost.Host() as host:
+        spawned: list[int] = []
+        host.events.subscribe(Spawned, lambda event: spawned.append(event.pid))
+        loading = asyncio.ensure_future(host.load(slow))
+        await wait_until(lambda: bool(spawned))
+        unloading = asyncio.ensure_future(host.unload("a"))
+        await wait_until(lambda: "a" not in host)
+        successor = await host.load(entry("a"))
+        await unloading
+        with pytest.raises(errors.ExtensionGone):
+            await loading
+        assert host["a"] is successor and await successor.call("echo", 1) == 1
+
+
+@pytest.mark.parametrize("arguments", [{"kind": 5}, {"kind": "a.b", "source": 5}])
+async def test_an_event_of_the_program_with_a_name_that_is_not_a_text_is_reported(
+    arguments: dict[str, Any],
+) -> None:
+    async with exthost.Host() as host:
+        with pytest.raises(errors.UsageError, match="must be a text"):
+            host.emit(**arguments)
 
 
 async def test_an_extension_that_cannot_be_loaded_is_not_kept() -> None:

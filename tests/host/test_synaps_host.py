@@ -277,8 +277,9 @@ PROVIDER = {
 class Completion:
     """What a model returns: blocks of content."""
 
-    def __init__(self, *content: Any) -> None:
+    def __init__(self, *content: Any, stop_reason: str | None = None) -> None:
         self.content = content
+        self.stop_reason = stop_reason
 
 
 def tool_use(name: str, id: str = "1", **input: Any) -> dict[str, Any]:
@@ -382,6 +383,33 @@ async def test_an_invalid_tool_request_of_a_model_fails_the_call(block: Any) -> 
     )
     # X0654: a block of a model requests a tool without an id or name, or with an invalid input
     assert isinstance(error, ProtocolViolation) and error.code == "X0654"
+
+
+async def test_the_last_request_of_an_answer_that_was_cut_off_is_not_run() -> None:
+    called: list[str] = []
+
+    async def call_tool(name: str, arguments: Any) -> exthost.ToolResult:
+        called.append(name)
+        return exthost.ToolResult("text \ud800", VALUE_RESULT)
+
+    model = FakeModel(
+        Completion(tool_use("a", "1"), tool_use("b", "2"), stop_reason="max_tokens"),
+        Completion(tool_use("a", "3"), {"type": "text", "text": "…"}, stop_reason="max_tokens"),
+        Completion(),
+    )
+    await complete_with_tools(model, [], call_tool, provider="p")
+    assert called == ["a", "a"]
+    good_result, cut_off = model.requests[-1][1]["content"]
+    assert "is_error" not in good_result and cut_off["is_error"]
+    assert good_result["content"] == "text ?" and "was not called" in cut_off["content"]
+
+
+@pytest.mark.parametrize("rounds", ["3", 1.5, None, True])
+async def test_a_number_of_rounds_that_is_not_a_whole_number_is_reported(rounds: Any) -> None:
+    model = FakeModel(Completion())
+    with pytest.raises(UsageError, match="rounds must be a whole number"):
+        await complete_with_tools(model, [], return_long_text, provider="p", rounds=rounds)
+    assert not model.requests
 
 
 @shows("synaps-prov-07")

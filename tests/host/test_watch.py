@@ -311,6 +311,28 @@ async def test_a_host_can_close_while_a_new_extension_starts(tmp_path: Path) -> 
         # fails the test if a process remains.
 
 
+async def test_folders_whose_names_are_not_utf_8_do_not_end_the_watch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    unwatched = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    inner = Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/\xfe"))
+    for path, id in ((unwatched, "a"), (inner, "b"), (tmp_path / "root" / "c", "c")):
+        write_plugin(path, id)
+    watch = {"enabled": True, "debounce_ms": 50, "reload": True}
+    search_paths = [str(unwatched), str(tmp_path / "root")]
+    discovery = {"search_paths": search_paths, "watch": watch}
+    for _ in range(2):  # the second host reads what the first one has recorded
+        async with exthost.Host.from_config({"discovery": discovery}) as host:
+            assert list(host) == ["a", "b", "c"] and not host.diagnostics
+            events = ManifestEvents(host)
+            for path, id in ((inner, "b"), (tmp_path / "root" / "c", "c"), (inner, "b")):
+                manifest = path / "plugin.toml"
+                rewrite(manifest, manifest.read_text() + "# changed\n")
+                assert await events.next() == ("changed", id, "reloaded")
+    assert "is not watched: its path is not UTF-8" in caplog.text
+    assert "no longer watched" not in caplog.text and "not remembered" not in caplog.text
+
+
 async def test_a_missing_search_path_is_not_a_problem(tmp_path: Path) -> None:
     async with open_host(tmp_path / "no" / "such", reload=True) as (host, events):
         assert len(host) == 0 and events.is_empty

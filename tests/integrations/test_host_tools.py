@@ -13,7 +13,7 @@ import pytest
 
 import exthost
 from exthost.errors import UsageError
-from exthost.integrations.host_tools import HostTools, framework
+from exthost.integrations.host_tools import HostTool, HostTools, framework
 
 PAINTER = Path(__file__).parents[1] / "extensions" / "painter.py"
 ENTRY = {
@@ -51,6 +51,23 @@ async def test_a_failure_is_an_outcome_and_a_result_keeps_its_parts() -> None:
         ):
             assert outcome.is_error and outcome.data is None
             assert outcome.value.startswith("Error: ") and outcome.as_mcp()["isError"]
+
+
+async def test_a_tool_that_the_framework_does_not_accept_is_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def convert(tool: HostTool) -> str:
+        if tool.name == "ext_painter_fail":
+            raise ValueError("its schema\nis odd")
+        return tool.name
+
+    async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
+        tools = HostTools(host)
+        for _ in range(2):
+            names = tools.converted(convert)
+            assert "ext_painter_fail" not in names and len(names) == len(tools.listed()) - 1
+    [record] = [record for record in caplog.records if "ext_painter_fail" in record.message]
+    assert record.levelname == "WARNING" and record.message.endswith(": its schema is odd")
 
 
 async def test_the_tools_of_a_host_that_is_not_open_are_an_error(tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ def test_a_text_that_almost_hides_something_is_read_in_little_time(text: str) ->
         ("a\U000e0041b", "invisible characters: U+E0041"),
         ("a\u3164b", "invisible characters: U+3164"),
         ("a\ue000b", "invisible characters: U+E000"),
+        ("p\u0430ypal", "letters of other scripts that look Latin: U+0430"),
+        ("see r\u0435\u0301sum\u0435", "look Latin: U+0435"),
+        ("read_\u03bfwner", "look Latin: U+03BF"),
+        ("a m\u0585del", "look Latin: U+0585"),
         ("a\x1b[8mb", "terminal codes"),
         ("a\x9b8mb", "terminal codes"),
         ("a\x08b", "control characters: U+0008"),
@@ -120,6 +124,10 @@ def test_a_text_that_hides_something_is_flagged(text: str, finding: str) -> None
         # U+200D is part of some emoji and of some scripts; "get" is an ordinary word.
         "Return the weather of a city.",
         "Liefert Größe, naïveté, 日本語, עברית, العربية",
+        # Words of other scripts, also beside Latin ones, and Latin words with an ending of another.
+        "\u0430 \u043e\u043d, \u03bf \u03b1, \u0578\u057d",
+        "USB-\u043a\u0430\u0431\u0435\u043b\u044c, PDF\u044b",
+        "\u0394x of 5 \u00b5m, \u03c0",
         "emoji \U0001f468\u200d\U0001f469\u200d\U0001f467 and ❤️",
         "क्\u200dष joins",
         "line\r\nline\n\n\nline\tand\ttabs",

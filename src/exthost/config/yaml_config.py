@@ -72,7 +72,8 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     except (
         AttributeError,
         KeyError,
-    ) as error:  # what PyYAML raises for `!!timestamp x`, `!!bool x`
+        IndexError,
+    ) as error:  # what PyYAML raises for `!!timestamp x`, `!!bool x` and `!!int ""`
         reason = "a value does not have the type of its tag (!!)"
         raise _unreadable_error(origin, 0, reason) from error
     except _DuplicateKey as duplicate:

@@ -13,11 +13,13 @@ These have lines of their own:
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is
-logged and never raised, because the audit must not make a call fail.
+logged and never raised, because the audit must not make a call fail. If a full disk cuts a line
+off, the next line begins after a line break, so that only one line is lost.
 """
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,6 +41,10 @@ _log = logging.getLogger("exthost.audit")
 
 # The file records callers and calls, so only its owner can read it.
 _FILE_MODE = 0o600
+
+# Characters that JSON allows in strings, and at which some programs end a line (`str.splitlines`):
+# U+0085, U+2028 and U+2029 in UTF-8.
+_LINE_ENDS = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
 def record_approval(path: str, extension: str, user: str, changes: Sequence[str]) -> None:
@@ -76,6 +82,7 @@ class Audit:
                 evidence=Evidence(path=path),
             ) from None
         self._path = path
+        self._is_cut = False  # whether the last line was written in part
         self._unsubscribes: tuple[Callable[[], None], ...] = (
             bus.subscribe(CallEnded, self._write_call),
             bus.subscribe(HookFailed, self._write_hook),
@@ -177,16 +184,26 @@ class Audit:
     def write(self, record: dict[str, Any]) -> None:
         """Append one line."""
         try:
-            line = jsontext.encode(record)
+            encoded = jsontext.encode(record)
         except ExthostError:  # the caller's context has a value that JSON cannot express
-            line = jsontext.encode(record | {"context": repr(record["context"])})
+            encoded = jsontext.encode(record | {"context": repr(record["context"])})
+        escaped = _LINE_ENDS.sub(_escape, jsontext.escape_terminal_controls(encoded))
+        line = (b"\n" if self._is_cut else b"") + escaped + b"\n"
         try:
-            os.write(self._fd, line + b"\n")
+            written = os.write(self._fd, line)
         except OSError as error:
             _log.error("a line of the audit %s is lost: %s", self._path, error)
+            return
+        self._is_cut = written < len(line)
+        if self._is_cut:
+            _log.error("a line of the audit %s is cut off: the disk is full", self._path)
 
     def close(self) -> None:
         """Stop recording and close the file."""
         for unsubscribe in self._unsubscribes:
             unsubscribe()
         os.close(self._fd)
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match[0].decode())

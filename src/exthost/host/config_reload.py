@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 class ConfigReloader:
     """Loads the extensions that the config of one host lists. It keeps their specs, with which the
-    next reload compares the new ones."""
+    next reload compares the new ones. The host calls one method at a time (`ExtensionSet.lock`)."""
 
     def __init__(self, extensions: ExtensionSet, factory: ExtensionFactory, api: HostApi) -> None:
         self._extensions = extensions
@@ -42,7 +42,6 @@ class ConfigReloader:
         self._api = api
         self._specs: dict[str, Spec] = {}
         self._refused_guards: dict[str, Spec] = {}
-        self._lock = asyncio.Lock()  # one reload at a time
 
     async def open(self, specs: Sequence[Spec], guards: Sequence[Spec] = ()) -> list[Extension]:
         """Add the extensions that are enabled, and start the eager ones (those that start with the
@@ -61,37 +60,36 @@ class ConfigReloader:
         """Add, replace and remove extensions so that the host has those of `specs`, and the refused
         `guards`. Return when the new ones are ready or have failed. `rejected` are the manifests
         with errors: an extension of such a manifest stays as it is, and the error is reported."""
-        async with self._lock:
-            enabled = {spec.id: spec for spec in specs if spec.enabled}
-            by_id = self._extensions.by_id  # the extensions that the host has now
-            await self._retire_guards(guards, keep=enabled.keys())
+        enabled = {spec.id: spec for spec in specs if spec.enabled}
+        by_id = self._extensions.by_id  # the extensions that the host has now
+        await self._retire_guards(guards, keep=enabled.keys())
 
-            # Remove the extensions that are gone. One whose manifest has an error stays.
-            unlisted = [id for id in self._specs if id not in enabled and id in by_id]
-            broken = {id: error for id in unlisted if (error := self._find_error(id, rejected))}
-            removed = [id for id in unlisted if id not in broken]
-            for id in removed:
-                await self._extensions.retire(id)
+        # Remove the extensions that are gone. One whose manifest has an error stays.
+        unlisted = [id for id in self._specs if id not in enabled and id in by_id]
+        broken = {id: error for id in unlisted if (error := self._find_error(id, rejected))}
+        removed = [id for id in unlisted if id not in broken]
+        for id in removed:
+            await self._extensions.retire(id)
 
-            # Replace the extensions whose specs have changed.
-            differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
-            changed = [id for id in differing if id in by_id]
-            errors = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
-            failed = [*broken.values(), *(error for error in errors if error is not None)]
+        # Replace the extensions whose specs have changed.
+        differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
+        changed = [id for id in differing if id in by_id]
+        errors = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
+        failed = [*broken.values(), *(error for error in errors if error is not None)]
 
-            added = [spec for id, spec in enabled.items() if id not in by_id]
-            # Guards first: an extension that is added must not be called without its guard.
-            new_extensions = [*await self._add_guards(guards), *await self._add(added)]
-            failed += [
-                extension.cause for extension in new_extensions if extension.cause is not None
-            ]
+        added = [spec for id, spec in enabled.items() if id not in by_id]
+        # Before they are added: the next reload must know them even if this one is cancelled.
+        self._specs |= {spec.id: spec for spec in added}
+        # Guards first: an extension that is added must not be called without its guard.
+        new_extensions = [*await self._add_guards(guards), *await self._add(added)]
+        failed += [extension.cause for extension in new_extensions if extension.cause is not None]
 
-            # An extension that could not be replaced keeps its old spec, so that the next reload
-            # sees the difference and tries again.
-            not_replaced = {error.extension for error in failed} & set(changed)
-            kept_ids = not_replaced | broken.keys()
-            old_specs = {id: spec for id, spec in self._specs.items() if id in kept_ids}
-            self._specs = enabled | old_specs
+        # An extension that could not be replaced keeps its old spec, so that the next reload
+        # sees the difference and tries again.
+        not_replaced = {error.extension for error in failed} & set(changed)
+        kept_ids = not_replaced | broken.keys()
+        old_specs = {id: spec for id, spec in self._specs.items() if id in kept_ids}
+        self._specs = enabled | old_specs
         # Imported here and below where it is needed, because most hosts never reload.
         from exthost.host.control.served_host import ReloadOutcome
 
@@ -105,9 +103,8 @@ class ConfigReloader:
     async def update_guards(self, guards: Sequence[Spec]) -> None:
         """Add and remove refused guards so that the host has exactly these. Other extensions are
         not changed."""
-        async with self._lock:
-            await self._retire_guards(guards, keep=())
-            await self._add_guards(guards)
+        await self._retire_guards(guards, keep=())
+        await self._add_guards(guards)
 
     def _find_error(self, id: str, rejected: Sequence[RejectedManifest]) -> ExthostError | None:
         """Return the error in the manifest of an extension that was loaded before. Return None if

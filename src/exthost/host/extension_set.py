@@ -50,13 +50,16 @@ class ExtensionSet:
     is_open     whether the host is open: `open` sets it, and the host resets it. While it is False
                 and there are no extensions, look-ups fail with "this host is not open", not with
                 "not found".
-    is_closing  whether the host is being closed, or was
+    is_closing  whether the host is being closed, or was: `close` sets it, and the host before that
+    lock        held by the host while it opens, and while it applies a config or its manifests, so
+                that only one of these runs at a time
     """
 
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
         self.by_id: dict[str, Extension] = {}
         self.is_open = False
         self.is_closing = False
+        self.lock = asyncio.Lock()
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
@@ -81,7 +84,7 @@ class ExtensionSet:
     def __iter__(self) -> Iterator[Extension]:
         return iter(tuple(self.by_id.values()))
 
-    def _require_not_closing(self) -> None:
+    def require_not_closing(self) -> None:
         """Raise UsageError if the host is closing: an extension that comes now would not be
         ended."""
         if self.is_closing:
@@ -95,6 +98,7 @@ class ExtensionSet:
     def open(self) -> None:
         """Record that the host is open, and its event loop. Raises UsageError if none runs."""
         self._loop = require_asyncio()
+        self.lock = asyncio.Lock()  # a lock cannot be used in another loop than before
         self.is_open, self.is_closing = True, False
 
     def check_loop(self, *, may_be_closed: bool = False) -> None:
@@ -129,7 +133,7 @@ class ExtensionSet:
         """Create an extension, add it, and run the checks that come before a start (`admit`). Do
         not start it. Raises UsageError if the id is taken, or if the host is closing."""
         self.check_loop()
-        self._require_not_closing()
+        self.require_not_closing()
         if spec.id in self.by_id:
             raise UsageError(
                 "X1312",
@@ -185,13 +189,13 @@ class ExtensionSet:
     async def _replace(self, new: Extension, old_id: str) -> None:
         self._replacing.add(new)
         try:
-            self._require_not_closing()
+            self.require_not_closing()
             new.internals.admit()
             if new.internals.starts_eagerly:
                 await new.start()
             elif new.cause is not None:
                 raise new.cause
-            self._require_not_closing()  # the host may have closed it while it became ready
+            self.require_not_closing()  # the host may have closed it while it became ready
         except BaseException:
             await new.close()
             raise
@@ -215,7 +219,7 @@ class ExtensionSet:
     ) -> Extension:
         """Create an extension that is not listed, beside the one of the same id. It starts at its
         first call, and publishes its events on `bus`. `remove_private` ends it."""
-        self._require_not_closing()
+        self.require_not_closing()
         extension = factory.make(spec, replaces=True, bus=bus, handlers=handlers)
         self._private.add(extension)
         extension.internals.admit()
@@ -246,7 +250,8 @@ class ExtensionSet:
         return (*self.by_id.values(), *self.leaving, *self._replacing)
 
     async def close(self, *, drain: bool) -> None:
-        """End every extension at the same time, also the leaving ones, and empty the set.
+        """End every extension at the same time, also the leaving ones, and empty the set. Wait for
+        the end of an open or a reload in progress, which fails because its extensions have ended.
 
         With `drain`, calls in flight have `limits.stop` seconds to finish; without it, they fail
         now.
@@ -258,6 +263,10 @@ class ExtensionSet:
         await asyncio.gather(*closing, return_exceptions=True)
         self.by_id.clear()
         self._registry.mark_stale()
+        # In another loop, the loop that opened the host is closed, and its tasks do not continue.
+        if self._loop is asyncio.get_running_loop():
+            async with self.lock:
+                pass
 
     def kill(self) -> None:
         """Kill every process at once."""

@@ -17,9 +17,10 @@ CallFailed for fragments that cannot be merged. This module does no I/O.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Refused, UsageError
@@ -95,33 +96,70 @@ def _combine(
     path: str, fragments: list[FileFragment], existing: Callable[[str], str | None]
 ) -> str:
     """Return the content of one file from its fragments, in the order of arrival."""
-    base: str | None = None
+    content = _Content(path)
     appended: list[FileFragment] = []
     for fragment in fragments:
         if fragment.strategy == "replace":
-            base, appended = fragment.content, []
+            content = _Content(path, fragment.content)
+            appended = []
         elif fragment.strategy == "append":
             appended.append(fragment)
         else:
-            content = existing(path) if base is None else base
-            base = _merge(path, content, fragment)
+            if content.is_missing:
+                content = _Content(path, existing(path))
+            content.merge(fragment)
     # The sort is stable: fragments of the same `order` stay in the order of arrival.
     appended.sort(key=lambda fragment: fragment.order)
-    return (base or "") + "".join(fragment.content for fragment in appended)
+    return content.as_text() + "".join(fragment.content for fragment in appended)
 
 
-def _merge(path: str, content: str | None, fragment: FileFragment) -> str:
-    """Return `content` with the mapping of the fragment merged into it."""
-    if content is None or not content.strip():
-        return fragment.content
-    load, dump = _find_format(path, fragment.format)
+class _Content:
+    """The content of a file, into which fragments are merged. Between fragments of the same format
+    it is kept as a value. To write and parse it for each fragment would take a time that grows with
+    the square of their number."""
+
+    def __init__(self, path: str, text: str | None = None) -> None:
+        self._path = path
+        self._text = text
+        self._value: Any = None  # used instead of the text if there is a format
+        self._format: _Format | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        return self._text is None and self._format is None
+
+    def as_text(self) -> str:
+        """Return the text; "" if there is none. Raises CallFailed."""
+        if self._format is not None:
+            with _merge_errors(self._path):
+                self._text = self._format.dump(self._value)
+            self._format = None
+        return self._text or ""
+
+    def merge(self, fragment: FileFragment) -> None:
+        """Merge the mapping of the fragment into the content. Raises CallFailed."""
+        name = _format_name(self._path, fragment.format)
+        has_value = self._format is not None and self._format.name == name
+        if not has_value and not self.as_text().strip():
+            self._text = fragment.content
+            return
+        format = self._format or _find_format(self._path, name)
+        with _merge_errors(self._path):
+            new = format.load(fragment.content)
+            old = self._value if has_value else format.load(self._text or "")
+            if new is None:  # the fragment is empty
+                return
+            if not (isinstance(old, dict) and isinstance(new, dict)):
+                raise _unusable_file_error(self._path, "only mappings can be merged")
+            self._value = _deep_merge(old, new, keys_left=[MAX_MERGED_KEYS])
+            self._format = format
+
+
+@contextmanager
+def _merge_errors(path: str) -> Iterator[None]:
+    """Translate the errors of the `with` block to CallFailed."""
     try:
-        old, new = load(content), load(fragment.content)
-        if new is None:  # the fragment is empty
-            return content
-        if not (isinstance(old, dict) and isinstance(new, dict)):
-            raise _unusable_file_error(path, "only mappings can be merged")
-        return dump(_deep_merge(old, new, keys_left=[MAX_MERGED_KEYS]))
+        yield
     except (ValueError, RecursionError) as error:
         raise _unusable_file_error(path, f"it cannot be merged: {error}") from None
 
@@ -143,16 +181,32 @@ def _deep_merge(old: Any, new: Any, keys_left: list[int]) -> Any:
     return result
 
 
-# The two functions of a format: the first parses a text, the second writes a value as text.
-_Format = tuple[Callable[[str], Any], Callable[[Any], str]]
+class _Format(NamedTuple):
+    """A format of files: `load` parses a text, `dump` writes a value as text."""
+
+    name: str
+    load: Callable[[str], Any]
+    dump: Callable[[Any], str]
 
 
-def _find_format(path: str, format: str) -> _Format:
-    """Return the functions for `format`, or, if it is "", for the suffix of the path."""
+def _format_name(path: str, format: str) -> str:
+    """Return the name of `format`, or, if it is "", that of the suffix of the path: "json" or
+    "yaml". A format that cannot be merged has another name, or ""."""
     name = format.lower()
-    if name == "json" or (not name and path.endswith(".json")):
-        return json.loads, lambda value: json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    if name in ("yaml", "yml") or (not name and path.endswith(_YAML_SUFFIXES)):
+    if not name and path.endswith(".json"):
+        return "json"
+    return "yaml" if name == "yml" or (not name and path.endswith(_YAML_SUFFIXES)) else name
+
+
+def _find_format(path: str, name: str) -> _Format:
+    """Return the format of this name. Raises CallFailed."""
+    if name == "json":
+        return _Format(
+            name,
+            json.loads,
+            lambda value: json.dumps(value, indent=2, ensure_ascii=False) + "\n",
+        )
+    if name == "yaml":
         return _yaml_format()
     raise _unusable_file_error(
         path, f"only YAML and JSON can be merged, and it is {name or 'neither'}"
@@ -160,7 +214,7 @@ def _find_format(path: str, format: str) -> _Format:
 
 
 def _yaml_format() -> _Format:
-    """Return the functions for YAML. Raises UsageError if pyyaml is not installed."""
+    """Return the format YAML. Raises UsageError if pyyaml is not installed."""
     try:
         import yaml
     except ImportError:
@@ -184,11 +238,14 @@ def _yaml_format() -> _Format:
             return yaml.load(text, Loader)
         except yaml.YAMLError as error:
             raise ValueError(" ".join(str(error).split())) from None
+        # What PyYAML raises for `!!timestamp x`, `!!bool x` and `!!int ""`.
+        except (AttributeError, KeyError, IndexError):
+            raise ValueError("a value does not have the type of its tag (!!)") from None
 
     def dump(value: Any) -> str:
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=4096))
 
-    return load, dump
+    return _Format("yaml", load, dump)
 
 
 def _unusable_file_error(path: str, reason: str) -> CallFailed:

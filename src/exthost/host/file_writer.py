@@ -50,6 +50,7 @@ def write_files(
     root = os.path.realpath(folder)
     inner_paths = [path for path in protected_paths if not is_at_or_below(root, path)]
     real_paths: dict[str, str] = {}
+    used_paths: set[str] = set()
 
     def read_existing(path: str) -> str | None:
         return _read_text(root, _resolve(root, path))
@@ -64,13 +65,14 @@ def write_files(
                 reason = reason or "the config uses it"
             if reason and real_path not in normalised_paths:
                 raise _protected_error(path, real_path, reason)
-            if real_path in real_paths.values():
+            if real_path in used_paths:
                 raise CallFailed(
                     "X0721",
                     f"{path!r} of its result is a link to another file of it, {real_path!r}",
                     help="nothing was written; take the link away, or write to another folder",
                 )
             real_paths[path] = real_path
+            used_paths.add(real_path)
         _write_all(root, {real_paths[path]: content.encode() for path, content in files.items()})
     except OSError as error:
         raise UsageError(
@@ -107,7 +109,14 @@ def _resolve(root: str, path: str) -> str:
 def _read_text(root: str, path: str) -> str | None:
     """Return the text of a file; None if there is no file."""
     try:
-        return Path(root, path).read_bytes().decode()
+        # O_NONBLOCK: opening a named pipe would wait for its writer.
+        fd = os.open(Path(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise CallFailed(
+                    "X0721", f"{path} is not an ordinary file: nothing can be merged into it"
+                )
+            return file.read().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
@@ -123,9 +132,14 @@ def _write_all(root: str, files: dict[str, bytes]) -> None:
         root_fd = os.open(root, _OPEN_FOLDER)
         stack.callback(os.close, root_fd)
         renames: list[tuple[int, str, str]] = []
+        # Each folder is opened once, because the number of open files is limited.
+        folder_fds: dict[tuple[str, ...], int] = {}
         for path, content in files.items():
             *folders, name = path.split("/")
-            folder_fd = stack.enter_context(_open_folder(root_fd, folders))
+            key = tuple(folders)
+            if key not in folder_fds:
+                folder_fds[key] = stack.enter_context(_open_folder(root_fd, folders))
+            folder_fd = folder_fds[key]
             # The temporary name does not contain the name of the file, which may already have the
             # largest length of a name.
             temp_name = f".exthost-{secrets.token_hex(8)}"

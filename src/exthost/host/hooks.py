@@ -58,12 +58,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import HookFailed, OutputReplaced
 from exthost.extension.confirmation import Confirmation, check_confirm
-from exthost.extension.misuse import check_timeout
+from exthost.extension.misuse import check_context, check_timeout, wrong_type_error
 from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
 from exthost.host.registry import log_once
-from exthost.host.session_texts import SessionTexts, guarded_text
+from exthost.host.session_texts import SessionTexts, add_text, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
 if TYPE_CHECKING:
@@ -79,6 +79,10 @@ MAX_EXTENSIONS = 128
 
 # The hook that judges tool calls.
 TOOL_CALL_HOOK = "before_tool_call"
+
+# The fields of an event that say whose it is. The program that runs the hooks sets them, and no
+# extension can change them.
+_IDENTITY_FIELDS = frozenset(("context", "agent_id", "session_id"))
 
 # A hook that cannot block is called only in these states, so that it does not wait for a restart.
 # In the last two, the extension has not been started yet, and the call starts it.
@@ -199,12 +203,17 @@ class Hooks:
         confirm: Confirm | None = None,
     ) -> HookOutcome:
         """Call every extension with the hook `name`, and return the outcome. A hook that fails does
-        not raise. `timeout` is in seconds, for each extension. `fixed_fields` are the fields of the
-        event that no extension can change, so that later ones judge what will really happen.
+        not raise. `timeout` is in seconds, for each extension. `fixed_fields` are further fields of
+        the event, besides `context`, `agent_id` and `session_id`, that no extension can change, so
+        that later ones judge what will really happen.
         `confirm` asks a person instead of the `confirm` of the host."""
         check_confirm(confirm)
         if timeout is not None:  # a mistake of the caller is not a failure of an extension
             check_timeout(timeout)
+        if not isinstance(event, Mapping):
+            raise wrong_type_error("event", "a mapping, such as a dict", event)
+        check_context(event.get("context"))
+        fixed_fields = _IDENTITY_FIELDS.union(fixed_fields)
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
@@ -534,8 +543,7 @@ def _add_answer(outcome: HookOutcome, id: str, answer: HookAnswer) -> HookOutcom
     )
     # Texts to inject are collected. Of several outputs, the last is used.
     if answer.inject is not None:
-        texts = [outcome.injected, answer.inject] if outcome.injected else [answer.inject]
-        outcome = outcome._replace(injected="\n\n".join(texts))
+        outcome = outcome._replace(injected=add_text(outcome.injected, answer.inject, id))
     if answer.output is not None:
         outcome = outcome._replace(output=answer.output)
     if answer.decision is None or outcome.decision == "block":  # no later answer undoes a block

@@ -32,7 +32,7 @@ from exthost.config.host_config import NO_CONFIG
 from exthost.errors import Refused, UsageError
 from exthost.events import Bus, HostEvent, OfferChanged, ToolsChanged
 from exthost.extension.confirmation import check_confirm
-from exthost.extension.misuse import AsyncOnly, check_context, check_name
+from exthost.extension.misuse import AsyncOnly, check_context, check_name, wrong_type_error
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices
 from exthost.host.config_reload import ConfigReloader
@@ -279,7 +279,9 @@ class Host(AsyncOnly):
             if extension.internals.starts_eagerly:
                 await extension.start()
         except BaseException:
-            await self.unload(spec.id)
+            # Another caller may have removed it, or replaced it, while it started.
+            if self._by_id.get(spec.id) is extension:
+                await self.unload(spec.id)
             raise
         return extension
 
@@ -323,15 +325,22 @@ class Host(AsyncOnly):
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
-        replaced, removed ones end after their calls in flight. An invalid config only raises."""
+        replaced, removed ones end after their calls in flight. An invalid config only raises.
+        Concurrent reloads run one after the other."""
         self._extensions.require_open()
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")
+        async with self._extensions.lock:
+            self._extensions.require_not_closing()  # it may have been closed while this waited
+            return await self._apply(self.config.origin if source is None else source)
+
+    async def _apply(self, source: str | Path | Mapping[str, Any]) -> ReloadOutcome:
+        """Read a config and apply it. Raises UsageError if the host is closed meanwhile."""
         from exthost.config.discovery.configfile import read_config
 
         # Everything that can find the config invalid comes first, so that an error changes nothing.
         # The new watch begins before the manifests are read, so that it misses no change.
-        config = await asyncio.to_thread(read_config, source or self.config.origin)
+        config = await asyncio.to_thread(read_config, source)
         watch = await self._services.make_watch(config)
         from exthost.config.discovery.configfile import find_extensions
         from exthost.config.discovery.locked_specs import keep_enforced
@@ -345,6 +354,7 @@ class Host(AsyncOnly):
         self._has_lock = discovered.has_lock or (self._has_lock and has_same_folder)
         if discovered.has_lock:  # a lock that is new is enforced from now on, too
             config = keep_enforced(config)
+        self._extensions.require_not_closing()
         self._services.apply(config)
         await self._services.stop_watch()
         self.config = config
@@ -354,9 +364,12 @@ class Host(AsyncOnly):
         self._guarded_calls.mark_stale()
         try:
             specs, guards = await self._prepare_specs(discovered)
-            return await self._config_reloader.reload(specs, guards, discovered.rejected)
+            outcome = await self._config_reloader.reload(specs, guards, discovered.rejected)
         finally:
-            self._services.start_watch(watch, config)
+            if not self._extensions.is_closing:
+                self._services.start_watch(watch, config)
+        self._extensions.require_not_closing()
+        return outcome
 
     def emit(
         self,
@@ -369,6 +382,9 @@ class Host(AsyncOnly):
         """Publish an event of your own program under a dotted name (`kind`) such as
         `turn.started`: on the bus, and to the extensions that subscribe to such names (event
         sinks). A dialect may pass on parts of `context`, as it does for calls."""
+        for argument, value in (("kind", kind), ("source", source)):
+            if not isinstance(value, str):
+                raise wrong_type_error(argument, "a text", value)
         self.events.publish(HostEvent(kind, event, source, check_context(context)))
 
     async def flush_events(self) -> None:
@@ -543,9 +559,11 @@ class Host(AsyncOnly):
             raise UsageError("X1311", "this host is open already")
         self._extensions.open()
         try:
-            await self._services.open(self, self.config)
-            if self.config is not NO_CONFIG:
-                await self._start_configured()
+            async with self._extensions.lock:
+                await self._services.open(self, self.config)
+                if self.config is not NO_CONFIG:
+                    await self._start_configured()
+                self._extensions.require_not_closing()  # it may have been closed meanwhile
         except BaseException:
             await self.close()
             raise
@@ -564,6 +582,7 @@ class Host(AsyncOnly):
             self.config = keep_enforced(self.config)
         specs, guards = await self._prepare_specs(discovered)
         added = await self._config_reloader.open(specs, guards)
+        self._extensions.require_not_closing()
         self.diagnostics = (*discovered.diagnostics, *start_diagnostics(added))
         if not discovered.specs and (searched := discovered.report.searched):
             _log.warning("no extensions were found in %s", ", ".join(searched))
@@ -591,19 +610,22 @@ class Host(AsyncOnly):
         manifests calls this after each change of a manifest."""
         from exthost.config.discovery.configfile import find_extensions
 
-        discovered = await asyncio.to_thread(find_extensions, self.config)
-        _, guards = await self._prepare_specs(discovered)
-        await self._config_reloader.update_guards(guards)
+        async with self._extensions.lock:
+            discovered = await asyncio.to_thread(find_extensions, self.config)
+            _, guards = await self._prepare_specs(discovered)
+            await self._config_reloader.update_guards(guards)
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self, *, drain: bool = False) -> None:
-        """End every extension, all at the same time. Closing twice is allowed.
+        """End every extension, all at the same time. Closing twice is allowed. An open or a reload
+        in progress fails.
 
         `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
         self._extensions.check_loop(may_be_closed=True)
+        self._extensions.is_closing = True  # from now on an open or a reload in progress fails
         # First, close the services that could start an extension or send it a message: the control
         # socket, the event sinks, the hooks that observe, and the watcher of manifests.
         await self._services.close_control_socket()

@@ -145,7 +145,7 @@ class KnownHooks:
         self._forms.update(forms)
         import json
 
-        rows = [(key, json.dumps(form._asdict())) for key, form in forms.items()]
+        rows = [(_as_column(key), json.dumps(form._asdict())) for key, form in forms.items()]
 
         def write(connection: sqlite3.Connection) -> None:
             connection.execute(_TABLE)
@@ -252,12 +252,21 @@ def _read_forms(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str
     import sqlite3
 
     try:
-        rows = {key: connection.execute(query, (key,)).fetchone() for key in keys}
+        rows = {key: connection.execute(query, (_as_column(key),)).fetchone() for key in keys}
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):  # nothing was stored yet
             return {}
         raise
     return {key: _decode(row[0]) for key, row in rows.items() if row is not None}
+
+
+def _as_column(key: str) -> str | bytes:
+    """Return a key as the store can have it: as bytes if it is a path that is not UTF-8."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return key.encode("utf-8", "surrogatepass")
+    return key
 
 
 def _may_have_hooks(spec: Spec) -> bool:

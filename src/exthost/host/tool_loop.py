@@ -2,7 +2,8 @@
 
 The model is asked at most `rounds` times. The tools of one round run one after another by
 `host.call_tool`, with their hooks. If a tool is unknown, was stopped by a hook, or failed, the
-model gets an error text instead of a result, so that it can try something else. The loop raises an
+model gets an error text instead of a result, so that it can try something else. So it does if the
+limit of tokens has ended its answer inside the last request, which is not run. The loop raises an
 error if the provider of the model fails, if it requests a tool in an unreadable form, or if it
 still requests tools in the last round.
 
@@ -22,7 +23,9 @@ from exthost.errors import (
     Refused,
     UsageError,
 )
+from exthost.extension.misuse import wrong_type_error
 from exthost.host.host_settings import OUTPUT_BYTES, ROUNDS
+from exthost.host.model_api.model_responses import CUT_OFF, TOKEN_LIMITS
 from exthost.tool_result import ToolResult
 
 Complete: TypeAlias = Callable[[list[Any]], Awaitable[ProviderCompletion]]
@@ -30,11 +33,13 @@ CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
 class _ToolUse(NamedTuple):
-    """A `tool_use` block of a completion: a request of the model to run a tool."""
+    """A `tool_use` block of a completion: a request of the model to run a tool. `is_cut_off` is
+    whether its input may be incomplete."""
 
     id: str
     name: str
     input: Mapping[str, Any]
+    is_cut_off: bool = False
 
 
 async def complete_with_tools(
@@ -62,6 +67,8 @@ async def complete_with_tools(
             f"max_tool_output must be a number of bytes, at least 1, not {output_bytes!r}",
             help=f"the default is {OUTPUT_BYTES:,}",
         )
+    if type(rounds) is not int:
+        raise wrong_type_error("rounds", "a whole number", rounds)
     conversation = list(messages)
     rounds = max(1, rounds)
     for rounds_left in range(rounds - 1, -1, -1):
@@ -71,6 +78,9 @@ async def complete_with_tools(
         ]
         if not uses:
             return completion
+        stop_reason = getattr(completion, "stop_reason", None)
+        if stop_reason in TOKEN_LIMITS and _is_tool_use(completion.content[-1]):
+            uses[-1] = uses[-1]._replace(is_cut_off=True)
         if rounds_left:  # after the last round the model would not get the results
             conversation.append({"role": "assistant", "content": list(completion.content)})
             results = [await _run(use, call_tool, output_bytes) for use in uses]
@@ -110,10 +120,13 @@ def _unreadable_error(provider: str, reason: str) -> ProtocolViolation:
 async def _run(use: _ToolUse, call_tool: CallTool, output_bytes: int) -> dict[str, Any]:
     """Run a tool, and return its result, or the error, as a `tool_result` block."""
     try:
-        result = await call_tool(use.name, use.input)
-        if result.error_reply is not None:
-            raise result.error_reply
-        text, failed = result.text, result.is_error
+        if use.is_cut_off:
+            text, failed = f"{use.name} was not called: {CUT_OFF}", True
+        else:
+            result = await call_tool(use.name, use.input)
+            if result.error_reply is not None:
+                raise result.error_reply
+            text, failed = result.text, result.is_error
     except NotFound:
         text, failed = f"Unknown tool: {use.name}", True
     except Refused as refused:
@@ -129,6 +142,7 @@ async def _run(use: _ToolUse, call_tool: CallTool, output_bytes: int) -> dict[st
 
 
 def cut_to_bytes(text: str, max_bytes: int) -> str:
-    """Return the text, cut to whole characters of at most `max_bytes` bytes in UTF-8."""
+    """Return the text, cut to whole characters of at most `max_bytes` bytes in UTF-8. A lone
+    surrogate, which UTF-8 does not have, becomes a question mark."""
     data = text.encode("utf-8", "replace")
-    return text if len(data) <= max_bytes else data[:max_bytes].decode("utf-8", "ignore")
+    return data[:max_bytes].decode("utf-8", "ignore")

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from typing import Any, Unpack
 
 from exthost.dialects.meanings import Progress
-from exthost.integrations.host_tools import CallSettings, HostTools, Source, framework
+from exthost.integrations.host_tools import CallSettings, HostTool, HostTools, Source, framework
 
 with framework("fastmcp"):
     from fastmcp.exceptions import ToolError
@@ -36,18 +36,18 @@ class ExthostProvider(Provider):
         self._tools = HostTools(host, **settings)
 
     async def _list_tools(self) -> Sequence[Tool]:
-        listed = []
-        for tool in self._tools.listed():
-            host_tool = _HostTool(
-                name=tool.name,
-                description=tool.description,
-                parameters=tool.schema,
-                output_schema=tool.registered.output_schema,
-                annotations=tool.registered.extra.get("annotations"),
-            )
-            host_tool._tools = self._tools
-            listed.append(host_tool)
-        return listed
+        return self._tools.converted(self._convert)
+
+    def _convert(self, tool: HostTool) -> Tool:
+        host_tool = _HostTool(
+            name=tool.name,
+            description=tool.description,
+            parameters=tool.schema,
+            output_schema=tool.registered.output_schema,
+            annotations=tool.registered.extra.get("annotations"),
+        )
+        host_tool._tools = self._tools
+        return host_tool
 
 
 class _HostTool(Tool):

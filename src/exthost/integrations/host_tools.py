@@ -8,17 +8,19 @@ selection, those with the selected names. This module does not depend on any fra
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.host.control.attached_host import AttachedHost
 from exthost.host.host import Host
-from exthost.host.model_api.media import KINDS, Media, result_parts
+from exthost.host.model_api.media import KINDS, Media, model_text, result_parts
 from exthost.host.model_api.model_tools import model_tool
 from exthost.host.model_api.registered_tools import RegisteredTools, own_description
+from exthost.host.registry import log_once
 from exthost.host.sync.sync_attached_host import SyncAttachedHost
 from exthost.host.sync.sync_host import SyncHost
 from exthost.model.offer import RegisteredTool
@@ -26,6 +28,13 @@ from exthost.tool_result import ToolResult
 from exthost.wire import jsontext
 
 __all__ = ["CallSettings", "HostTool", "HostTools", "Media", "ToolOutcome", "Source", "framework"]
+
+_log = logging.getLogger("exthost.tools")
+
+_T = TypeVar("_T")
+
+# How much of the error of a framework is logged.
+_ERROR_CHARACTERS = 300
 
 BlockingHost: TypeAlias = SyncHost | SyncAttachedHost
 AnyHost: TypeAlias = Host | AttachedHost | BlockingHost
@@ -148,6 +157,7 @@ class HostTools:
         self._timeout = timeout
         self._on_progress = on_progress
         self._prefix = prefix
+        self._logged_warnings: set[str] = set()
         host = source.host if isinstance(source, RegisteredTools) else source
         if not isinstance(host, AnyHost):
             raise UsageError(
@@ -181,6 +191,20 @@ class HostTools:
             if self._names is None or tool.name in self._names
         ]
 
+    def converted(self, convert: Callable[[HostTool], _T]) -> list[_T]:
+        """Return the tools that can be called now, in the form of a framework, to which `convert`
+        converts one tool. A tool that the framework does not accept, for example because of its
+        schema, is left out with a warning, so that the agent has the others."""
+        converted: list[_T] = []
+        for tool in self.listed():
+            try:
+                converted.append(convert(tool))
+            except Exception as error:
+                reason = " ".join(str(error).split())[:_ERROR_CHARACTERS]
+                warning = f"{tool.name} is left out: the framework does not accept it: {reason}"
+                log_once(_log, self._logged_warnings, warning)
+        return converted
+
     async def call(
         self,
         name: str,
@@ -199,7 +223,7 @@ class HostTools:
             future = asyncio.run_coroutine_threadsafe(call, host._loop_thread.loop)
             return _outcome(await asyncio.wrap_future(future))
         except ExthostError as error:
-            return ToolOutcome([error.message], is_error=True)
+            return ToolOutcome([model_text(error.message)], is_error=True)
 
     async def call_json(self, name: str, arguments: str, *, call_id: str = "") -> ToolOutcome:
         """Call a tool with arguments as JSON text, as a model wrote it."""
@@ -217,7 +241,7 @@ class HostTools:
         try:
             return _outcome(self._host.call_tool(name, arguments, **self._options("", None)))
         except ExthostError as error:
-            return ToolOutcome([error.message], is_error=True)
+            return ToolOutcome([model_text(error.message)], is_error=True)
 
     def needs_blocking_error(self) -> UsageError:
         """Return the error for a blocking use of an asynchronous host."""

@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 from exthost.integrations.host_tools import (
     CallSettings,
+    HostTool,
     HostTools,
     Media,
     Source,
@@ -31,8 +32,8 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[StructuredTool
     """Return the tools that can be called now, of a host or of a selection of its tools. The
     settings are explained at `host_tools.CallSettings`."""
     host_tools = HostTools(host, **settings)
-    langchain_tools: list[StructuredTool] = []
-    for listed in host_tools.listed():
+
+    def convert(listed: HostTool) -> StructuredTool:
         tool = _HostTool(
             name=listed.name,
             description=listed.description,
@@ -43,8 +44,9 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[StructuredTool
             metadata={"extension": listed.registered.extension},
         )
         tool._tools = host_tools
-        langchain_tools.append(tool)
-    return langchain_tools
+        return tool
+
+    return host_tools.converted(convert)
 
 
 class _HostTool(StructuredTool):

@@ -35,10 +35,11 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[FunctionTool]:
             return outcome.marked_text
         return list(map(_output, outcome.parts))
 
-    return [
-        FunctionTool(tool.name, tool.description, tool.schema, invoke, strict_json_schema=False)
-        for tool in host_tools.listed()
-    ]
+    return host_tools.converted(
+        lambda tool: FunctionTool(
+            tool.name, tool.description, tool.schema, invoke, strict_json_schema=False
+        )
+    )
 
 
 def _output(part: str | Media) -> Any:
@@ -66,7 +67,7 @@ class ExthostMCPServer(MCPServer):
     async def cleanup(self) -> None: ...
 
     async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Tool]:
-        return [Tool.model_validate(tool.as_mcp()) for tool in self._tools.listed()]
+        return self._tools.converted(lambda tool: Tool.model_validate(tool.as_mcp()))
 
     async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> CallToolResult:
         outcome = await self._tools.call(tool_name, arguments or {})

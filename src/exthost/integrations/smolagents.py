@@ -9,6 +9,7 @@ failed tool returns a text that begins with "Error: "; it does not raise.
 
 import io
 import re
+from keyword import iskeyword
 from typing import Any, Unpack
 
 from exthost.integrations.host_tools import (
@@ -34,7 +35,16 @@ def tools(host: Source, **settings: Unpack[CallSettings]) -> list[Tool]:
     host_tools = HostTools(host, **settings)
     if not host_tools.is_blocking:
         raise host_tools.needs_blocking_error()
-    return [_HostTool(host_tools, tool) for tool in host_tools.listed()]
+    names: set[str] = set()
+
+    def convert(listed: HostTool) -> Tool:
+        tool = _HostTool(host_tools, listed)
+        if tool.name in names:  # `ext_a-b_c` and `ext_a_b_c`: the framework would refuse all tools
+            raise ValueError(f"another tool is called {tool.name} there")
+        names.add(tool.name)
+        return tool
+
+    return host_tools.converted(convert)
 
 
 class _HostTool(Tool):
@@ -45,7 +55,8 @@ class _HostTool(Tool):
 
     def __init__(self, host_tools: HostTools, tool: HostTool) -> None:
         # The framework accepts only names that a Python function can have.
-        self.name = re.sub(r"\W", "_", tool.name)
+        name = re.sub(r"\W", "_", tool.name)
+        self.name = name if name.isidentifier() and not iskeyword(name) else f"tool_{name}"
         self.description = tool.description
         properties, required = tool.schema["properties"], tool.schema.get("required", ())
         self.inputs = {name: _input(properties[name], name in required) for name in properties}

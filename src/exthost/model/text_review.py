@@ -3,7 +3,8 @@
 `exthost approve` uses it for the descriptions of tools, which a model follows and a person
 approves. `word_diff` marks the words that were added and removed. `find_hidden_parts` names what a
 reader of a tool's description does not see, or would not expect: invisible and bidirectional
-characters, HTML comments, terminal codes, very long lines, and the names of other tools.
+characters, letters of other scripts that look Latin, HTML comments, terminal codes, very long
+lines, and the names of other tools.
 """
 
 import re
@@ -37,6 +38,16 @@ _ORDINARY = frozenset("\u200c\u200d\u00ad")
 # Letters that have no width, and characters that show nothing: fillers, variation selectors, tags.
 _INVISIBLE = re.compile(
     "[\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0e\U000e0000-\U000e0fff]"
+)
+
+# Letters of the Cyrillic, Greek and Armenian scripts that look like Latin ones, without accents.
+_LOOK_LATIN = frozenset(
+    "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0455\u0456\u0458\u04bb\u0501\u051b\u051d"
+    "\u04cf\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0423\u0405"
+    "\u0406\u0408\u050c\u051a\u051c\u04c0"
+    "\u03b1\u03b9\u03ba\u03bd\u03bf\u03c1\u03c5\u03f2\u03f3\u0391\u0392\u0395\u0396\u0397"
+    "\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03f9\u037f"
+    "\u0578\u057d\u0570\u0585\u0581\u0566\u057c\u0555\u054d\u053c"
 )
 
 
@@ -147,6 +158,8 @@ def find_hidden_parts(text: str, other_tools: Iterable[str] = ()) -> list[str]:
     invisible += re.findall(r"(?<=[\x00-\x7f])[\u200c\u200d\u00ad]", text)
     if invisible:
         flags.append(f"invisible characters: {_code_points(invisible)}")
+    if lookalikes := [] if text.isascii() else _lookalikes(text):
+        flags.append(f"letters of other scripts that look Latin: {_code_points(lookalikes)}")
     if "\x1b" in text or "\x9b" in text:
         flags.append("terminal codes (ANSI)")
     controls = [c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t\r\x1b\x9b"]
@@ -173,6 +186,20 @@ def find_hidden_parts(text: str, other_tools: Iterable[str] = ()) -> list[str]:
         shown = ", ".join(named[:5]) + (" …" if len(named) > 5 else "")
         flags.append(f"the names of other tools of this host: {shown}")
     return flags
+
+
+def _lookalikes(text: str) -> list[str]:
+    """Return the letters that look Latin, and are in words whose other letters are Latin."""
+    lookalikes = []
+    # Decomposed, a letter with an accent is the letter and a mark, which is removed.
+    decomposed = unicodedata.normalize("NFD", text)
+    unmarked = "".join(c for c in decomposed if not unicodedata.combining(c))
+    for word in re.findall(r"[^\W\d_]+", unmarked):
+        candidates = [letter for letter in word if letter in _LOOK_LATIN]
+        others = [letter for letter in word if letter not in _LOOK_LATIN] if candidates else []
+        if others and all(unicodedata.name(letter, "").startswith("LATIN ") for letter in others):
+            lookalikes += candidates
+    return lookalikes
 
 
 def _is_invisible(character: str) -> bool:

@@ -114,6 +114,52 @@ async def test_only_the_chosen_tools_are_called() -> None:
         assert host["text"].stats.calls == 3  # one of the tool `shout` for each form of `only`
 
 
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"context": 5}, "context"),
+        ({"timeout": "1"}, "timeout"),
+        ({"only": 5}, "a pattern of tools"),
+        ({"only": ["ext_*", None]}, "a pattern of tools"),
+        ({"media": 5}, "media"),
+        ({"media": [[]]}, "media"),
+        ({"media": iter(["image"])}, "media"),
+        ({"media": ["video"]}, "media"),
+        ({"on_progress": 5}, "on_progress"),
+        ({"confirm": 5}, "confirm"),
+    ],
+)
+async def test_an_option_of_a_wrong_type_is_reported_and_nothing_is_called(
+    options: dict[str, Any], argument: str
+) -> None:
+    async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
+        with pytest.raises(UsageError, match=f"^{argument} must be"):
+            await host.run_calls([tool_use("1", "ext_text_shout", text="a")], **options)
+        assert host["text"].stats.calls == 0
+        assert await host.run_calls([tool_use("1", "ext_text_count", text="a")], timeout=None)
+
+
+def test_wrong_arguments_of_the_list_of_tools_are_reported() -> None:
+    tools: Any = RegisteredTools({})
+    with pytest.raises(UsageError, match="a pattern of tools must be a text"):
+        tools.select(5)
+    with pytest.raises(UsageError, match="form must be one of"):
+        tools.changes("x")
+
+
+async def test_answers_have_no_lone_surrogates() -> None:
+    async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
+        blocks = [
+            tool_use("1", "ext_text_\ud800", text="a"),
+            tool_use("2", "ext_text_shout", text="\ud800"),
+            tool_use("3", "ext_text_shout", text=["\ud800"]),
+        ]
+        for confirm in (None, lambda question: question.event["call_id"] == "2"):
+            [message] = await host.run_calls(blocks, confirm=confirm)
+            for block in message["content"]:
+                block["content"].encode()
+
+
 async def test_a_call_that_is_not_confirmed_is_not_made() -> None:
     questions = []
 

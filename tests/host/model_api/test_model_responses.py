@@ -203,11 +203,33 @@ def test_the_parts_of_several_calls_are_joined() -> None:
         [CREATED, ITEM_ADDED],
         {"object": "response", "output": [item("1", "f", "", status="incomplete")]},
         {"object": "response", "output": [item("1", "f", '{"a', status="incomplete")]},
+        # The limit of tokens ended the response.
+        {"choices": [{"message": chat(("1", "f", "")), "finish_reason": "length"}]},
+        {"role": "assistant", "content": [USE], "stop_reason": "max_tokens"},
+        [
+            *EVENTS[:5],
+            EVENTS[7],
+            {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
+            EVENTS[8],
+        ],
+        {"object": "response", "status": "incomplete", "output": [item("1", "f", "")]},
+        {"candidates": [candidate(PART)["candidates"][0] | {"finishReason": "MAX_TOKENS"}]},
     ],
 )
 def test_a_call_that_was_cut_off_is_not_made(response: Any) -> None:
     [call] = read_calls(response).calls
     assert (call.id, call.name, call.arguments) == ("1", "f", None) and call.problem
+
+
+def test_calls_that_are_complete_before_the_limit_of_tokens_are_made() -> None:
+    text = {"type": "text", "text": "and"}
+    calls = [
+        read_calls(
+            {"choices": [{"message": chat(("1", "f", '{"a": 1}')), "finish_reason": "length"}]}
+        ),
+        read_calls({"role": "assistant", "content": [USE, text], "stop_reason": "max_tokens"}),
+    ]
+    assert [call for each in calls for call in each.calls] == [ModelCall("1", "f", {"a": 1})] * 2
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"a": NaN}', "\ud800"])

@@ -46,6 +46,9 @@ def test_a_keyword_that_is_rejected_at_the_top_is_kept_in_a_nested_schema() -> N
     ("form", "schema", "expected_text"),
     [
         ("mcp", {"type": "array"}, "not one of an object"),
+        ("mcp", {"properties": ["a"]}, "`properties` of its schema is not an object"),
+        ("mcp", {"properties": {"a": 5, "b": {}}}, "the schema of the argument 'a' is not valid"),
+        ("mcp", {"required": "a"}, "`required` of its schema is not a list"),
         ("openai", {"properties": {"a": {"$ref": "https://example.org/s"}}}, "example.org"),
         ("anthropic", {"properties": {"a b": {}}}, "'a b'"),
     ],

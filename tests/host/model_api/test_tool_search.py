@@ -62,6 +62,7 @@ def test_the_best_tool_is_the_first(query: str, first: str) -> None:
 
 
 def test_a_search_returns_the_same_kind_of_mapping() -> None:
+    assert TOOLS.search("file", limit=10**30) == TOOLS.search("file", limit=len(TOOLS))
     tools = TOOLS.search("file", limit=1)
     assert isinstance(tools, RegisteredTools) and len(tools) == 1
     assert [item["function"]["name"] for item in tools.as_openai()] == list(tools)

@@ -119,6 +119,24 @@ def test_using_a_host_that_is_not_open_is_an_error() -> None:
         assert caught.value.code == HOST_NOT_OPEN and "with `with`" in caught.value.help
 
 
+def test_only_one_of_several_threads_opens_a_host() -> None:
+    host = exthost.SyncHost.from_config(config(entry("a")))
+    barrier = threading.Barrier(4)
+
+    def open_host(_: int) -> str:
+        barrier.wait(60)
+        try:
+            host.open()
+        except errors.UsageError as error:
+            return error.code
+        return "open"
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = sorted(pool.map(open_host, range(4)))
+    host.close()
+    assert outcomes == ["X1311", "X1311", "X1311", "open"]
+
+
 def test_using_an_extension_after_its_host_was_closed_is_an_error() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         extension_of_host = host["a"]

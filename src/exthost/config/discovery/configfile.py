@@ -131,6 +131,8 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
         data = read_config_bytes(path)
     except OSError as error:
         raise config_read_error(path, error.strerror or str(error)) from None
+    except ValueError as error:  # the path has a NUL character or half of a surrogate pair
+        raise config_read_error(path, str(error)) from None
     return parse_config(path, data)
 
 

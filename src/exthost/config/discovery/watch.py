@@ -18,6 +18,7 @@ import hashlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.config import DiscoverySettings
@@ -126,12 +127,13 @@ class Watch:
 
     async def changes(self, stop: asyncio.Event) -> AsyncGenerator[list[Change], None]:
         """Yield a list of changes each time manifests have changed. End when `stop` is set."""
-        roots = self._roots()
+        roots = [root for root in self._roots() if _is_watchable(root)]
         if not roots:
             _log.warning("nothing is watched: no search path exists")
             return
         debounce_ms = self._settings.watch.debounce_ms
-        notifications = self._awatch(
+        begin = partial(
+            self._awatch,
             *roots,
             watch_filter=self._is_relevant,
             debounce=debounce_ms * _MAX_DEBOUNCES,
@@ -139,16 +141,25 @@ class Watch:
             stop_event=stop,
             ignore_permission_denied=True,
         )
+        notifications = begin()
         next_notification = asyncio.ensure_future(anext(notifications, None))
         try:
-            # In this event-loop iteration `anext` begins to watch. A later change causes a
-            # notification; the first comparison below finds earlier changes.
-            await asyncio.sleep(0)
             while True:
+                # In this event-loop iteration `anext` begins to watch. A later change causes a
+                # notification; the comparison below finds earlier changes.
+                await asyncio.sleep(0)
                 if changes := await asyncio.to_thread(self.look):
                     yield changes
-                if await next_notification is None:  # `stop` was set
-                    return
+                try:
+                    if await next_notification is None:  # `stop` was set
+                        return
+                except Exception as error:
+                    if not _is_about_encoding(error):
+                        raise
+                    # Something has changed in a folder whose name is not UTF-8. That has ended the
+                    # notifications, which begin again after the debounce time.
+                    await asyncio.sleep(debounce_ms / 1000)
+                    notifications = begin()
                 next_notification = asyncio.ensure_future(anext(notifications, None))
         finally:
             stop.set()
@@ -199,6 +210,24 @@ class Watch:
         if path in self._folders:
             return True
         return change.name == "added" and os.path.isdir(path)  # noqa: PTH112
+
+
+def _is_watchable(root: str) -> bool:
+    """Return whether watchfiles can watch this folder: not if its path is not UTF-8, which is
+    logged."""
+    try:
+        root.encode()
+    except UnicodeEncodeError:
+        shown = root.encode("utf-8", "backslashreplace").decode()
+        _log.warning("%s is not watched: its path is not UTF-8", shown)
+        return False
+    return True
+
+
+def _is_about_encoding(error: Exception) -> bool:
+    """Return whether watchfiles raised this because a changed path is not UTF-8."""
+    errors = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+    return all("Unable to decode path" in str(each) for each in errors)
 
 
 def _parent_folders(path: str) -> Iterator[str]:

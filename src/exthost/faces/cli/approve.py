@@ -1,8 +1,9 @@
 """Show what differs from `exthost.lock`, the worst first, ask, and record the present state.
 
 A change of a text is shown by its words. Hidden parts of a text are flagged: invisible characters,
-HTML comments, terminal codes, very long lines, and the names of other tools. Without a NAME all
-extensions are compared. --yes agrees without asking, for scripts.
+letters of other scripts that look Latin, HTML comments, terminal codes, very long lines, and the
+names of other tools. Without a NAME all extensions are compared. --yes agrees without asking, for
+scripts.
 """
 
 import argparse

@@ -7,6 +7,7 @@ accepted becomes a note in brackets, such as `[image: image/svg+xml]`.
 
 import base64
 import binascii
+import re
 from collections.abc import Collection
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -27,6 +28,8 @@ IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/w
 
 _DOCUMENT_TYPES: Final = frozenset({"application/pdf"})
 
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 # The suffix of a file, where it is not the second part of the media type.
 _SUFFIXES: Final = {"mpeg": "mp3", "wave": "wav"}
@@ -71,7 +74,14 @@ def result_parts(
         media if (media := _read_media(block, kinds, types, max_bytes)) else block_text(block)
         for block in result.content
     ]
-    return parts if any(isinstance(part, Media) for part in parts) else [result.text]
+    parts = parts if any(isinstance(part, Media) for part in parts) else [result.text]
+    return [part if isinstance(part, Media) else model_text(part) for part in parts]
+
+
+def model_text(text: str) -> str:
+    """Return the text with U+FFFD in place of each lone surrogate. An extension may send them, and
+    the packages of models' APIs cannot send them on."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def _read_media(

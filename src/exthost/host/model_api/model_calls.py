@@ -15,8 +15,8 @@ from exthost.errors import ExthostError
 from exthost.events import check_callback
 from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirm, Confirmation, check_confirm
-from exthost.extension.misuse import wrong_type_error
-from exthost.host.model_api.media import KINDS, result_parts
+from exthost.extension.misuse import check_context, check_timeout, wrong_type_error
+from exthost.host.model_api.media import KINDS, model_text, result_parts
 from exthost.host.model_api.model_answers import Answer, MediaLimits, media_limits, messages
 from exthost.host.model_api.model_responses import ModelCall, read_calls
 from exthost.host.model_api.registered_tools import RegisteredTools, is_selected, read_patterns
@@ -60,8 +60,15 @@ async def run_model_calls(host: CallingHost, response: Any, options: CallOptions
     check_confirm(options.confirm)
     if options.on_progress is not None:
         check_callback(options.on_progress, "on_progress")
+    check_context(options.context)
+    if options.timeout is not None:
+        check_timeout(options.timeout)
     kinds = options.media
-    if kinds is not None and (isinstance(kinds, str) or not set(kinds) <= set(KINDS)):
+    if kinds is not None and not (
+        isinstance(kinds, Collection)
+        and not isinstance(kinds, str)
+        and all(kind in KINDS for kind in kinds)
+    ):
         raise wrong_type_error("media", f"a list of {', '.join(KINDS)}", kinds)
     patterns = None if options.only is None else read_patterns(options.only)
     run = _ModelRun(host, options, patterns, media_limits(calls.api, options.media))
@@ -94,13 +101,13 @@ class _ModelRun(NamedTuple):
         try:
             problem = call.problem or await self._find_objection(call)
             if problem:
-                return Answer([problem], is_error=True)
+                return Answer([model_text(problem)], is_error=True)
             result = await self._call(call)
             limits = self.limits
             parts = result_parts(result, limits.kinds, limits.types, limits.max_bytes)
             return Answer(parts, result.is_error)
         except ExthostError as error:
-            return Answer([error.message], is_error=True)
+            return Answer([model_text(error.message)], is_error=True)
 
     async def _find_objection(self, call: ModelCall) -> str:
         """Return why the call is not allowed, or ""."""
@@ -122,7 +129,9 @@ class _ModelRun(NamedTuple):
         return "" if answer is True else f"{call.name} was not confirmed, so it was not called"
 
     async def _call(self, call: ModelCall) -> ToolResult:
-        context = {**self.options.context, "call_id": call.id} if call.id else self.options.context
+        context = check_context(self.options.context)
+        if call.id:
+            context = {**context, "call_id": call.id}
         on_progress = self.options.on_progress
         report = None if on_progress is None else _with_call_id(on_progress, call.id)
         result: ToolResult = await self.host.call_tool(

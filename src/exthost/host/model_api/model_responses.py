@@ -10,6 +10,9 @@ A response may be given as a whole, as its message or content, or as the list of
 stream; and as dictionaries or as the objects of the APIs' own packages. The API is recognised by
 the fields. A value that is not recognised is an error: if it were read as a response without calls,
 an agent would end silently.
+
+The limit of tokens may end a response inside the arguments of its last call. Such a call has a
+problem, and is not made.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +57,10 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
 # or `_request`.
 _RESPONSES_ITEMS: Final = frozenset(["message", "reasoning", "compaction", "mcp_list_tools"])
 
-_CUT_OFF: Final = "the response ended before its arguments were complete"
+# What the APIs give as the reason if the limit of tokens has ended a response.
+TOKEN_LIMITS: Final = ("length", "max_tokens", "model_context_window_exceeded", "MAX_TOKENS")
+
+CUT_OFF: Final = "the response ended before its arguments were complete"
 
 
 class ModelCall(NamedTuple):
@@ -82,12 +88,13 @@ def read_calls(response: Any) -> ModelCalls:
     # A whole response of chat completions.
     choices = _member(response, "choices")
     if isinstance(choices, list | tuple) and choices:
-        if (message := _member(choices[0], "message")) is not None:
-            return read_calls(message)
+        if _member(choices[0], "message") is not None:
+            return _read_choice(choices[0])
         raise _unknown_error(response, "is one chunk of a stream: pass the list of all its chunks")
     # A whole response of the Responses API.
     if isinstance(output := _member(response, "output"), list | tuple):
-        return _read_items(output)
+        calls = _read_items(output)
+        return _mark_last(calls) if _member(response, "status") == "incomplete" else calls
     # A response of Gemini, or the content of its candidate.
     if _is_gemini(response):
         return _read_gemini([response])
@@ -99,12 +106,26 @@ def read_calls(response: Any) -> ModelCalls:
     # A message of Anthropic.
     content, role = _member(response, "content"), _member(response, "role")
     if isinstance(content, list | tuple) and role is not None:
-        return _read_blocks(content)
+        calls = _read_blocks(content)
+        is_cut_off = _member(response, "stop_reason") in TOKEN_LIMITS
+        if is_cut_off and content and _member(content[-1], "type") == "tool_use":
+            return _mark_last(calls, is_value=True)
+        return calls
     # A message of chat completions without calls. `function_call` is its old form of a call, which
     # is not supported.
     if role is not None and _member(response, "function_call") is None:
         return ModelCalls((), "chat")
     raise _unknown_error(response)
+
+
+def _mark_last(calls: ModelCalls, *, is_value: bool = False) -> ModelCalls:
+    """Return the calls at the end of a response that was cut off. The last one has a problem if its
+    arguments may be incomplete. The API gives them as a value (`is_value`), or as a JSON text: this
+    is complete if it could be read, unless it is empty."""
+    if not calls.calls or calls.calls[-1].problem or (calls.calls[-1].arguments and not is_value):
+        return calls
+    last = calls.calls[-1]._replace(arguments=None, problem=CUT_OFF)
+    return calls._replace(calls=(*calls.calls[:-1], last))
 
 
 def _read_list(items: Sequence[Any]) -> ModelCalls:
@@ -142,6 +163,12 @@ def _from_function(call: Any) -> ModelCall:
     return _from_json(id, name, _member(function, "arguments"))
 
 
+def _read_choice(choice: Any) -> ModelCalls:
+    """Return the calls in the message of a choice."""
+    calls = read_calls(_member(choice, "message"))
+    return _mark_last(calls) if _member(choice, "finish_reason") in TOKEN_LIMITS else calls
+
+
 def _read_chat_chunks(chunks: Sequence[Any]) -> ModelCalls:
     """Return the calls, joined from their parts. The parts of a call have the same index. Some
     servers give several calls the same index; a part with a new id then begins a new call."""
@@ -152,8 +179,8 @@ def _read_chat_chunks(chunks: Sequence[Any]) -> ModelCalls:
         for choice in _list(_member(chunk, "choices")):
             if _member(choice, "index"):
                 continue  # only the first choice is answered
-            if (message := _member(choice, "message")) is not None:  # a list of one whole response
-                return read_calls(message)
+            if _member(choice, "message") is not None:  # a list of one whole response
+                return _read_choice(choice)
             if _member(choice, "finish_reason") not in (None, "", "length"):
                 is_complete = True
             for part in _list(_member(_member(choice, "delta"), "tool_calls")):
@@ -190,7 +217,7 @@ class _CallParts:
         if not text and self.initial_arguments:
             return ModelCall(self.id, self.name, self.initial_arguments)
         if not text and not is_complete:
-            return ModelCall(self.id, self.name, None, _CUT_OFF)
+            return ModelCall(self.id, self.name, None, CUT_OFF)
         return _from_json(self.id, self.name, text)
 
 
@@ -213,7 +240,7 @@ def _from_item(item: Any) -> ModelCall:
     id, name = _text(_member(item, "call_id")), _text(_member(item, "name"))
     text = _member(item, "arguments")
     if not text and _member(item, "status") in ("incomplete", "in_progress"):
-        return ModelCall(id, name, None, _CUT_OFF)
+        return ModelCall(id, name, None, CUT_OFF)
     return _from_json(id, name, text)
 
 
@@ -263,6 +290,10 @@ def _read_anthropic_events(events: Sequence[Any]) -> ModelCalls:
                 calls[index].json_parts.append(_text(partial_json))
             case "content_block_stop" if index in calls:
                 calls[index].is_complete = True
+            case "message_delta" if calls:
+                # The block that the limit of tokens cut off has an end, too.
+                if _member(_member(event, "delta"), "stop_reason") in TOKEN_LIMITS:
+                    list(calls.values())[-1].is_complete = False
     return ModelCalls(
         tuple(parts.join(is_complete=parts.is_complete) for parts in calls.values()), "anthropic"
     )
@@ -284,7 +315,11 @@ def _read_gemini(chunks: Sequence[Any]) -> ModelCalls:
     calls: list[ModelCall] = []
     for chunk in chunks:
         for candidate in _list(_member(chunk, "candidates"))[:1]:
-            calls += _read_parts(_list(_member(_member(candidate, "content"), "parts")))
+            parts = _list(_member(_member(candidate, "content"), "parts"))
+            calls += _read_parts(parts)
+            reason = _member(candidate, "finishReason") or _member(candidate, "finish_reason")
+            if reason in TOKEN_LIMITS and any(_read_parts(parts[-1:])):
+                calls = list(_mark_last(ModelCalls(tuple(calls), "gemini"), is_value=True).calls)
     return ModelCalls(tuple(calls), "gemini")
 
 

@@ -84,7 +84,28 @@ def _object_schema(schema: Any, changes: list[str]) -> dict[str, Any]:
         if schema is not None and schema is not True:
             changes.append("its schema is not one of an object, so any object is accepted")
         return {"type": "object", "properties": {}}
-    return {**schema, "type": "object", "properties": schema.get("properties") or {}}
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        if properties is not None:
+            changes.append("`properties` of its schema is not an object, so it is removed")
+        properties = {}
+    if invalid := [name for name, value in properties.items() if not _is_schema(value)]:
+        names = ", ".join(map(repr, invalid))
+        changes.append(f"the schema of the argument {names} is not valid, so any value is accepted")
+        properties = {**properties, **{name: {} for name in invalid}}
+    parameters = {**schema, "type": "object", "properties": properties}
+    if "required" in schema and not _is_list_of_names(schema["required"]):
+        changes.append("`required` of its schema is not a list of names, so it is removed")
+        del parameters["required"]
+    return parameters
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, Mapping | bool)
+
+
+def _is_list_of_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
 
 
 def _remove_rejected(api: str, schema: dict[str, Any], changes: list[str]) -> dict[str, Any]:

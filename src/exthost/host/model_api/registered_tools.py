@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from exthost.extension.misuse import wrong_type_error
-from exthost.host.model_api.model_tools import Form, ModelTool, model_tool, request_tools
+from exthost.host.model_api.model_tools import FORMS, Form, ModelTool, model_tool, request_tools
 from exthost.host.model_api.tool_search import ToolSearch
 from exthost.host.registry import log_once
 from exthost.model.names import prefixed_description
@@ -32,8 +32,14 @@ def own_description(tool: RegisteredTool) -> str:
 
 def read_patterns(patterns: str | Iterable[str]) -> tuple[str, ...]:
     """Return patterns of names, such as `ext_weather_*`, as a tuple. A single text is one
-    pattern."""
-    return (patterns,) if isinstance(patterns, str) else tuple(map(str, patterns))
+    pattern. Raises UsageError for other values than texts."""
+    if isinstance(patterns, str):
+        return (patterns,)
+    read = tuple(patterns) if isinstance(patterns, Iterable) else (patterns,)
+    for pattern in read:
+        if not isinstance(pattern, str):
+            raise wrong_type_error("a pattern of tools", "a text, such as ext_mail_*", pattern)
+    return read
 
 
 def is_selected(patterns: tuple[str, ...], name: str, tool: RegisteredTool | None) -> bool:
@@ -91,7 +97,7 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
         (`*` is any text, `?` one character), in the order of the patterns."""
         selected = {
             name: tool
-            for pattern in map(compile_pattern, patterns)
+            for pattern in map(compile_pattern, read_patterns(patterns))
             for name, tool in self._tools.items()
             if pattern(name) or pattern(f"{tool.extension}:{tool.tool}")
         }
@@ -125,6 +131,8 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
         """Return a sentence for each part of a tool that the form ("openai", "responses",
         "anthropic", "gemini" or "mcp") does not support. The methods above leave these parts out,
         and log each sentence once."""
+        if form not in FORMS:
+            raise wrong_type_error("form", f"one of {', '.join(FORMS)}", form)
         return [change for tool in self._convert(form, True) for change in tool.changes]
 
     def _in_form(self, form: Form, prefix: bool) -> list[Any]:

@@ -89,7 +89,8 @@ class ToolSearch:
             if self._index is None or not _are_same(listed, self._tools):
                 self._make_index(listed)
             assert self._index is not None
-            rows = self._index.execute(_RANKED, (expression, limit)).fetchall()
+            # A larger limit may be too large for SQLite.
+            rows = self._index.execute(_RANKED, (expression, min(limit, len(listed)))).fetchall()
         found = [listed[row[0]] for row in rows]
         return {tool.name: tool for tool in found}
 

@@ -11,6 +11,7 @@ by `forward` runs the asynchronous method of that name on the loop, and waits fo
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, Unpack
 
 from exthost.config import Config
@@ -72,6 +73,7 @@ class SyncHost:
         self._config = check_config(config)
         self._settings = settings
         self._opened_loop_thread: LoopThread | None = None
+        self._opening = Lock()  # held by the thread that opens the host
         self._host: Host | None = None
         # The objects that `host[id]` returned, by id: the same object each time.
         self._wrapped: dict[str, SyncExtension] = {}
@@ -116,6 +118,14 @@ class SyncHost:
         return self.__enter__()
 
     def __enter__(self) -> Self:
+        if not self._opening.acquire(blocking=False):
+            raise already_open_error()
+        try:
+            return self._open()
+        finally:
+            self._opening.release()
+
+    def _open(self) -> Self:
         if self._opened_loop_thread is not None:
             raise already_open_error()
         loop_thread = LoopThread()
