@@ -227,6 +227,38 @@ def test_an_unknown_table_is_a_mistake(tmp_path: Path) -> None:
         load_vectors(file)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("read = 5", r"write \[\[read\]\]"),
+        ("read = [5]", r"write \[\[read\]\]"),
+        ('[read]\nname = "a"', r"write \[\[read\]\]"),
+        ("[[read]]", "has the name None"),
+        ("[[read]]\nname = 5", "has the name 5"),
+        ('[[read]]\nname = " "', "has the name ' '"),
+        ('[[read]]\nname = "a\\nb\\u001b"', r"has the name 'a\\nb"),
+    ],
+)
+def test_each_vector_needs_a_name_of_one_line(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(f'module = "exthost.dialects.morphir.dialect"\n{text}\n')
+    with pytest.raises(ValueError, match=message):
+        load_vectors(file)
+
+
+def test_the_report_of_a_vector_that_fails_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(
+        'module = "exthost.dialects.morphir.dialect"\n'
+        '[[read]]\nname = "long"\nmeans = \'Reply {"id": 1}\'\n'
+        f"payload = '{{\"id\": 0, \"result\": \"{'x' * 100_000}\"}}'\n"
+    )
+    (vector,) = load_vectors(file)
+    with pytest.raises(AssertionError) as caught:
+        check_vector(vector)
+    assert "x…" in str(caught.value) and len(str(caught.value)) < 5000
+
+
 async def test_a_vector_with_a_notification_is_checked(tmp_path: Path) -> None:
     """This is how a third party checks vectors: with a file and two functions."""
     (tmp_path / "documents.toml").write_text(DOCUMENTS)

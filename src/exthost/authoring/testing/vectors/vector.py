@@ -103,8 +103,9 @@ def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
 
 
 def load_vectors(path: Traversable) -> tuple[Vector, ...]:
-    """Return the vectors of a file. Raises ValueError for an unknown table, and for a file that
-    does not name its `module`."""
+    """Return the vectors of a file. Raises ValueError for an unknown table, for a vector without a
+    name or with a name that is not one line of text, and for a file that does not name its
+    `module`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     # What remains after `module` and `manifest` are removed are the tables of vectors.
     module = tables.pop("module", None)
@@ -113,6 +114,13 @@ def load_vectors(path: Traversable) -> tuple[Vector, ...]:
     manifest = tables.pop("manifest", "")
     if unknown := tables.keys() - set(TABLES):
         raise ValueError(f"{path} has unknown tables: {', '.join(sorted(unknown))}")
+    for table, vectors in tables.items():
+        if not isinstance(vectors, list) or not all(isinstance(item, dict) for item in vectors):
+            raise ValueError(f"{path}: write [[{table}]] before each vector of this table")
+        for fields in vectors:
+            name = fields.get("name")
+            if not isinstance(name, str) or not name.strip() or not name.isprintable():
+                raise ValueError(f"{path}: a vector of the table {table} has the name {name!r:.60}")
     file = path.name.removesuffix(".toml")
     first_handshake = next(iter(tables.get("handshake", ())), None)
     return tuple(
