@@ -213,4 +213,10 @@ def encode_exit(status: ExitStatus) -> dict[str, Any]:
 
 def decode_exit(message: Mapping[str, Any]) -> ExitStatus:
     """Return how the process ended. Raises TypeError or ValueError if the message is invalid."""
-    return ExitStatus(*message["exit"])
+    status = ExitStatus(*message["exit"])
+    numbers, texts = status[:2], status[2:]
+    if not all(number is None or type(number) is int for number in numbers):
+        raise TypeError(f"an exit status of {numbers!r:.100}")
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"an exit status with the texts {texts!r:.100}")
+    return status
