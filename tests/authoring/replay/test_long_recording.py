@@ -19,11 +19,11 @@ class CountingTuple(tuple[Any, ...]):
     """A tuple that counts how many of its items are read by index or slice."""
 
     __slots__ = ()
-    count = 0
+    reads = 0
 
     def __getitem__(self, key: Any) -> Any:
         items = super().__getitem__(key)
-        CountingTuple.count += len(items) if isinstance(key, slice) else 1
+        CountingTuple.reads += len(items) if isinstance(key, slice) else 1
         return items
 
 
@@ -49,13 +49,13 @@ def make_calls() -> list[TraceRecord]:
 def test_the_extension_of_a_long_recording_reads_each_record_a_few_times() -> None:
     waiting = TraceRecord(0.0, "x", "notification", "sent", method="never sent", data={})
     role = ExtensionRole(make_script([waiting, *make_calls()]))
-    CountingTuple.count = 0
+    CountingTuple.reads = 0
     for id in range(CALLS):
         assert role.next_method == "run"
         sent = role.receive(Request("run", {"n": id}, id))
         assert [type(message) for message in sent] == [Notification, Reply]
     assert role.next_method == "" and role.compared == CALLS and not role.differences
-    assert CountingTuple.count < 20 * CALLS
+    assert CountingTuple.reads < 20 * CALLS
 
 
 def test_the_host_of_a_long_recording_compares_each_message_a_few_times(

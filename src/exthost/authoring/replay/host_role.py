@@ -19,6 +19,7 @@ from exthost.model.messages import Id, Message, Request
 from exthost.session.call import Call
 from exthost.session.trace.record import TraceRecord
 
+
 class HostRole:
     """Replays the host of one script. JSON fields whose name is in `ignored` may differ. `compared`
     is how many messages of the extension were equal to the recorded ones so far."""

@@ -136,9 +136,9 @@ def play_host(
 ) -> ReplayOutcome:
     """Run a program and replay the host of this script for it, up to the first difference.
 
-    `seconds` is the longest time without a message of the program. JSON fields whose name is in `ignored`
-    may differ. The stderr of the program is copied to the file descriptor `stderr`, with control
-    characters escaped. Raises SpawnFailed.
+    `seconds` is the longest time without a message of the program. JSON fields whose name is in
+    `ignored` may differ. The stderr of the program is copied to the file descriptor `stderr`, with
+    control characters escaped. Raises SpawnFailed.
     """
     role = HostRole(script, ignored)
     program = find_program(command[0], None, os.environ.get("PATH", os.defpath))

@@ -5,9 +5,9 @@
   exthost replay FILE -- COMMAND …     as the host: COMMAND is sent the recorded messages, and its
                                        replies are compared, up to the first difference
 
-Exits with 0 only if messages were compared and there is no difference. Ids may differ, and so may values that were hidden in
-the recording. Recordings are made by `exthost trace --save FILE`, and by --trace FILE of `exthost
-call` and `exthost inspect`.
+Exits with 0 only if messages were compared and there is no difference. Ids may differ, and so may
+values that were hidden in the recording. Recordings are made by `exthost trace --save FILE`, and by
+--trace FILE of `exthost call` and `exthost inspect`.
 """
 
 import argparse
