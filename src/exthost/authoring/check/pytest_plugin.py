@@ -63,7 +63,8 @@ def check_extension(
     from exthost.extension.misuse import check_timeout
     from exthost.host.connection import connection_spec
 
-    if call is not None and not isinstance(call, Mapping):
+    requested_calls: object = call
+    if requested_calls is not None and not isinstance(requested_calls, Mapping):
         problem = f"call must be a dict of tools and their arguments, not {call!r:.60}"
         raise UsageError("X1338", problem, help='call={"shout": {"text": "hi"}}')
     if timeout is not None:
@@ -90,8 +91,7 @@ def find_folder(target: "str | os.PathLike[str] | Sequence[str]", folders: Seque
     """Return the first of these folders that has the path, or a file that the command names. If
     none has it, return the first folder."""
     targets = [target] if isinstance(target, str | os.PathLike) else target
-    words = [str(word) for word in targets]
-    words = [word for word in words if not os.path.isabs(word)]  # noqa: PTH117 - maybe too long
+    words = [word for word in map(str, targets) if not Path(word).is_absolute()]
     for folder in folders:
         # Not `Path.exists`, which raises OSError for a word that is too long for a path.
         if any(os.path.exists(folder / word) for word in words):  # noqa: PTH110
@@ -105,9 +105,7 @@ def exthost_check(request: pytest.FixtureRequest) -> "Callable[..., Report]":
     fault, and returns the report otherwise. It takes what `check_extension` takes. Relative paths
     are those of the folder of the test file, or else of pytest's root folder."""
 
-    def check(
-        target: "str | os.PathLike[str] | Sequence[str]", **options: Any
-    ) -> "Report":
+    def check(target: "str | os.PathLike[str] | Sequence[str]", **options: Any) -> "Report":
         if not isinstance(target, str | os.PathLike | list | tuple):
             return check_extension(target, **options)  # raises the error
         folder = find_folder(target, (request.path.parent, request.config.rootpath))
@@ -128,7 +126,7 @@ def exthost_check(request: pytest.FixtureRequest) -> "Callable[..., Report]":
     return check
 
 
-def _absolute(command: Sequence[str], folder: Path) -> list[str]:
+def _absolute(command: "Sequence[str | os.PathLike[str]]", folder: Path) -> list[str]:
     """Return a command with absolute paths of the files in this folder."""
     return [
         str(folder / word) if os.path.isfile(folder / word) else word  # noqa: PTH113
