@@ -179,7 +179,7 @@ for number in range(20):
 first = sys.stdin.buffer.read(1)
 send(20, "memory.query", namespace="notes", limit=20)
 messages = [read(first), *(read() for _ in range(21))]
-print(f"read {len(messages)} messages, {len(messages[-1]['result']['records'])} records", flush=True)
+print(f"read {len(messages)} messages, {len(messages[-1]['result']['records'])} records")
 """
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from exthost.authoring.check.junit import junit_text
 from exthost.authoring.check.ledger import Ledger
+from exthost.authoring.check.life_checks import LifeChecks
 from exthost.authoring.check.run import run_checks
 from exthost.authoring.check.settings import Settings
 from exthost.authoring.check.starter import Starter
@@ -91,6 +92,33 @@ async def test_a_report_has_no_secret_of_the_config_of_the_extension() -> None:
     text = json.dumps(report.as_dict()) + junit_text(report)
     assert "public-name" in text
     assert "s3cr3t" not in text and "9-value" not in text
+
+
+# Prints a token only once.
+ONE_TOKEN = """
+import os, sys
+os.rename(sys.argv[1], sys.argv[1] + ".used")
+print("s3cr3t-0123456789-value")
+"""
+
+
+async def test_an_early_end_is_not_checked_if_the_program_cannot_be_started_again(
+    tmp_path: Path,
+) -> None:
+    ticket = tmp_path / "ticket"
+    ticket.write_text("")
+    command = [sys.executable, "-S", "-c", ONE_TOKEN, str(ticket)]
+    source = {"type": "process", "command": sys.executable, "args": ["-S", "-c", ""]}
+    entry = {"name": "once", "source": source, "env": {"TOKEN": {"command": command}}}
+    conformance = Conformance()
+    ledger = Ledger(conformance)
+    starter = Starter(
+        spec_from_mapping(entry), find_dialect("morphir"), conformance, {"PATH": "/bin"}, ledger, 60
+    )
+    life = LifeChecks(starter, ledger, 60)
+    await life.check_early_end()
+    await life.check_early_end()
+    assert "did not start again" in ledger._skipped["early-end"]
 
 
 # Writes its secret to stderr and, as a line that is not a message, to stdout. It answers only the
