@@ -12,6 +12,7 @@ import pytest
 from exthost.authoring.replay import pipe_replay
 from exthost.authoring.replay.pipe_replay import play_extension, play_host
 from exthost.authoring.replay.script import Script
+from exthost.errors import UsageError
 from exthost.session.trace.record import TraceRecord
 
 # Writes to stderr without end, and answers nothing.
@@ -97,6 +98,28 @@ def test_a_difference_is_known_if_the_host_then_closes_its_pipe() -> None:
         os.close(input_end)
         os.close(output_end)
     assert role.compared == 1 and len(role.differences) == 1
+
+
+def test_a_request_that_the_dialect_does_not_have_is_a_usage_error() -> None:
+    request = TraceRecord(0.0, "x", "request", "sent", id=0, method="unknown", data={})
+    script = Script("x", "cigen", 1, (request,), has_ended=True)
+    with pytest.raises(UsageError, match="does not have: 'unknown'"):
+        play_host(script, [sys.executable, "-SE", "-c", "import sys; sys.stdin.read()"], seconds=60)
+
+
+def test_half_a_character_in_a_recording_is_replaced() -> None:
+    records = (
+        TraceRecord(0.0, "x", "noise", "received", text="a\ud800", data="why"),
+        TraceRecord(0.0, "x", "stderr", text="a\ud800"),
+    )
+    script = Script("x", "morphir", 1, records, has_ended=True)
+    read_end, write_end = os.pipe()
+    try:
+        play_extension(script, stdin=read_end, stdout=write_end, stderr=write_end)
+        assert os.read(read_end, 100) == b"a?\na?\n"
+    finally:
+        os.close(read_end)
+        os.close(write_end)
 
 
 def test_a_program_that_only_writes_to_stderr_after_its_last_message_is_ended(

@@ -153,7 +153,8 @@ class ExtensionRole:
         if record.kind == "stderr":
             return StderrLine(record.text)
         if record.kind == "noise":
-            return Noise(record.text.encode(), str(record.data))
+            # A recording that was edited may have a surrogate.
+            return Noise(record.text.encode(errors="replace"), str(record.data))
         is_reply = record.kind in ("reply", "failure")
         record = record._replace(data=self._generated_ids.replace_in(record.data))
         id = self._request_ids.get(record.id, record.id) if is_reply else record.id

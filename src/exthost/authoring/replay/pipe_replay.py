@@ -19,7 +19,7 @@ from exthost.authoring.replay.script import Script
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.dialects.find import find_dialect
-from exthost.errors import ExthostError, escape_controls
+from exthost.errors import ExthostError, UsageError, escape_controls
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.messages import Message, Noise, Reply
 from exthost.process.child import Child, find_program
@@ -44,8 +44,18 @@ class _Side:
     def __init__(self, dialect: Dialect, role: Role) -> None:
         self._conversation = Conversation(dialect, _MAX_MESSAGE_BYTES, role=role)
         self._conversation.observe(self)
-        self.frame = self._conversation.encode  # returns the frame of a message
         self._received: list[tuple[Message, Call | None]] = []
+
+    def frame(self, message: Message) -> bytes:
+        """Return the frame of a message. Raises UsageError if the dialect has no such request."""
+        try:
+            return self._conversation.encode(message)
+        except KeyError as unknown:
+            raise UsageError(
+                "X1388",
+                f"the recording has a request that its dialect does not have: {unknown}",
+                help="record the session again",
+            ) from None
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
         """Do nothing: an observer needs this method, but sent messages are not compared."""
@@ -98,7 +108,7 @@ def play_extension(
         for item in due:
             if isinstance(item, StderrLine):
                 text = escape_controls(item) if os.isatty(stderr) else item
-                _write(stderr, f"{text}\n".encode())
+                _write(stderr, f"{text}\n".encode(errors="replace"))
             elif isinstance(item, Noise):
                 _write(stdout, item.data + b"\n")
             else:
