@@ -6,8 +6,10 @@ program installs. `server.json` is the entry for the public registry of MCP serv
 
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import exthost_sdk
 import jsonschema_rs
@@ -15,7 +17,9 @@ import pytest
 from exthost_sdk.scaffold import create
 
 from exthost.authoring.mcp_bundle import (
+    json_bytes,
     make_bundle,
+    make_bundle_name,
     make_manifest,
     make_server_json,
     read_project,
@@ -141,3 +145,92 @@ def test_the_program_of_a_node_project_has_its_plain_path_in_the_bundle(tmp_path
     (tmp_path / "package.json").write_text(json.dumps({**package, "bin": {}}))
     with pytest.raises(UsageError, match="names no program"):
         read_project(tmp_path, ["node", "dist/index.js"])
+
+
+PACKAGE = {"name": "a", "version": "1", "bin": {"a": "./index.js"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"name": 5}, "its name is not text"),
+        ({"name": ""}, "its name is empty"),
+        ({"version": 1}, "its version is not text"),
+        ({"description": ["a"]}, "its description is not text"),
+        ({"author": {"name": "\ud800"}}, "its author is not text in UTF-8"),
+        ({"bin": {"a": "a\0b"}}, "null byte"),
+    ],
+)
+def test_a_value_of_a_project_that_is_not_usable_text_is_refused(
+    change: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    (tmp_path / "index.js").touch()
+    (tmp_path / "package.json").write_text(json.dumps({**PACKAGE, **change}))
+    with pytest.raises(UsageError, match=problem) as caught:
+        read_project(tmp_path, [])
+    assert caught.value.code == "X1901"
+
+
+def test_a_deeply_nested_project_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text("[" * 100_000)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_project(tmp_path, [])
+
+
+def test_only_plain_files_are_in_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\n")
+    (tmp_path / "real.py").touch()
+    (tmp_path / "main.py").symlink_to("real.py")
+    (tmp_path / "linked.py").symlink_to("real.py")
+    (tmp_path / "folder.py").mkdir()
+    os.mkfifo(tmp_path / "pipe.py")
+    os.mkfifo(tmp_path / "README")
+    project = read_project(tmp_path, ["python3", "main.py"])
+    names = names_in(make_bundle(tmp_path, project, {}, SDK))
+    assert [name for name in names if not name.startswith("lib/")] == [
+        "manifest.json",
+        "main.py",
+        "real.py",
+    ]
+
+
+def test_a_file_whose_name_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\n")
+    (tmp_path / "main.py").touch()
+    (tmp_path / os.fsdecode(b"\xff.py")).touch()
+    with pytest.raises(UsageError, match=r"udcff\.py' is not UTF-8"):
+        read_project(tmp_path, ["python3", "main.py"])
+
+
+def test_a_file_that_disappears_or_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index.js").touch()
+    (tmp_path / "package.json").write_text(json.dumps(PACKAGE))
+    project = read_project(tmp_path, [])
+    (tmp_path / "index.js").unlink()
+    with pytest.raises(UsageError, match=r"index\.js cannot be read: No such file"):
+        make_bundle(tmp_path, project, {}, SDK)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_project(tmp_path / "missing", [])
+
+
+@pytest.mark.parametrize("version", ["1/../2", "1\0", "\ud800"])
+def test_a_version_that_is_not_part_of_a_file_name_is_refused(version: str, tmp_path: Path) -> None:
+    (tmp_path / "index.js").touch()
+    (tmp_path / "package.json").write_text(json.dumps(PACKAGE))
+    project = read_project(tmp_path, [])
+    assert make_bundle_name(project, "1.0") == "a-1.0.mcpb"
+    with pytest.raises(UsageError, match="cannot be written to a file with the name"):
+        make_bundle_name(project, version)
+
+
+def test_a_value_of_a_cargo_workspace_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "program").touch()
+    (tmp_path / "Cargo.toml").write_text(
+        "[package]\nname = 'a'\nversion.workspace = true\nauthors = { workspace = true }\n"
+    )
+    project = read_project(tmp_path, ["./program"])
+    assert (project.version, project.author) == ("", "")
+
+
+def test_a_description_with_half_a_character_can_be_written() -> None:
+    assert json_bytes({"a": "\ud800"}) == b'{\n  "a": "?"\n}\n'

@@ -157,6 +157,25 @@ async def test_an_invalid_reply_to_a_start_ends_the_connection(message: dict[str
             await starting
 
 
+@pytest.mark.parametrize(
+    "status", [5, [], [0], "ab", ["x", None], [None, 1.5], [True, None], [0, None, 5]]
+)
+async def test_an_invalid_exit_status_ends_the_connection(status: Any) -> None:
+    with Node() as node:
+        child = await node.start()
+        node.send_to_host(FIRST, {"exit": status})
+        assert len(node.losses) == 1 and "invalid message" in node.losses[0]
+        assert "invalid message" in str(child.poll_exit())
+
+
+@pytest.mark.parametrize("usage", [5, [[]], [[FIRST, "x", 1]], [[FIRST, 1.0, 1e999]]])
+async def test_an_invalid_report_of_usage_ends_the_connection(usage: Any) -> None:
+    with Node() as node:
+        await node.start()
+        node.send_to_host(0, {"usage": usage})
+        assert len(node.losses) == 1 and "invalid message" in node.losses[0]
+
+
 async def test_the_streams_of_a_process_get_their_data_and_their_end() -> None:
     with Node() as node:
         child = await node.start()

@@ -86,6 +86,12 @@ def test_the_minor_versions_may_differ_by_one(
     assert is_compatible(hello_of_agent) is expected
 
 
+@pytest.mark.parametrize("version", ["", "1", "new", "1.x", 1.0, None, ["1", "2"], "²." * 2])
+def test_an_unknown_version_is_not_compatible(version: object) -> None:
+    message = {"hello": {**hello()["hello"], "version": version}}
+    assert not is_compatible(message)
+
+
 def test_another_protocol_is_not_compatible() -> None:
     hello_of_agent = hello()
     hello_of_agent["hello"]["protocol"] += 1

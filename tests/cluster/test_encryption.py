@@ -25,7 +25,7 @@ import exthost
 from exthost.cluster.certificates import make_certificates, renew_certificates
 from exthost.cluster.link import NodeConnection
 from exthost.cluster.node_listener import NodeListener
-from exthost.cluster.tls import connect_as_node
+from exthost.cluster.tls import HostCertificates, connect_as_node
 from exthost.config.cluster import ClusterSettings
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
@@ -210,6 +210,55 @@ async def test_renewed_certificates_are_used_for_new_connections_without_a_resta
     assert len(serial_numbers) == 2
 
 
+def test_the_last_pair_is_used_while_the_certificate_of_the_host_is_renewed(
+    certificates: Path, tmp_path: Path
+) -> None:
+    folder, renewed = tmp_path / "cluster", tmp_path / "renewed"
+    shutil.copytree(certificates, folder)
+    shutil.copytree(certificates, renewed)
+    renew_certificates(renewed)
+    held = HostCertificates(str(folder))
+    first = held.context()
+    (renewed / "host.key").replace(folder / "host.key")
+    os.utime(folder / "host.key", (1, 1))
+    assert held.context() is first  # the new key does not belong to the old certificate
+    with pytest.raises(ConfigError, match="KEY_VALUES_MISMATCH"):
+        HostCertificates(str(folder)).context()
+    (renewed / "host.pem").replace(folder / "host.pem")
+    os.utime(folder / "host.pem", (1, 1))
+    second = held.context()
+    assert second is not first and held.context() is second
+    # With another authority, or without a file, no connection is accepted.
+    shutil.copy(certificates / "host.key", folder / "host.key")
+    os.utime(folder / "ca.pem", (1, 1))
+    with pytest.raises(ConfigError, match="KEY_VALUES_MISMATCH"):
+        held.context()
+    (folder / "host.pem").unlink()
+    with pytest.raises(ConfigError, match="No such file"):
+        held.context()
+
+
+@pytest.mark.parametrize("name", ["file", "x" * 300, "file/below"])
+def test_a_folder_that_cannot_be_written_is_reported(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot be written: ") as caught:
+        make_certificates(tmp_path / name)
+    assert caught.value.code == "X1980"
+
+
+def test_a_renewal_that_fails_leaves_no_key(certificates: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    shutil.copytree(certificates, folder)
+    (folder / "ca.pem").write_text("not a certificate")
+    before = {path.name for path in folder.iterdir()}
+    with pytest.raises(ConfigError, match="openssl could not make a certificate"):
+        renew_certificates(folder)
+    assert {path.name for path in folder.iterdir()} == before
+    (folder / "extensions.new").mkdir()
+    with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
+        renew_certificates(folder)
+
+
 def test_certificates_are_not_overwritten_and_keys_are_private(
     certificates: Path, tmp_path: Path
 ) -> None:
@@ -294,7 +343,14 @@ async def test_a_public_address_without_encryption_is_reported(
 
 @pytest.mark.parametrize(
     ("advertise", "expected"),
-    [("", "127.0.0.1:{port}"), ("example.org", "example.org:{port}"), ("nat:99", "nat:99")],
+    [
+        ("", "127.0.0.1:{port}"),
+        ("example.org", "example.org:{port}"),
+        ("nat:99", "nat:99"),
+        ("2001:db8::5", "[2001:db8::5]:{port}"),
+        ("[2001:db8::5]", "[2001:db8::5]:{port}"),
+        ("[2001:db8::5]:99", "[2001:db8::5]:99"),
+    ],
 )
 async def test_agents_connect_to_the_advertised_address(advertise: str, expected: str) -> None:
     listener = NodeListener(ClusterSettings(advertise=advertise))

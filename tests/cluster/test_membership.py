@@ -100,13 +100,15 @@ async def test_a_frozen_node_is_detected_and_its_processes_start_on_other_nodes(
             await wait_until(lambda: load.ends["result"] > 20)
             name = next(iter(nodes_of(r)))
             frozen_pid = r.nodes.agents[name].pid
-            began = time.monotonic()
+            connections = {item.node: item for item in r.cluster.agents.connections}
             os.kill(frozen_pid, signal.SIGSTOP)
             await wait_until(lambda: load.ends["ExtensionGone"] > 0)
-            # A node is lost after 5 s of silence, the default; it sends a heartbeat each second.
-            assert time.monotonic() - began > 3
+            # A node is lost after 5 s of silence, the default. On a busy machine the silence may
+            # begin before the stop, because the agent sends its heartbeats late.
+            assert time.monotonic() - connections[name]._last_received > ClusterSettings().silence
             await wait_until(lambda: r.extension.stats.processes == 2)
-            assert name not in nodes_of(r)
+            # A new agent may have been started on the node meanwhile. The frozen one is not used.
+            assert name not in nodes_of(r) or r.nodes.agents[name].pid != frozen_pid
             await wait_until(lambda: not is_running(frozen_pid))
         assert set(load.ends) == {"result", "ExtensionGone"}
 

@@ -7,6 +7,8 @@ accepts one connection for each expected nonce, and closes all others.
 import asyncio
 import contextlib
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -89,6 +91,25 @@ async def test_a_port_in_use_is_a_mistake_in_the_configuration() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ConfigError) as caught:
         await NodeListener(ClusterSettings(port=server.getsockname()[1])).open()
     assert caught.value.code == "X0171"
+
+
+@pytest.mark.parametrize("host", ["ä" * 100, "a\0b"])
+async def test_a_host_that_is_not_a_name_is_a_mistake_in_the_configuration(host: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be used") as caught:
+        await NodeListener(ClusterSettings(host=host)).open()
+    assert caught.value.code == "X0171"
+
+
+@pytest.mark.parametrize("address", ["", "a", "a:", "127.0.0.1:70000", "a..b:1"])
+async def test_an_agent_reports_an_address_that_is_not_one(address: str) -> None:
+    agent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "exthost.cluster.agent", "--", address),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    _, output = await asyncio.wait_for(agent.communicate(b"nonce\n"), 60)
+    assert agent.returncode == 1
+    assert output.startswith(b"the host cannot be reached") and b"Traceback" not in output
 
 
 @pytest.mark.parametrize("first_bytes", [b"", b"abc"], ids=["silent", "half a nonce"])

@@ -199,6 +199,15 @@ def test_copies_that_a_killed_agent_has_left_are_deleted(
     assert not leftover.exists()
 
 
+def test_a_folder_with_the_name_of_a_lock_file_is_left_alone(
+    folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
+) -> None:
+    other = state / "folders" / "other.lock"
+    other.mkdir(parents=True)
+    assert store.acquire(sent_folder, archive_of(folder), "x").is_dir()
+    assert other.is_dir()
+
+
 def test_an_unfinished_copy_that_a_killed_agent_has_left_is_deleted(
     folder: Path, state: Path, store: FolderStore, sent_folder: SentFolder
 ) -> None:

@@ -56,6 +56,11 @@ def test_an_image_in_the_runtime_env_is_an_error_that_names_the_key_for_images()
         ({"listen": "0:1"}, "every address of this machine"),
         ({"listen": "0.0.0.0:1", "advertise": "0.0.0.0"}, "no node can connect to 0.0.0.0"),
         ({"advertise": "0.0.0.0:x"}, "HOST or HOST:PORT is wanted"),
+        ({"advertise": "a:0"}, "HOST or HOST:PORT is wanted"),
+        ({"advertise": "a:70000"}, "HOST or HOST:PORT is wanted"),
+        ({"advertise": "::::"}, "HOST or HOST:PORT is wanted"),
+        ({"advertise": "[1.2.3.4]:1"}, "HOST or HOST:PORT is wanted"),
+        ({"listen": "[::::]:1"}, "HOST:PORT is wanted"),
         ({"advertise": "http://a"}, "HOST or HOST:PORT is wanted"),
     ],
 )

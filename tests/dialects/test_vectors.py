@@ -13,6 +13,7 @@ the vectors with a process, another part with each commit.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,11 +26,12 @@ from exthost.authoring.testing.vectors import (
     check_with_process,
     load_vectors,
     package_vectors,
+    run_vectors,
 )
 from exthost.authoring.testing.vectors.read_vector import ReadVector
 from exthost.dialects import find
 from exthost.dialects.codec import Role
-from exthost.errors import ProtocolViolation
+from exthost.errors import ProtocolViolation, UsageError
 from exthost.model.messages import Failure, Noise, Notification, Reply, Request
 from tests.dialects import all_vectors
 from tests.dialects.all_vectors import vectors
@@ -220,11 +222,56 @@ def test_a_vector_that_does_not_match_fails(text: str, message: str, tmp_path: P
         check_vector(vector)
 
 
+@pytest.mark.parametrize("package", ["morphir", None, find])
+def test_vectors_of_something_else_than_a_package_are_a_usage_error(package: Any) -> None:
+    with pytest.raises(UsageError, match="DialectPackage") as caught:
+        run_vectors(package)
+    assert caught.value.code == "X1338"
+
+
+def test_the_path_of_vectors_may_be_a_text(tmp_path: Path) -> None:
+    (tmp_path / "documents.toml").write_text(DOCUMENTS)
+    path = tmp_path / "documents.toml"
+    assert load_vectors(str(path)) == load_vectors(path)
+
+
 def test_an_unknown_table_is_a_mistake(tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text('module = "exthost.dialects.morphir.dialect"\n[[reed]]\n')
     with pytest.raises(ValueError, match="reed"):
         load_vectors(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("read = 5", r"write \[\[read\]\]"),
+        ("read = [5]", r"write \[\[read\]\]"),
+        ('[read]\nname = "a"', r"write \[\[read\]\]"),
+        ("[[read]]", "has the name None"),
+        ("[[read]]\nname = 5", "has the name 5"),
+        ('[[read]]\nname = " "', "has the name ' '"),
+        ('[[read]]\nname = "a\\nb\\u001b"', r"has the name 'a\\nb"),
+    ],
+)
+def test_each_vector_needs_a_name_of_one_line(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(f'module = "exthost.dialects.morphir.dialect"\n{text}\n')
+    with pytest.raises(ValueError, match=message):
+        load_vectors(file)
+
+
+def test_the_report_of_a_vector_that_fails_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(
+        'module = "exthost.dialects.morphir.dialect"\n'
+        '[[read]]\nname = "long"\nmeans = \'Reply {"id": 1}\'\n'
+        f'payload = \'{{"id": 0, "result": "{"x" * 100_000}"}}\'\n'
+    )
+    (vector,) = load_vectors(file)
+    with pytest.raises(AssertionError) as caught:
+        check_vector(vector)
+    assert "x…" in str(caught.value) and len(str(caught.value)) < 5000
 
 
 async def test_a_vector_with_a_notification_is_checked(tmp_path: Path) -> None:

@@ -65,21 +65,52 @@ class Project:
 def read_project(folder: Path, argv: Iterable[str]) -> Project:
     """Return the project in a folder; `argv` is the command that runs its program. Raises
     UsageError."""
-    documents = tuple(
-        path.name
-        for path in sorted(folder.iterdir())
-        if path.is_file() and not path.is_symlink() and path.name.startswith(_DOCUMENTS)
-    )
     try:
+        documents = tuple(
+            path.name
+            for path in sorted(folder.iterdir())
+            if _is_plain_file(path) and path.name.startswith(_DOCUMENTS)
+        )
         if (folder / "package.json").is_file():
-            return _read_node_project(folder, documents)
-        if (folder / "pyproject.toml").is_file():
-            return _read_python_project(folder, documents, list(argv))
-        return _read_binary_project(folder, documents, list(argv))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+            project = _read_node_project(folder, documents)
+        elif (folder / "pyproject.toml").is_file():
+            project = _read_python_project(folder, documents, list(argv))
+        else:
+            project = _read_binary_project(folder, documents, list(argv))
+        _check_texts(project)
+        return project
+    except (
+        ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError
+    ) as error:  # fmt: skip
         raise UsageError(
             "X1901", f"the project in {folder} cannot be read: {error!r}", help=_HELP
         ) from None
+
+
+def _is_plain_file(path: Path) -> bool:
+    """Return whether a path is a file of the folder: not a link, a folder or a pipe."""
+    return path.is_file() and not path.is_symlink()
+
+
+def _check_texts(project: Project) -> None:
+    """Raise TypeError or ValueError unless the values of a project are texts that JSON, and the
+    names of files that a zip can have."""
+    for key in ("name", "version", "description", "author"):
+        value = getattr(project, key)
+        if not isinstance(value, str):
+            raise TypeError(f"its {key} is not text: {value!r}")
+        if not _is_unicode(value):
+            raise ValueError(f"its {key} is not text in UTF-8: {value!r}")
+    if not project.name:
+        raise ValueError("its name is empty")
+    for name in project.files:
+        if not _is_unicode(name):
+            raise ValueError(f"the name of the file {name!r} is not UTF-8")
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text has no surrogate, as the name of a file may have that is not UTF-8."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 _HELP = "compare its package.json, pyproject.toml or Cargo.toml with those of `exthost new`"
@@ -107,13 +138,14 @@ def _read_node_project(folder: Path, documents: tuple[str, ...]) -> Project:
 
 def _read_python_project(folder: Path, documents: tuple[str, ...], argv: list[str]) -> Project:
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
-    entry = next((word for word in argv if word.endswith(".py")), "")
+    program = next((word for word in argv if word.endswith(".py")), "")
+    entry = _check_entry(folder, program, "name the program in the command")
     authors = project.get("authors", [])
     names = [_package_name(text) for text in project.get("dependencies", [])]
     modules = [
         path.relative_to(folder).as_posix()
         for path in sorted(folder.rglob("*.py"))
-        if _is_module(path.relative_to(folder)) and not path.is_symlink()
+        if _is_module(path.relative_to(folder)) and _is_plain_file(path)
     ]
     return Project(
         kind="python",
@@ -122,8 +154,9 @@ def _read_python_project(folder: Path, documents: tuple[str, ...], argv: list[st
         version=project.get("version", ""),
         description=project.get("description", ""),
         author=authors[0].get("name", "") if authors else "",
-        entry=_check_entry(folder, entry, "name the program in the command"),
-        files=(*modules, *documents),
+        entry=entry,
+        # The program may be a link, or in a folder whose other modules are left out.
+        files=(entry, *modules, *documents),
         dependencies=tuple(
             name for name in names if _normalize(name) not in ("exthost-sdk", "exthost")
         ),
@@ -154,6 +187,12 @@ def _is_module(path: Path) -> bool:
 def _read_binary_project(folder: Path, documents: tuple[str, ...], argv: list[str]) -> Project:
     cargo = folder / "Cargo.toml"
     package = tomllib.loads(cargo.read_text("utf-8"))["package"] if cargo.is_file() else {}
+    # `version.workspace = true` takes a value from a manifest above the folder.
+    package = {
+        key: value
+        for key, value in package.items()
+        if not (isinstance(value, Mapping) and "workspace" in value)
+    }
     program = Path(argv[0] if argv else "")
     inside = program.is_absolute() and program.is_relative_to(folder)
     word = program.relative_to(folder).as_posix() if inside else argv[0] if argv else ""
@@ -235,10 +274,15 @@ def make_server_json(
 
 def make_bundle(folder: Path, project: Project, manifest: Any, sdk: Path) -> bytes:
     """Return the bundle as a zip. `sdk` is the folder of the package `exthost_sdk`, which a program
-    of Python gets."""
-    contents = {"manifest.json": _json_text(manifest).encode()}
+    of Python gets. Raises UsageError if a file cannot be read."""
+    contents = {"manifest.json": json_bytes(manifest)}
     for name in dict.fromkeys(project.files):
-        contents[name] = (folder / name).read_bytes()
+        try:
+            contents[name] = (folder / name).read_bytes()
+        except OSError as error:
+            raise UsageError(
+                "X1901", f"{folder / name} cannot be read: {error.strerror}", help=_HELP
+            ) from None
     if project.kind == "python":
         for path in sorted(sdk.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
@@ -255,5 +299,19 @@ def make_bundle(folder: Path, project: Project, manifest: Any, sdk: Path) -> byt
     return buffer.getvalue()
 
 
-def _json_text(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+def make_bundle_name(project: Project, version: str) -> str:
+    """Return the name of the file of the bundle. Raises UsageError if no file can have it."""
+    name = f"{project.name.replace('/', '-').lstrip('@')}-{version}.mcpb"
+    if "/" in name or "\0" in name or not _is_unicode(name):
+        raise UsageError(
+            "X1901",
+            f"the bundle cannot be written to a file with the name {name!r}",
+            help="correct the version, which has a character that no name of a file can have",
+        )
+    return name
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return a value as JSON. A surrogate, which the description of a tool may contain, becomes
+    `?`."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(errors="replace")

@@ -54,6 +54,8 @@ _KILL_SECONDS = 1.0
 # How often the host gets the processor time and memory of the processes.
 _USAGE_SECONDS = 3.0
 
+_MAX_PORT = 65535
+
 _DATA = int(Kind.DATA)
 
 # The most starts at a time, without those that wait for a folder. Each checks files, which may take
@@ -72,7 +74,7 @@ def main() -> int:
     _reset_inherited()
     try:
         connection = _connect(arguments.address, arguments.certificates, nonce)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"the host cannot be reached at {arguments.address}: {error}", file=sys.stderr)
         return 1
     agent = Agent(connection, arguments.companion)
@@ -94,8 +96,12 @@ def _close_output() -> None:
 
 
 def _connect(address: str, certificates: str, nonce: str) -> NodeConnection:
-    """Connect to the host and present the nonce. Raises OSError."""
+    """Connect to the host and present the nonce. Raises OSError, and ValueError if the address is
+    not HOST:PORT."""
     host, _, port = address.rpartition(":")
+    # A greater port would be taken modulo 65536.
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) <= _MAX_PORT):
+        raise ValueError("its address is not HOST:PORT")
     connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS)
     tune(connection)
     tls, line = None, nonce.encode() + b"\n"

@@ -208,12 +208,12 @@ class AgentConnection:
             case Kind.MESSAGE:
                 try:
                     self._on_message(stream, payload)
-                except (TypeError, ValueError, KeyError, AttributeError) as error:
+                except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
                     self.lose(f"node {self.node} sent an invalid message: {error!r:.200}")
 
     def _on_message(self, number: int, message: Mapping[str, Any]) -> None:
-        """Handle a message of the agent. Raises TypeError, ValueError, KeyError or AttributeError
-        for an invalid message."""
+        """Handle a message of the agent. Raises TypeError, ValueError, KeyError, AttributeError or
+        OverflowError for an invalid message."""
         started = self._starts.get(number)
         child = self._children.get(number)
         if number == 0:

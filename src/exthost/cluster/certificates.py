@@ -8,7 +8,9 @@ host.pem, host.key   for the host
 node.pem, node.key   for the nodes, which need ca.pem, too
 """
 
+import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from exthost.cluster.tls import HOST_NAME, NODE_NAME
@@ -22,6 +24,9 @@ CERTIFICATE_DAYS = 397
 
 _NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
+# The files of an unfinished renewal, one of which is a key.
+_LEFTOVERS = ("request.new", "extensions.new", "key.new", "certificate.new", "ca.srl")
+
 # How long one run of openssl may take.
 _OPENSSL_SECONDS = 60.0
 
@@ -31,15 +36,18 @@ _ROLES = {"host": (HOST_NAME, "serverAuth"), "node": (NODE_NAME, "clientAuth")}
 
 def make_certificates(folder: Path) -> None:
     """Make an authority and the two certificates in a folder, which is created. Raises ConfigError
-    if there is an authority already, or if openssl fails."""
-    if (folder / "ca.pem").exists():
+    if there is an authority already, if the folder cannot be written, or if openssl fails."""
+    if os.path.lexists(folder / "ca.pem"):  # a path may be too long for Path.exists
         raise ConfigError(
             "X1978",
             f"{folder} has certificates already",
             help="`exthost cluster init --renew` renews those of host and nodes; or name another "
             "folder",
         )
-    make_folder(folder)
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise _unwritable_error(folder, error) from None
     _openssl(
         folder,
         *("req", "-x509", *_NEW_KEY, "-days", str(_AUTHORITY_DAYS), "-subj", "/CN=exthost cluster"),
@@ -57,12 +65,24 @@ def make_certificates(folder: Path) -> None:
 def renew_certificates(folder: Path) -> None:
     """Make the two certificates again, signed by the authority in the folder. Each file is replaced
     in one step, the key first. Raises ConfigError."""
-    if not (folder / "ca.key").exists():
+    if not os.path.lexists(folder / "ca.key"):
         raise ConfigError(
             "X1979",
             f"{folder} has no ca.key, which signs certificates",
             help="run this where the certificates were made, or make new ones in another folder",
         )
+    try:
+        _renew(folder)
+    except OSError as error:
+        raise _unwritable_error(folder, error) from None
+    finally:
+        for leftover in _LEFTOVERS:
+            with suppress(OSError):
+                (folder / leftover).unlink()
+
+
+def _renew(folder: Path) -> None:
+    """Make the two certificates again. Raises ConfigError and OSError."""
     for role, (name, usage) in _ROLES.items():
         # Each step writes a file whose name ends with ".new". The finished files replace the old
         # ones at the end.
@@ -82,8 +102,14 @@ def renew_certificates(folder: Path) -> None:
         (folder / "key.new").chmod(0o600)
         (folder / "key.new").replace(folder / f"{role}.key")
         (folder / "certificate.new").replace(folder / f"{role}.pem")
-        for leftover in ("request.new", "extensions.new", "ca.srl"):
-            (folder / leftover).unlink(missing_ok=True)
+
+
+def _unwritable_error(folder: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        "X1980",
+        f"{folder} cannot be written: {error.strerror}",
+        help="name a folder that can be created, or that this user can write",
+    )
 
 
 def _openssl(folder: Path, *arguments: str) -> None:

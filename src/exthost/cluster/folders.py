@@ -243,7 +243,11 @@ class FolderStore:
         for lock_path in self._base.glob("*.lock"):
             path = lock_path.with_suffix("")
             if path.name != wanted and path not in self._copies:
-                self._copies[path] = _Copy(_open_lock(path))
+                try:
+                    lock = _open_lock(path)
+                except OSError:  # it is not the lock of a copy, such as a folder
+                    continue
+                self._copies[path] = _Copy(lock)
                 self._delete(path)
 
 

@@ -15,6 +15,7 @@ fetches, and those of its stdin, stdout and stderr (`stream_numbers`). For examp
 process has the number 4, and its stdin, stdout and stderr are the streams 5, 6 and 7.
 """
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -39,6 +40,9 @@ NONCE_BYTES = 64
 
 # How many numbers belong to a process: those of its streams follow its own.
 NUMBERS_PER_PROCESS = 4
+
+# The beginning of a version of exthost: its major and its minor number.
+_VERSION = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?![0-9])")
 
 KILL: Mapping[str, Any] = {"kill": True}
 
@@ -104,15 +108,17 @@ def is_compatible(message: Mapping[str, Any]) -> bool:
     """Return whether the host can work with an agent that sent this first message: the protocol is
     the same, and the minor versions of exthost differ by at most one."""
     first = message["hello"]
-    theirs = _major_and_minor(first["version"])
-    ours = _major_and_minor(__version__)
+    theirs, ours = _major_and_minor(first["version"]), _major_and_minor(__version__)
+    if theirs is None or ours is None:
+        return False
     is_near = theirs[0] == ours[0] and abs(theirs[1] - ours[1]) <= 1
     return bool(first["protocol"] == PROTOCOL_VERSION) and is_near
 
 
-def _major_and_minor(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
+def _major_and_minor(version: Any) -> tuple[int, int] | None:
+    """Return the first two numbers of a version; None if it does not begin with them."""
+    match = _VERSION.match(version) if isinstance(version, str) else None
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def encode_order(order: Order) -> dict[str, Any]:
@@ -207,4 +213,10 @@ def encode_exit(status: ExitStatus) -> dict[str, Any]:
 
 def decode_exit(message: Mapping[str, Any]) -> ExitStatus:
     """Return how the process ended. Raises TypeError or ValueError if the message is invalid."""
-    return ExitStatus(*message["exit"])
+    status = ExitStatus(*message["exit"])
+    numbers, texts = status[:2], status[2:]
+    if not all(number is None or type(number) is int for number in numbers):
+        raise TypeError(f"an exit status of {numbers!r:.100}")
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"an exit status with the texts {texts!r:.100}")
+    return status

@@ -17,7 +17,7 @@ import socket
 from exthost.cluster.link import NodeConnection, tune
 from exthost.cluster.messages import NONCE_BYTES
 from exthost.cluster.tls import HostCertificates, default_folder
-from exthost.config.cluster import ClusterSettings, is_loopback
+from exthost.config.cluster import ClusterSettings, is_ipv6, is_loopback
 from exthost.errors import ConfigError
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 from exthost.process.after_fork import disown_after_fork, replace_by_null
@@ -71,18 +71,19 @@ class NodeListener:
             listener.bind((self._host, self._port))
             listener.listen(256)
             listener.setblocking(False)
-        except OSError as error:
+        except (OSError, ValueError, TypeError) as error:  # ValueError: not a name of a machine
             listener.close()
+            reason = getattr(error, "strerror", None) or error
             raise ConfigError(
                 "X0171",
-                f"cluster.listen: {self._host}:{self._port} cannot be used: {error.strerror}",
+                f"cluster.listen: {self._host}:{self._port} cannot be used: {reason}",
                 help="name an address of this machine that the nodes can reach, with a free port",
             ) from None
         self._socket = listener
         host, port = listener.getsockname()[:2]
-        advertised = self._settings.advertise
-        if not advertised:
-            advertised = f"[{host}]" if ":" in host else host
+        advertised = self._settings.advertise or host
+        if is_ipv6(advertised):
+            advertised = f"[{advertised}]"
         # A Service or NAT may have another port than `listen`; without one, it is the same.
         self.address = advertised if _has_port(advertised) else f"{advertised}:{port}"
         self._accepting = asyncio.create_task(self._accept(listener))

@@ -29,6 +29,9 @@ DEFAULT_FOLDER = "cluster"
 
 _AUTHORITY = "ca.pem"
 
+# The reason of OpenSSL's error for a key that does not belong to the certificate.
+_PAIR_MISMATCH = "KEY_VALUES_MISMATCH"
+
 # The size of a read of the handshake. Certificates have about 1 KiB.
 _HANDSHAKE_READ_BYTES = 16 * 1024
 
@@ -42,11 +45,13 @@ def default_folder() -> str:
 
 
 class HostCertificates:
-    """The certificates of a host, in a folder. They are loaded again when the files change."""
+    """The certificates of a host, in a folder. They are loaded again when the files change. While
+    they are renewed, the key may be new and the certificate old: then the last pair is used."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._context: ssl.SSLContext | None = None
+        # Of the certificate, the key and the authority, when they were loaded.
         self._loaded_mtimes: tuple[float, ...] = ()
 
     def context(self) -> ssl.SSLContext:
@@ -56,15 +61,26 @@ class HostCertificates:
         try:
             mtimes = tuple(Path(self._folder, name).stat().st_mtime for name in names)
             if self._context is None or mtimes != self._loaded_mtimes:
-                self._context = _load(ssl.PROTOCOL_TLS_SERVER, self._folder, "host")
-                self._loaded_mtimes = mtimes
+                self._load_again(mtimes)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 "X0172",
                 f"cluster.certificates: the files in {self._folder} cannot be used: {error}",
                 help="make them with `exthost cluster init`",
             ) from None
+        assert self._context is not None
         return self._context
+
+    def _load_again(self, mtimes: tuple[float, ...]) -> None:
+        """Load the files, which have these times. Raises OSError."""
+        try:
+            self._context = _load(ssl.PROTOCOL_TLS_SERVER, self._folder, "host")
+            self._loaded_mtimes = mtimes
+        except ssl.SSLError as error:
+            # The last pair stays in use only if the authority is the same.
+            is_half_renewed = error.reason == _PAIR_MISMATCH
+            if not is_half_renewed or mtimes[-1:] != self._loaded_mtimes[-1:]:
+                raise
 
     async def accept(self, connection: socket.socket) -> "TlsSession":
         """Return the session with a node after its handshake. Raises OSError if the handshake

@@ -134,8 +134,8 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
     if listen is None:
         return ClusterSettings(**settings)
     match = _HOST_AND_PORT.fullmatch(listen)
-    if match is None or int(match["port"]) > _MAX_PORT:
-        hint = f"; write it as [{listen}]:PORT" if _is_ipv6(listen) else ""
+    if match is None or int(match["port"]) > _MAX_PORT or _is_invalid_ipv6(match["host"]):
+        hint = f"; write it as [{listen}]:PORT" if is_ipv6(listen) else ""
         place.at("listen").add_problem(
             WRONG_VALUE, f"HOST:PORT is wanted, not {quote_text(listen)}{hint}"
         )
@@ -154,11 +154,11 @@ def read_cluster_settings(value: Any, place: Place, folder: str | None) -> Clust
 def _advertise_problem(advertise: str) -> str:
     """Return what is wrong with the address that nodes connect to; "" if nothing is."""
     match = _HOST_AND_PORT.fullmatch(advertise)
-    if match is not None and int(match["port"]) > _MAX_PORT:
+    if match is not None and not 0 < int(match["port"]) <= _MAX_PORT:
         match = None
     elif match is None:
         match = _HOST_ALONE.fullmatch(advertise)
-    if match is None:
+    if match is None or _is_invalid_ipv6(match["host"] or advertise):
         return f"HOST or HOST:PORT is wanted, not {quote_text(advertise)}"
     host = (match["host"] or advertise).strip("[]")
     return f"no node can connect to {host}, which is every address of a machine" * is_any(host)
@@ -192,7 +192,14 @@ def is_loopback(host: str) -> bool:
     return host.lower() == "localhost" or _has_property(host, "is_loopback")
 
 
-def _is_ipv6(host: str) -> bool:
+def _is_invalid_ipv6(host: str) -> bool:
+    """Return whether a host is written as an IPv6 address, with brackets or without, and is not
+    one."""
+    return (":" in host or host.startswith("[")) and not is_ipv6(host.strip("[]"))
+
+
+def is_ipv6(host: str) -> bool:
+    """Return whether this is an IPv6 address, without brackets and without a port."""
     return ":" in host and _has_property(host, "compressed")
 
 

@@ -19,6 +19,14 @@ from exthost.wire.lines import BOM
 
 _SHOWN_CHARACTERS = 60
 
+# How many responses without an id are kept until it is known which requests have responses, and how
+# many bytes of each. A program may write them without end.
+_MAX_UNDECIDED = 100
+_KEPT_BYTES = 1024
+
+# A longer text is not parsed as Python: its syntax tree would take a hundred times as much memory.
+_MAX_PYTHON_CHARACTERS = 64 * 1024
+
 # A message has at least one of these fields.
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
@@ -52,7 +60,7 @@ class NotFiniteError(ValueError):
 class _ResponseWithoutId(NamedTuple):
     """A response without an id, and the requests that it may answer: those without a response."""
 
-    data: bytes
+    data: bytes  # the first bytes
     is_error: bool
     candidates: set[Id]
 
@@ -224,7 +232,9 @@ class MessageAudit:
             if not is_error and not self._answered:
                 return _missing_id_problem(data)
             candidates = self._requests.keys() - self._answered
-            self._without_id.append(_ResponseWithoutId(data, is_error, candidates))
+            if len(self._without_id) < _MAX_UNDECIDED:
+                head = data[:_KEPT_BYTES]
+                self._without_id.append(_ResponseWithoutId(head, is_error, candidates))
             return None
         if type(id) not in (int, str) or id not in self._requests:
             intended_id = next(
@@ -353,6 +363,8 @@ def _is_cut_short(text: str, error: ValueError) -> bool:
 
 def _is_python(text: str) -> bool:
     """Return whether a text is a Python literal, such as the output of print() for a dict."""
+    if len(text) > _MAX_PYTHON_CHARACTERS:
+        return False
     try:
         return isinstance(ast.literal_eval(text), dict | list | tuple)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from exthost.authoring.check import host_memory
 from exthost.authoring.check.findings import Report
 from exthost.authoring.check.host_memory import HostMemory
 from exthost.authoring.check.offer_audit import audit_offer
@@ -145,6 +146,22 @@ def test_a_check_remembers_what_the_extension_stores() -> None:
     assert ask("config.get", key="unit") == {"value": "kg"}
     assert isinstance(ask("memory.append", namespace="another", content="x"), Failure)
     assert isinstance(ask("no.such.method"), Failure)
+
+
+def test_the_memory_of_a_check_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_memory, "_MAX_STORED_CHARACTERS", 1000)
+    memory, dialect = HostMemory(), find_dialect("synaps")
+    spec = Spec(id="notes", argv=("notes",), dialect="synaps")
+    half = "x" * 500
+    requests = [
+        Request("memory.append", {"namespace": "notes", "content": half}, 1),
+        Request("config.set", {"key": "text", "value": half}, 2),
+        Request("memory.append", {"namespace": "notes", "content": half}, 3),
+    ]
+    first, *others = (memory.answer(request, spec, dialect) for request in requests)
+    assert isinstance(first, Reply)
+    for refused in others:
+        assert isinstance(refused, Failure) and refused.message == "its store is full"
 
 
 def test_the_tools_of_an_offer_need_usable_names() -> None:

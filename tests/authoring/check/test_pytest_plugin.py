@@ -8,10 +8,16 @@ with one fault, which its last argument chooses.
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from exthost.authoring.check.pytest_plugin import _absolute, find_folder
+from exthost.authoring.check.pytest_plugin import (
+    _absolute,
+    check_extension,
+    find_folder,
+)
+from exthost.errors import ExthostError, UsageError
 from tests.authoring.check.test_planted_faults import BAD
 
 RUN_SECONDS = 150.0
@@ -99,3 +105,33 @@ def test_an_argument_that_is_too_long_for_a_path_is_no_error(tmp_path: Path) -> 
     command = ["text.py", "x=1;" * 2000]
     assert find_folder(command, [tmp_path / "no", tmp_path]) == tmp_path
     assert _absolute(command, tmp_path) == [str(tmp_path / "text.py"), command[1]]
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "code"),
+    [
+        ("./ext", {"call": ["shout"]}, "X1338"),
+        ("./ext", {"timeout": "5s"}, "X1318"),
+        ("./ext", {"timeout": float("nan")}, "X1318"),
+        (None, {"dialect": "mcp"}, "X1310"),
+        ([], {"dialect": "mcp"}, "X1310"),
+        (["x"], {}, "X1310"),
+        (Path("/nowhere"), {}, "X1206"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors(target: Any, options: dict[str, Any], code: str) -> None:
+    with pytest.raises(ExthostError) as caught:
+        check_extension(target, **options)
+    assert caught.value.code == code
+
+
+async def test_a_check_in_an_event_loop_is_a_usage_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        check_extension("./ext")
+    assert caught.value.code == "X1314"
+
+
+def test_a_target_may_be_a_path_object(tmp_path: Path) -> None:
+    (tmp_path / "ext.py").touch()
+    assert find_folder(Path("ext.py"), [tmp_path / "no", tmp_path]) == tmp_path
+    assert _absolute([Path("ext.py")], tmp_path) == [str(tmp_path / "ext.py")]

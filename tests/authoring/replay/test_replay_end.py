@@ -3,14 +3,16 @@
 `play_host` sends the recorded messages of a host to a program, and compares what it answers.
 """
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from exthost.authoring.replay import pipe_replay
-from exthost.authoring.replay.pipe_replay import play_host
+from exthost.authoring.replay.pipe_replay import play_extension, play_host
 from exthost.authoring.replay.script import Script
+from exthost.errors import UsageError
 from exthost.session.trace.record import TraceRecord
 
 # Writes to stderr without end, and answers nothing.
@@ -20,8 +22,15 @@ while True:
     print("still here", file=sys.stderr)
 """
 
+# Writes lines without end that are not messages.
+FLOODS = """
+import sys
+while True:
+    print("still here")
+"""
+
 # Answers one request. By its argument, at the end of stdin it writes another message, waits, writes
-# to stderr without end, or exits.
+# lines without end, to stderr or stdout, or exits.
 PROGRAM = """
 import sys, time
 sys.stdin.readline()
@@ -33,6 +42,8 @@ if sys.argv[1] == "waits":
     time.sleep(600)
 while sys.argv[1] == "shouts":
     print("still here", file=sys.stderr)
+while sys.argv[1] == "floods":
+    print("still here")
 """
 
 SCRIPT = Script(
@@ -60,6 +71,55 @@ def test_lines_on_stderr_do_not_count_as_messages(tmp_path: Path) -> None:
         command = [sys.executable, "-SE", "-c", NOISY]
         outcome = play_host(SCRIPT, command, seconds=0.1, stderr=stderr.fileno())
     assert outcome.difference is not None and "nothing within 0.1 s" in str(outcome.difference)
+
+
+def test_lines_that_are_not_messages_do_not_count_as_messages() -> None:
+    outcome = play_host(SCRIPT, [sys.executable, "-SE", "-c", FLOODS], seconds=0.1)
+    assert outcome.difference is not None and "no message within 0.1 s" in str(outcome.difference)
+
+
+def test_a_program_that_writes_without_end_after_its_last_message_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipe_replay, "_END_SECONDS", 0.1)
+    command = [sys.executable, "-SE", "-c", PROGRAM, "floods"]
+    assert play_host(SCRIPT, command, seconds=60).difference is None
+
+
+def test_a_difference_is_known_if_the_host_then_closes_its_pipe() -> None:
+    input_end, host_end = os.pipe()
+    closed_end, output_end = os.pipe()
+    os.close(closed_end)
+    os.write(host_end, b'{"id": 7, "method": "capabilities", "params": {"a": 1}}\n')
+    os.close(host_end)
+    try:
+        role = play_extension(SCRIPT, stdin=input_end, stdout=output_end)
+    finally:
+        os.close(input_end)
+        os.close(output_end)
+    assert role.compared == 1 and len(role.differences) == 1
+
+
+def test_a_request_that_the_dialect_does_not_have_is_a_usage_error() -> None:
+    request = TraceRecord(0.0, "x", "request", "sent", id=0, method="unknown", data={})
+    script = Script("x", "cigen", 1, (request,), has_ended=True)
+    with pytest.raises(UsageError, match="does not have: 'unknown'"):
+        play_host(script, [sys.executable, "-SE", "-c", "import sys; sys.stdin.read()"], seconds=60)
+
+
+def test_half_a_character_in_a_recording_is_replaced() -> None:
+    records = (
+        TraceRecord(0.0, "x", "noise", "received", text="a\ud800", data="why"),
+        TraceRecord(0.0, "x", "stderr", text="a\ud800"),
+    )
+    script = Script("x", "morphir", 1, records, has_ended=True)
+    read_end, write_end = os.pipe()
+    try:
+        play_extension(script, stdin=read_end, stdout=write_end, stderr=write_end)
+        assert os.read(read_end, 100) == b"a?\na?\n"
+    finally:
+        os.close(read_end)
+        os.close(write_end)
 
 
 def test_a_program_that_only_writes_to_stderr_after_its_last_message_is_ended(

@@ -119,6 +119,24 @@ def test_the_size_of_a_recording_is_limited(recording: Path, tmp_path: Path) -> 
     assert result.returncode == 0, result.stderr
 
 
+def test_a_replay_that_compares_nothing_fails(recording: Path, tmp_path: Path) -> None:
+    lines = recording.read_text().splitlines(keepends=True)
+    unanswered = tmp_path / "unanswered.jsonl"
+    # It was recorded until the first request.
+    end = next(number for number, line in enumerate(lines) if '"direction":"received"' in line)
+    unanswered.write_text("".join(lines[:end]))
+    result = run_inside("replay", unanswered, "--", *PROGRAM)
+    assert result.returncode == 1 and "nothing was compared" in result.stdout
+    result = subprocess.run(
+        [*EXTHOST, "replay", str(recording)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+    )
+    assert result.returncode == 1 and "nothing was compared" in result.stderr
+
+
 def test_a_program_that_ends_or_stays_silent_is_a_difference(recording: Path) -> None:
     result = run_inside("replay", recording, "--", sys.executable, "-c", "raise SystemExit(3)")
     assert result.returncode == 1 and "it ended: exited with 3" in result.stdout

@@ -107,8 +107,16 @@ def format_bytes(data: bytes | bytearray) -> str:
     return escape_controls(text) + ("…" if len(data) > SHOWN_BYTES else "")
 
 
+# How many different problems of one rule are kept for a process, and how many characters of each.
+# A program that floods its output breaks a rule with every line.
+KEPT_PROBLEMS = 200
+KEPT_CHARACTERS = 2000
+
 # The time limit for a message that is written in pieces, which includes the start of the program.
 _SPLIT_SECONDS = 60.0
+
+# How many bytes of answers may wait for the process to read them.
+_MAX_UNREAD_BYTES = 2**24
 
 # A frame of at most this many bytes is written byte by byte, a longer frame in about this many
 # pieces.
@@ -145,11 +153,18 @@ class NotRead(NoAnswer):
     """A message could be written only in part, because the process does not read its stdin."""
 
 
+def shorten(text: str) -> str:
+    """Return a text for a finding. If it is long, because it quotes a long message of the process,
+    it is cut, and `…` marks the cut."""
+    return text if len(text) <= KEPT_CHARACTERS else f"{text[:KEPT_CHARACTERS]}…"
+
+
 class CheckedProcess:
     """A started process, and the conversation with it.
 
     byte_log            the last bytes that were sent and received
-    problems            the broken rules, each with the bytes that led to it
+    problems            the broken rules, each with the bytes that led to it; at most KEPT_PROBLEMS
+                        of each rule
     is_broken           whether the output cannot be read any further
     splits              whether every message is written in pieces
     writes_at_end_only  whether it does not flush its output; see `find_unflushed_output`
@@ -178,6 +193,7 @@ class CheckedProcess:
         self._bytes_received = 0
         self._is_inside_frame = False  # the last output completed no frame
         self._audit = MessageAudit(conformance)
+        self._known_problems: dict[str, set[str]] = {}  # rule → messages of `problems`
         # `resolve_limits` always sets this limit; 2**26 is only for the type checker.
         self.max_message_bytes = resolve_limits(spec, dialect).max_message or 2**26
         self._conversation = Conversation(dialect, self.max_message_bytes)
@@ -191,6 +207,9 @@ class CheckedProcess:
         self._numbers: dict[Call, int] = {}  # of the last request of each call, from 1
         self._answered_requests = 0  # the number of the last request that was answered
         self._loop = asyncio.get_running_loop()
+        # Held while a message is written, so that no other message is written inside it.
+        self._write_lock = asyncio.Lock()
+        self._answers: dict[asyncio.Task[None], int] = {}  # answers to write, and their bytes
         self._output_arrived = asyncio.Event()
         self._changed = asyncio.Event()  # set when a call may have ended or taken a step
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
@@ -296,9 +315,22 @@ class CheckedProcess:
         self._changed.set()
 
     def _write_answer(self, message: Answer) -> None:
+        """Write the answer to a request of the process, after the message that is being written. It
+        is lost if the process does not read the answers to earlier requests."""
         data = self._conversation.encode(message)
+        if sum(self._answers.values()) > _MAX_UNREAD_BYTES:
+            return
         self.byte_log.add(">", data)
-        self.pipes.write_now(data)
+        task = self._loop.create_task(self._write_whole(data))
+        self._answers[task] = len(data)
+        task.add_done_callback(self._answers.pop)
+
+    async def _write_whole(self, data: bytes) -> None:
+        try:
+            async with self._write_lock:
+                await self.pipes.write(data)
+        except OSError:
+            pass  # the process has closed its stdin
 
     def _on_exit(self) -> None:
         if self.pipes.ended.is_set():
@@ -319,7 +351,13 @@ class CheckedProcess:
 
     def _record(self, problems: Sequence[Problem]) -> None:
         for problem in problems:
-            self.problems.append((problem, self.byte_log.format_last(problem.data)))
+            known = self._known_problems.setdefault(problem.rule, set())
+            message = shorten(problem.message)
+            if message not in known and len(known) < KEPT_PROBLEMS:
+                known.add(message)
+                exchange = self.byte_log.format_last(problem.data)
+                # Without the data, which may have many megabytes.
+                self.problems.append((problem._replace(message=message, data=b""), exchange))
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -330,7 +368,7 @@ class CheckedProcess:
         step = 1 if len(data) <= _MAX_BYTE_BY_BYTE else len(data) // _MAX_BYTE_BY_BYTE + 1
         pieces = [data[at : at + step] for at in range(0, len(data), step)] if split else [data]
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds), self._write_lock:
                 for number, piece in enumerate(pieces):
                     self.byte_log.add(">", piece, joins=split and number > 0)
                     await self.pipes.write(piece)
@@ -535,6 +573,9 @@ class CheckedProcess:
 
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""
+        for task in self._answers:
+            task.cancel()
+        await asyncio.gather(*self._answers, return_exceptions=True)
         await self.pipes.kill()
         self._record(self._audit.finish())
         for call in self._calls():

@@ -40,6 +40,9 @@ TIMED_REQUESTS = 15
 SLOW_REPLY_SECONDS = 0.05
 SLOW_START_SECONDS = 5.0
 
+# How many characters of the reason of a tool's failure are shown.
+_MAX_REASON = 300
+
 # How long a process is watched after the last request, in case that request makes it exit.
 _LAST_SECONDS = 0.1
 
@@ -365,7 +368,7 @@ class ConversationChecks:
 
     def _record_tool_failure(self, process: CheckedProcess, name: str, reason: str) -> None:
         """Record that a tool failed. It may fail, so no rule of the dialect is broken."""
-        self._ledger.add_finding("tool-failure", f"{name} failed: {reason[:300]}", process)
+        self._ledger.add_finding("tool-failure", f"{name} failed: {_cut(reason)}", process)
         self._ledger.skip("result", f"{name} failed, so there is no result to check")
 
     def _check_result(self, process: CheckedProcess, name: str, schema: Any, result: Any) -> None:
@@ -464,6 +467,11 @@ class ConversationChecks:
         """End a process that has not answered, so that the next check starts a new process."""
         await self._starter.release(process)
         self.process = None
+
+
+def _cut(reason: str) -> str:
+    """Return the reason of a failure. `…` marks where it was cut."""
+    return reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
 
 
 def _suggest_fix(error: NoAnswer | ExthostError, process: CheckedProcess) -> str:

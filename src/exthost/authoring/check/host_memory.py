@@ -23,11 +23,20 @@ from exthost.errors import CallFailed
 from exthost.model.messages import Failure, Reply, Request
 from exthost.model.spec import Spec
 
+# How much the extension can store during one run. A larger message is refused, as by a host whose
+# store is full.
+_MAX_STORED_CHARACTERS = 2**24
+# What is counted for each record besides its texts.
+_RECORD_CHARACTERS = 200
+# The JSON-RPC code with which the host answers if its store is full.
+_STORAGE_ERROR = -32000
+
 
 class HostMemory:
     """What the extension has stored during one run."""
 
     def __init__(self) -> None:
+        self._stored_characters = 0
         self._memories: list[Memory] = []
         self._settings: dict[str, str] = {}
 
@@ -46,6 +55,7 @@ class HostMemory:
     def _perform(self, action: HostAction) -> Any:
         match action:
             case Remember(content, tags, meta):
+                self._count(content, *tags, str(meta or ""))
                 now_ms = int(time.time() * 1000)
                 self._memories.append(Memory(now_ms, content, tags, meta))
                 return now_ms
@@ -57,10 +67,18 @@ class HostMemory:
             case ReadConfig(key):
                 return self._settings.get(key)
             case WriteConfig(key, value):
+                self._count(key, value)
                 self._settings[key] = value
                 return None
             case WatchConfig():
                 return None
+
+    def _count(self, *texts: str) -> None:
+        """Count the texts of one record. Raises CallFailed if the store is full."""
+        size = sum(map(len, texts)) + _RECORD_CHARACTERS
+        if self._stored_characters + size > _MAX_STORED_CHARACTERS:
+            raise CallFailed("X0755", "its store is full", error_code=_STORAGE_ERROR)
+        self._stored_characters += size
 
 
 def _matches(memory: Memory, filters: Recall) -> bool:

@@ -9,9 +9,8 @@ The checks report to one `Ledger`, by the name of a rule such as "restart":
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
-from exthost.authoring.check.checked_process import CheckedProcess
+from exthost.authoring.check.checked_process import KEPT_PROBLEMS, CheckedProcess, shorten
 from exthost.authoring.check.findings import Finding, Outcome
 from exthost.dialects.conformance import Conformance, Problem
 from exthost.dialects.rules import all_rules, find_rule
@@ -23,6 +22,10 @@ MAX_FINDINGS = 5
 # Rules that one mistake usually breaks on many lines, such as a `print` in a loop. The first line
 # is shown, the others are counted.
 _ONE_CAUSE = frozenset({"stdout-noise", "one-line"})
+
+
+# At most this many of the others are counted. A process keeps no more problems of one rule.
+_MAX_REPEATS = KEPT_PROBLEMS - 1
 
 
 class Ledger:
@@ -37,11 +40,12 @@ class Ledger:
         self._recorded_problems: dict[int, int] = {}
         # rule → the other messages of a cause whose first message is kept
         self._repeats: dict[str, set[str]] = {}
-        self._secret_filter: SecretFilter | None = None
+        self._secrets: set[str] = set()
 
-    def use_secret_filter(self, secret_filter: SecretFilter) -> None:
-        """Hide the secrets of this filter in all outcomes."""
-        self._secret_filter = secret_filter
+    def hide_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these secrets in all outcomes. Each start may have other secrets, and a finding may
+        be about any of the starts."""
+        self._secrets.update(secrets)
 
     def add_finding(
         self, name: str, message: str, process: CheckedProcess | None = None, *, fix: str = ""
@@ -61,9 +65,12 @@ class Ledger:
     ) -> None:
         """Record a finding, unless it only repeats an earlier one. `exchange` are the bytes that it
         shows."""
+        message, fix = shorten(message), shorten(fix)
         findings = self._findings.setdefault(name, {})
         if name in _ONE_CAUSE and findings and message not in findings:
-            self._repeats.setdefault(name, set()).add(message)
+            repeats = self._repeats.setdefault(name, set())
+            if len(repeats) < _MAX_REPEATS:
+                repeats.add(message)
         elif message not in findings and len(findings) < MAX_FINDINGS:
             stderr = () if process is None else process.pipes.stderr
             rule = find_rule(name, self._conformance)
@@ -89,31 +96,32 @@ class Ledger:
         """Record that a rule was checked. The rule was kept unless a finding was recorded, too.
         `seconds` is added to the time that its checks took. `reason` is what was measured."""
         total_seconds, last_reason = self._checked.get(name, (0.0, ""))
-        self._checked[name] = (total_seconds + seconds, reason or last_reason)
+        self._checked[name] = (total_seconds + seconds, shorten(reason) or last_reason)
 
     def skip(self, name: str, reason: str) -> None:
         """Record why a rule was not checked."""
-        self._skipped.setdefault(name, reason)
+        self._skipped.setdefault(name, shorten(reason))
 
     def outcomes(self, default_reason: str) -> tuple[Outcome, ...]:
         """Return the outcome of every rule. `default_reason` is the reason why a rule was not
         checked, if `skip` recorded no other reason."""
         outcomes = []
+        secret_filter = SecretFilter(self._secrets)
         for rule in all_rules(self._conformance):
             findings = tuple(self._findings.get(rule.name, {}).values())
             if repeats := self._repeats.get(rule.name):
                 first = findings[0]
                 noun = "line" if len(repeats) == 1 else "lines"
-                message = f"{first.message} (and {len(repeats)} more such {noun})"
+                number = f"{len(repeats)} or" if len(repeats) == _MAX_REPEATS else len(repeats)
+                message = f"{first.message} (and {number} more such {noun})"
                 findings = (replace(first, message=message), *findings[1:])
             seconds, reason = self._checked.get(rule.name, (0.0, ""))
             skipped = not findings and rule.name not in self._checked
             if skipped:
                 reason = self._skipped.get(rule.name, default_reason)
-            if self._secret_filter is not None:
-                hide = partial(_hide_secrets, self._secret_filter)
-                findings = tuple(map(hide, findings))
-                reason = self._secret_filter.text(reason)
+            if self._secrets:
+                findings = tuple(_hide_secrets(secret_filter, finding) for finding in findings)
+                reason = secret_filter.text(reason)
             outcomes.append(Outcome(rule, findings, seconds, reason, skipped))
         return tuple(outcomes)
 

@@ -18,6 +18,9 @@ from exthost.model.offer import Offer
 from exthost.model.shutdown_steps import CloseStdin, Say, Write
 from exthost.process.exit_status import ExitStatus
 
+# How many characters of a command line are shown.
+_MAX_COMMAND = 200
+
 
 class LifeChecks:
     """The checks of one extension that start and end processes."""
@@ -86,7 +89,11 @@ class LifeChecks:
 
     async def check_early_end(self) -> None:
         """Start a process, and end its input before the first message."""
-        process = await self._starter.start()
+        try:
+            process = await self._starter.start()
+        except ExthostError as error:  # such as a secret that cannot be read any more
+            self._ledger.skip("early-end", f"it did not start again: {error.message}")
+            return
         # The process reads the end of its input only after it has started.
         seconds = self._seconds + 2 * self._starter.start_seconds
         began = time.perf_counter()
@@ -105,7 +112,7 @@ class LifeChecks:
             reason = "after the calls of --call it has exited, and a process that it started still"
             fix = "let a tool end the processes that it starts, also when the call fails"
             self._ledger.add_finding(
-                "orphans", f"{reason} runs: {command[:200]} (pid {pid})", fix=fix
+                "orphans", f"{reason} runs: {_cut(command)} (pid {pid})", fix=fix
             )
 
     async def _check_orphans_of_start(self) -> None:
@@ -127,7 +134,7 @@ class LifeChecks:
                 self._ledger.skip("orphans", "it did not exit")
                 return
             for pid, command in await survivors.wait_for_survivors(process.pipes.pid, mark):
-                reason = f"it has exited, and a process that it started still runs: {command[:200]}"
+                reason = f"it has exited, and a process that it started still runs: {_cut(command)}"
                 self._ledger.add_finding("orphans", f"{reason} (pid {pid})", process)
             self._ledger.mark_checked("orphans", time.perf_counter() - began)
         except (NoAnswer, ExthostError) as error:
@@ -186,6 +193,11 @@ class LifeChecks:
             self._ledger.add_finding("signal", reason, process)
         self._ledger.mark_checked("signal", time.perf_counter() - began)
         await self._starter.release(process)
+
+
+def _cut(command: str) -> str:
+    """Return a command line. `…` marks where it was cut."""
+    return command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]}…"
 
 
 async def _write(process: CheckedProcess, data: bytes) -> None:

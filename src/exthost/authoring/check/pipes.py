@@ -100,23 +100,16 @@ class Pipes:
         """Write all bytes. Raises OSError if the process has closed its stdin."""
         view = memoryview(data)
         while view:
+            fd = self._child.stdin
             try:
-                view = view[os.write(self._child.stdin, view) :]
+                view = view[os.write(fd, view) :]
             except BlockingIOError:
                 writable = asyncio.Event()
-                self._loop.add_writer(self._child.stdin, writable.set)
+                self._loop.add_writer(fd, writable.set)
                 try:
                     await writable.wait()
                 finally:
-                    self._loop.remove_writer(self._child.stdin)
-
-    def write_now(self, data: bytes) -> None:
-        """Write a short message without waiting. If the pipe is full or closed, the message is
-        lost."""
-        try:
-            os.write(self._child.stdin, data)
-        except OSError:
-            pass
+                    self._loop.remove_writer(fd)
 
     async def wait_read(self, *, has_begun: bool = True) -> None:
         """Wait until the process has read everything in the pipe.
@@ -141,6 +134,8 @@ class Pipes:
 
     def close_stdin(self) -> None:
         """Close stdin, so that the process reads the end of its input."""
+        if self._child.stdin != CLOSED:
+            self._loop.remove_writer(self._child.stdin)
         self._child.close_stdin()
 
     def terminate(self) -> None:

@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def check_extension(
-    target: str | Sequence[str],
+    target: "str | os.PathLike[str] | Sequence[str]",
     *,
     dialect: str | None = None,
     call: Mapping[str, Any] | None = None,
@@ -50,7 +50,8 @@ def check_extension(
     """Check an extension: a folder or manifest by its path, or a command with its dialect.
 
     `call` names tools to be called, with their arguments. `settings` are the keys of an
-    `[[extensions]]` entry, for a command.
+    `[[extensions]]` entry, for a command. Raises UsageError for wrong arguments, and in a test that
+    is `async`.
     """
     import asyncio
 
@@ -59,24 +60,38 @@ def check_extension(
     from exthost.authoring.check.settings import CHECK_SECONDS, Settings
     from exthost.config.discovery.extension_at_path import spec_at
     from exthost.errors import UsageError
+    from exthost.extension.misuse import check_timeout
     from exthost.host.connection import connection_spec
 
-    if isinstance(target, str):
+    requested_calls: object = call
+    if requested_calls is not None and not isinstance(requested_calls, Mapping):
+        problem = f"call must be a dict of tools and their arguments, not {call!r:.60}"
+        raise UsageError("X1338", problem, help='call={"shout": {"text": "hi"}}')
+    if timeout is not None:
+        timeout = check_timeout(timeout)
+    if asyncio._get_running_loop() is not None:
+        raise UsageError(
+            "X1314",
+            "a check waits for its processes, and cannot run in an event loop",
+            help="check in a test that is not async, or with asyncio.to_thread",
+        )
+    if isinstance(target, str | os.PathLike):
         spec = spec_at(Path(target))
     elif dialect is None:
         raise UsageError("X1310", "a command needs a dialect", help='dialect="mcp"')
     else:
         spec = connection_spec(target, dialect, settings)  # type: ignore[arg-type]
-    check_settings = Settings(seconds=timeout or CHECK_SECONDS, calls=tuple((call or {}).items()))
+    seconds = CHECK_SECONDS if timeout is None else timeout
+    check_settings = Settings(seconds=seconds, calls=tuple((call or {}).items()))
     report = asyncio.run(run_checks(spec, dict(os.environ), check_settings))
     return check_manifest(spec).add_to(report)
 
 
-def find_folder(target: str | Sequence[str], folders: Sequence[Path]) -> Path:
+def find_folder(target: "str | os.PathLike[str] | Sequence[str]", folders: Sequence[Path]) -> Path:
     """Return the first of these folders that has the path, or a file that the command names. If
     none has it, return the first folder."""
-    words = [target] if isinstance(target, str) else target
-    words = [word for word in words if not Path(word).is_absolute()]
+    targets = [target] if isinstance(target, str | os.PathLike) else target
+    words = [word for word in map(str, targets) if not Path(word).is_absolute()]
     for folder in folders:
         # Not `Path.exists`, which raises OSError for a word that is too long for a path.
         if any(os.path.exists(folder / word) for word in words):  # noqa: PTH110
@@ -90,9 +105,11 @@ def exthost_check(request: pytest.FixtureRequest) -> "Callable[..., Report]":
     fault, and returns the report otherwise. It takes what `check_extension` takes. Relative paths
     are those of the folder of the test file, or else of pytest's root folder."""
 
-    def check(target: str | Sequence[str], **options: Any) -> "Report":
+    def check(target: "str | os.PathLike[str] | Sequence[str]", **options: Any) -> "Report":
+        if not isinstance(target, str | os.PathLike | list | tuple):
+            return check_extension(target, **options)  # raises the error
         folder = find_folder(target, (request.path.parent, request.config.rootpath))
-        if isinstance(target, str):
+        if isinstance(target, str | os.PathLike):
             target = str(folder / target)
         elif target:
             from exthost.host.connection import command_id
@@ -109,11 +126,11 @@ def exthost_check(request: pytest.FixtureRequest) -> "Callable[..., Report]":
     return check
 
 
-def _absolute(command: Sequence[str], folder: Path) -> list[str]:
+def _absolute(command: "Sequence[str | os.PathLike[str]]", folder: Path) -> list[str]:
     """Return a command with absolute paths of the files in this folder."""
     return [
         str(folder / word) if os.path.isfile(folder / word) else word  # noqa: PTH113
-        for word in command
+        for word in map(str, command)
     ]
 
 

@@ -19,13 +19,14 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.conformance import Conformance
 from exthost.errors import ExthostError
 from exthost.launch.admission_record import Admission
+from exthost.launch.header_injection import read_injected
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import is_machine_probed, probe_machine
-from exthost.launch.plan import admit, make_state_folder, prepare
+from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch.secret_sources import SecretReading, with_secrets
 from exthost.model.offer import Offer
 from exthost.model.spec import HostEnvRef, Spec, ValueReference
-from exthost.session.trace.secrets import SecretFilter, find_secrets
+from exthost.session.trace.secrets import find_secrets
 
 # This variable makes Python flush every write. A program that never flushes would pass the check in
 # a shell that sets the variable, and hang in hosts that do not set it.
@@ -109,7 +110,7 @@ class Starter:
             await asyncio.to_thread(secrets.run)
         spec = with_secrets(self.spec, secrets.values)
         launch = prepare(spec, self.dialect, self._environ, admission=self._admission)
-        self._hide_secrets(launch.plan.env)
+        self._hide_secrets(launch, secrets.values)
         process = CheckedProcess(
             make_state_folder(launch),
             self.spec,
@@ -121,14 +122,15 @@ class Starter:
         self.latest = process
         return process
 
-    def _hide_secrets(self, variables: Mapping[str, str]) -> None:
-        """Hide the secrets that the config gives to the extension in the report. `variables` are
-        those of its process."""
-        env = self.spec.env
-        references = [name for name, value in env.items() if isinstance(value, ValueReference)]
-        values = {name: variables.get(name, "") for name in env}
-        if secrets := list(find_secrets(values, references, None)):
-            self.ledger.use_secret_filter(SecretFilter(secrets))
+    def _hide_secrets(self, launch: Launch, values: Mapping[str, str]) -> None:
+        """Hide the secrets that a process gets in the report. `values` are those of its variables
+        that were read from files, commands or the keyring."""
+        spec = self.spec
+        names = [name for name, value in spec.env.items() if isinstance(value, ValueReference)]
+        names += [setting.secret for setting in spec.settings]
+        self.ledger.hide_secrets(find_secrets(launch.plan.env, names, launch.context.config))
+        # Those that only the proxy of the process gets.
+        self.ledger.hide_secrets(read_injected(spec, values, self._environ).values())
 
     async def connect(self, *, splits: bool = False) -> tuple[CheckedProcess, Offer]:
         """Start a process and do the handshake. Raises NoAnswer or ExthostError.
@@ -187,8 +189,9 @@ class Starter:
     async def release(self, process: CheckedProcess) -> None:
         """End a process, and record the problems of its messages."""
         if process in self._processes:
-            self._processes.remove(process)
+            # Removed only then: if this is cancelled, `release_all` kills it.
             await process.kill()
+            self._processes.remove(process)
         self.ledger.add_message_problems(process)
 
     async def release_all(self) -> None:

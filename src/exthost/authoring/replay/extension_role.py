@@ -8,6 +8,7 @@ that sends the same requests in another order gets the same replies. Does no I/O
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import accumulate, islice
 from typing import Any
 
 from exthost.authoring.replay.comparison import Difference, MessageComparer, describe, match_key
@@ -34,7 +35,8 @@ class ExtensionRole:
     """Replays the extension of one script. JSON fields whose name is in `ignored` may differ.
 
     `differences` are the differences between the messages of the host and the recorded ones. The
-    replay continues after a difference.
+    replay continues after a difference. `compared` is how many messages of the host matched a
+    recorded one, equal or not.
     """
 
     def __init__(self, script: Script, ignored: Collection[str] = ()) -> None:
@@ -49,13 +51,19 @@ class ExtensionRole:
         self._request_ids: dict[Id | None, Id | None] = {}
         self._generated_ids = GeneratedIds()
         self._comparer = MessageComparer(self._generated_ids, ignored, script.extension)
+        # The number of each record among the messages of the recording, from 1.
+        self._numbers = list(accumulate(record.is_message for record in script.records))
+        self._requests = deque[int]()  # the indexes of the host's requests that are not received
         self.differences: list[Difference] = []
+        self.compared = 0
         for index, record in enumerate(script.records):
             call_key = _call_key(record)
             if call_key is not None:
                 self._by_call.setdefault(call_key, deque()).append(index)
             if record.direction == "sent":
                 self._expected.setdefault(match_key(record), deque()).append(index)
+                if record.kind == "request":
+                    self._requests.append(index)
 
     @property
     def is_over(self) -> bool:
@@ -66,11 +74,14 @@ class ExtensionRole:
     def next_method(self) -> str:
         """The method of the next recorded request of the host, or "". Positional dialects, whose
         replies carry no id and match requests by order, need it to decode the request."""
-        for index in range(self._first_undone(), len(self._records)):
-            record = self._records[index]
-            if not self._done[index] and (record.direction, record.kind) == ("sent", "request"):
-                return record.method
-        return ""
+        while self._requests and self._done[self._requests[0]]:
+            self._requests.popleft()
+        return self._records[self._requests[0]].method if self._requests else ""
+
+    @property
+    def expects_messages(self) -> bool:
+        """Whether the recording has messages of the host, apart from those that were received."""
+        return any(self._expected.values())
 
     def first_messages(self) -> list[Message | Noise | StderrLine]:
         """Return what the extension sends before it receives anything."""
@@ -86,7 +97,8 @@ class ExtensionRole:
                 return [Failure(message.id, NOT_RECORDED, -32601)]
             return []
         recorded = self._records[index]
-        difference = self._comparer.compare(self._message_number(index), recorded, actual)
+        self.compared += 1
+        difference = self._comparer.compare(self._numbers[index], recorded, actual)
         if difference is not None:
             self.differences.append(difference)
         self._done[index] = True
@@ -95,10 +107,6 @@ class ExtensionRole:
             self._request_ids[recorded.id] = message.id
         return list(self._send_due(_call_key(recorded)))
 
-    def _message_number(self, index: int) -> int:
-        """Return the number of a record among the messages of the recording, from 1."""
-        return sum(record.is_message for record in self._records[: index + 1])
-
     def _match(self, actual: TraceRecord) -> int | None:
         """Remove the recorded message that matches from the expected ones, and return its index.
         This is an equal message, or else the first one with the same `match_key`. Return None if
@@ -106,7 +114,7 @@ class ExtensionRole:
         candidates = self._expected.get(match_key(actual))
         if not candidates:
             return None
-        for index in list(candidates)[:_MAX_COMPARED]:
+        for index in list(islice(candidates, _MAX_COMPARED)):
             if self._comparer.compare(0, self._records[index], actual) is None:
                 candidates.remove(index)
                 return index
@@ -145,7 +153,8 @@ class ExtensionRole:
         if record.kind == "stderr":
             return StderrLine(record.text)
         if record.kind == "noise":
-            return Noise(record.text.encode(), str(record.data))
+            # A recording that was edited may have a surrogate.
+            return Noise(record.text.encode(errors="replace"), str(record.data))
         is_reply = record.kind in ("reply", "failure")
         record = record._replace(data=self._generated_ids.replace_in(record.data))
         id = self._request_ids.get(record.id, record.id) if is_reply else record.id

@@ -8,7 +8,7 @@ message that the extension had sent before it in the recording has been received
     difference = role.receive(message, call)        for each message of the extension
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Collection
 from typing import Any
 
@@ -40,7 +40,7 @@ class HostRole:
         self.compared = 0
         for index, record in enumerate(self._records):
             if record.direction == "received":
-                calls = self._expected.setdefault(match_key(record), {})
+                calls = self._expected.setdefault(match_key(record), OrderedDict())
                 calls.setdefault(record.call, deque()).append(index)
 
     @property
@@ -77,6 +77,8 @@ class HostRole:
         difference = self._comparer.compare(index + 1, recorded, actual)
         if difference is None:
             queue.popleft()
+            if not queue:
+                del self._expected[match_key(actual)][recorded.call]
             self._done[index] = True
             self.compared += 1
             self._generated_ids.remember(recorded.data, actual.data)
@@ -103,8 +105,8 @@ class HostRole:
         """Return the queue of the call to which the message belongs: the first queue that begins
         with an equal message, or else the first queue. Return None if no recorded message that is
         still expected has the same `match_key`."""
-        queues = [queue for queue in self._expected.get(match_key(actual), {}).values() if queue]
+        queues = self._expected.get(match_key(actual), {}).values()
         for queue in queues:
             if self._comparer.compare(0, self._records[queue[0]], actual) is None:
                 return queue
-        return queues[0] if queues else None
+        return next(iter(queues), None)

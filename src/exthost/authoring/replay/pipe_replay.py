@@ -19,7 +19,7 @@ from exthost.authoring.replay.script import Script
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.dialects.find import find_dialect
-from exthost.errors import ExthostError, escape_controls
+from exthost.errors import ExthostError, UsageError, escape_controls
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.messages import Message, Noise, Reply
 from exthost.process.child import Child, find_program
@@ -44,8 +44,18 @@ class _Side:
     def __init__(self, dialect: Dialect, role: Role) -> None:
         self._conversation = Conversation(dialect, _MAX_MESSAGE_BYTES, role=role)
         self._conversation.observe(self)
-        self.frame = self._conversation.encode  # returns the frame of a message
         self._received: list[tuple[Message, Call | None]] = []
+
+    def frame(self, message: Message) -> bytes:
+        """Return the frame of a message. Raises UsageError if the dialect has no such request."""
+        try:
+            return self._conversation.encode(message)
+        except KeyError as unknown:
+            raise UsageError(
+                "X1388",
+                f"the recording has a request that its dialect does not have: {unknown}",
+                help="record the session again",
+            ) from None
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
         """Do nothing: an observer needs this method, but sent messages are not compared."""
@@ -98,22 +108,19 @@ def play_extension(
         for item in due:
             if isinstance(item, StderrLine):
                 text = escape_controls(item) if os.isatty(stderr) else item
-                _write(stderr, f"{text}\n".encode())
+                _write(stderr, f"{text}\n".encode(errors="replace"))
             elif isinstance(item, Noise):
                 _write(stdout, item.data + b"\n")
             else:
                 _write(stdout, side.frame(item))
 
-    send(role.first_messages())
-    while not role.is_over:
-        try:
-            data = os.read(stdin, READ_BYTES)
-        except OSError:
-            break
-        if not data:
-            break
-        for message, _ in side.receive(data, lambda: role.next_method):
-            send(role.receive(message))
+    try:
+        send(role.first_messages())
+        while not role.is_over and (data := _read(stdin)):
+            for message, _ in side.receive(data, lambda: role.next_method):
+                send(role.receive(message))
+    except BrokenPipeError:  # the host has closed the pipe
+        pass
     return role
 
 
@@ -139,9 +146,9 @@ def play_host(
 ) -> ReplayOutcome:
     """Run a program and replay the host of this script for it, up to the first difference.
 
-    `seconds` is the longest time without output on stdout. JSON fields whose name is in `ignored`
-    may differ. The stderr of the program is copied to the file descriptor `stderr`, with control
-    characters escaped. Raises SpawnFailed.
+    `seconds` is the longest time without a message of the program. JSON fields whose name is in
+    `ignored` may differ. The stderr of the program is copied to the file descriptor `stderr`, with
+    control characters escaped. Raises SpawnFailed.
     """
     role = HostRole(script, ignored)
     program = find_program(command[0], None, os.environ.get("PATH", os.defpath))
@@ -165,8 +172,9 @@ class _Program:
         self._child = child
         self._seconds = seconds
         self._stderr = stderr
+        self._messages = 0  # how many the program has sent
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-        self._unwritten = b""  # frames, or the rest of one, for the program's stdin
+        self._unwritten = bytearray()  # frames, or the rest of one, for the program's stdin
         self._selector = selectors.DefaultSelector()
         for fd in (child.stdin, child.stdout, child.stderr):
             os.set_blocking(fd, False)
@@ -182,8 +190,9 @@ class _Program:
                 if self._role.is_over and not self._unwritten:
                     return self._finish(selector)
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
-                # Output on stderr does not count: a program may write there without end.
-                if time.monotonic() >= deadline and not self._has_output(ready):
+                # Output that is not a message does not count: a program may write it without end.
+                is_late = time.monotonic() >= deadline
+                if is_late and not self._has_output(ready):
                     return self._role.unexpected(f"nothing within {self._seconds:g} s")
                 for key, _ in ready:
                     if key.fd == self._child.stdin:
@@ -194,9 +203,14 @@ class _Program:
                         data = _read(key.fd)
                         if not data:
                             return self._role.unexpected(self._describe_end())
+                        messages_before = self._messages
                         if (difference := self._handle_output(data)) is not None:
                             return difference
-                        deadline = time.monotonic() + self._seconds
+                        if self._messages > messages_before:
+                            deadline = time.monotonic() + self._seconds
+                        elif is_late:
+                            text = f"no message within {self._seconds:g} s"
+                            return self._role.unexpected(text)
 
     def _queue_due_messages(self) -> None:
         frames = b"".join(self._side.frame(message) for message in self._role.due_messages())
@@ -208,11 +222,11 @@ class _Program:
 
     def _write_queued(self, selector: selectors.BaseSelector) -> None:
         try:
-            self._unwritten = self._unwritten[os.write(self._child.stdin, self._unwritten) :]
+            del self._unwritten[: os.write(self._child.stdin, self._unwritten)]
         except BlockingIOError:
             return
         except OSError:  # the program has closed its stdin; its further output may show why
-            self._unwritten = b""
+            self._unwritten.clear()
         if not self._unwritten:
             selector.unregister(self._child.stdin)
 
@@ -227,6 +241,7 @@ class _Program:
     def _handle_output(self, data: bytes) -> Difference | None:
         try:
             for message, call in self._side.receive(data):
+                self._messages += 1
                 difference = self._role.receive(message, call)
                 if difference is not None:
                     return difference
@@ -242,8 +257,7 @@ class _Program:
         deadline = time.monotonic() + _END_SECONDS
         while self._child.stdout in selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if time.monotonic() >= deadline and not self._has_output(ready):
-                return None
+            is_late, messages_before = time.monotonic() >= deadline, self._messages
             for key, _ in ready:
                 if key.fd == self._child.stderr:
                     self._copy_stderr(selector)
@@ -253,6 +267,8 @@ class _Program:
                     selector.unregister(key.fd)
                 elif (difference := self._handle_output(data)) is not None:
                     return difference
+            if is_late and self._messages == messages_before:
+                return None
         return None
 
     def _has_output(self, ready: Sequence[tuple[selectors.SelectorKey, int]]) -> bool:

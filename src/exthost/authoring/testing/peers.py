@@ -8,13 +8,18 @@ from collections.abc import Iterator, Mapping
 
 from exthost.dialects import find
 from exthost.dialects.hostile_peer import HostilePeer
+from exthost.errors import ConfigError
 
 __all__ = ["PEERS", "HostilePeer", "find_peer"]
 
 
 def find_peer(dialect: str) -> HostilePeer:
-    """Return the adapter of this dialect. Raises KeyError if the dialect has none."""
-    package = find.find_package(dialect)
+    """Return the adapter of this dialect. Raises KeyError if the dialect has none, or there is no
+    such dialect."""
+    try:
+        package = find.find_package(dialect)
+    except ConfigError:
+        raise KeyError(dialect) from None
     if not package.hostile_peer:
         raise KeyError(dialect)
     peer: HostilePeer = find.load_reference(package, package.hostile_peer)

@@ -28,7 +28,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NoReturn
 
-from exthost.authoring.testing.vector_notation import MessagePattern, parse_message_pattern
+from exthost.authoring.testing.vector_notation import MessagePattern, parse_message_pattern, shorten
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.model.messages import Message, Request
@@ -98,7 +98,7 @@ def _messages_of(effect: Effect) -> list[Message]:
             return [request]
         case Notified(notification):
             return [notification]
-    raise ScriptFailed(f"received something that is not a message: {effect}")
+    raise ScriptFailed(f"received something that is not a message: {shorten(effect)}")
 
 
 class ScriptedChild:
@@ -125,7 +125,7 @@ class ScriptedChild:
                 fail_script(f"cannot read the step {line!r}")
         while (message := self._next_message()) is not None:
             if message[:2] not in self._shutdown_messages:
-                fail_script(f"received more than the script has: {message}")
+                fail_script(f"received more than the script has: {shorten(message)}")
             if isinstance(message, Request):
                 write(self._guest.encode(MessagePattern("Reply", {"result": None})))
 
@@ -133,7 +133,7 @@ class ScriptedChild:
         self._guest.expect(expected)
         message = self._next_message()
         if not expected.matches(message):
-            fail_script(f"expected {expected}, received {message}")
+            fail_script(f"expected {shorten(expected)}, received {shorten(message)}")
 
     def _next_message(self) -> Message | None:
         """Return the next message of the host, or None when stdin has ended."""

@@ -14,6 +14,9 @@ from exthost.errors import ProtocolViolation
 from exthost.model import messages
 from exthost.wire.framing import Broken, Skipped
 
+# A longer text is cut in the report of a vector that fails.
+_MAX_CHARACTERS = 2000
+
 MESSAGE_TYPES: dict[str, type[Any]] = {
     type_.__name__: type_
     for type_ in (messages.Request, messages.Reply, messages.Failure, messages.Notification)
@@ -72,6 +75,12 @@ class GarbagePattern:
 
     def __str__(self) -> str:
         return f"{self.type_name} {json.dumps(self.reason_part)}"
+
+
+def shorten(text: object) -> str:
+    """Return a value as text for the report of a failure. `…` marks where it was cut."""
+    text = str(text)
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
 
 
 def split_messages(incoming: messages.Incoming) -> list[messages.Message | messages.Noise]:

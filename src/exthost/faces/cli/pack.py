@@ -14,11 +14,9 @@ published as its bundle: --url is the address from which it will be downloaded.
 import argparse
 import asyncio
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import exthost_sdk
 
@@ -135,14 +133,10 @@ def _make_files(
         project, version, args.namespace, url=args.url, sha256=digest
     )
     return {
-        f"{project.name.replace('/', '-').lstrip('@')}-{version}.mcpb": bundle,
-        "manifest.json": _json_bytes(manifest),
-        "server.json": _json_bytes(entry),
+        mcp_bundle.make_bundle_name(project, version): bundle,
+        "manifest.json": mcp_bundle.json_bytes(manifest),
+        "server.json": mcp_bundle.json_bytes(entry),
     }
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _report(args: PackArgs, project: mcp_bundle.Project, paths: list[str]) -> None:

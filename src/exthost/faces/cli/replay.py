@@ -5,9 +5,9 @@
   exthost replay FILE -- COMMAND …     as the host: COMMAND is sent the recorded messages, and its
                                        replies are compared, up to the first difference
 
-Exits with 0 only if there is no difference. Ids may differ, and so may values that were hidden in
-the recording. Recordings are made by `exthost trace --save FILE`, and by --trace FILE of `exthost
-call` and `exthost inspect`.
+Exits with 0 only if messages were compared and there is no difference. Ids may differ, and so may
+values that were hidden in the recording. Recordings are made by `exthost trace --save FILE`, and by
+--trace FILE of `exthost call` and `exthost inspect`.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.session.trace.trace_format import read_recording
 
-# The exit code if there is a difference.
+# The exit code if there is a difference, or nothing was compared.
 DIFFERS = 1
 
 # The largest recording that is read by default. It takes several times as much memory.
@@ -117,15 +117,17 @@ def _limit_size(file: BinaryIO, args: Args) -> Iterator[bytes]:
 
 def _replay_extension(args: Args, script: Script) -> int:
     """Play the part of the extension. Return the exit code."""
-    try:
-        differences = play_extension(script, ignored=args.ignore).differences
-    except BrokenPipeError:  # the host has closed the pipe
-        return 0
+    role = play_extension(script, ignored=args.ignore)
     # Only the first difference is printed, because later differences usually follow from it.
-    for difference in differences[:1]:
+    for difference in role.differences[:1]:
         for line in difference.lines():
             say(f"replay: {line}")
-    return DIFFERS if differences else 0
+    if role.differences:
+        return DIFFERS
+    if role.expects_messages and not role.compared:
+        say("replay: nothing was compared: the host sent no message")
+        return DIFFERS
+    return 0
 
 
 def _replay_host(args: Args, script: Script) -> int:
@@ -136,9 +138,11 @@ def _replay_host(args: Args, script: Script) -> int:
     if args.json:
         data = {"difference": difference and difference.as_dict(), "compared": outcome.compared}
         show_json(data)
+    elif difference is None and not outcome.compared:
+        print("nothing was compared: the recording has no message of the extension")
     elif difference is None:
         print(f"no difference in {plural(outcome.compared, 'message')}")
     else:
         for line in difference.lines():
             print(escape_controls(line))
-    return 0 if difference is None else DIFFERS
+    return 0 if difference is None and outcome.compared else DIFFERS

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from exthost.authoring.testing.vector_notation import parse_message_pattern
+from exthost.authoring.testing.vector_notation import parse_message_pattern, shorten
 from exthost.authoring.testing.vectors.processes import ScriptedExtension, run_operation
 from exthost.authoring.testing.vectors.read_vector import ReadVector, matches_all
 from exthost.authoring.testing.vectors.script_player import (
@@ -101,7 +101,7 @@ async def _expect_error(call: Any) -> ExthostError:
         value = await call
     except ExthostError as error:
         return error
-    raise AssertionError(f"it did not fail, and the result is {value!r}")
+    raise AssertionError(f"it did not fail, and the result is {shorten(repr(value))}")
 
 
 def _check_read(vector: Vector) -> None:
@@ -134,7 +134,7 @@ def _assert_read(
     reading: ReadVector, chunks: list[bytes], description: str, times: int = 1
 ) -> None:
     received, _ = reading.read(chunks, times)
-    assert matches_all(reading.expected * times, received), f"{description}: {received}"
+    assert matches_all(reading.expected * times, received), shorten(f"{description}: {received}")
 
 
 def _check_handshake(vector: Vector) -> None:
@@ -152,7 +152,7 @@ def _check_refusal(vector: Vector) -> None:
     except ExthostError as refused:
         assert_error(vector, refused)
     else:
-        raise AssertionError(f"it was not refused, and the offer is {offer}")
+        raise AssertionError(f"it was not refused, and the offer is {shorten(offer)}")
 
 
 def _check_operation(vector: Vector) -> None:
@@ -162,7 +162,9 @@ def _check_operation(vector: Vector) -> None:
         assert "error" in vector.fields, f"it failed: {error}"
         assert_error(vector, error)
     else:
-        assert "error" not in vector.fields, f"it did not fail, and the result is {value!r}"
+        assert "error" not in vector.fields, (
+            f"it did not fail, and the result is {shorten(repr(value))}"
+        )
         _assert_equal(value, vector.json("result"))
 
 
@@ -175,7 +177,9 @@ def _check_value(vector: Vector) -> None:
 
 
 def _assert_equal(value: Any, expected: Any) -> None:
-    assert value == expected, f"it is {value!r}, and should be {expected!r}"
+    assert value == expected, (
+        f"it is {shorten(repr(value))}, and should be {shorten(repr(expected))}"
+    )
 
 
 _CHECKS = {
@@ -197,15 +201,15 @@ def assert_offer(vector: Vector, offer: Any) -> None:
     # JSON has lists where an Offer has tuples.
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     expected = Offer(**{**fields, **lists, "tools": tools})
-    assert offer == expected, f"it offers {offer}, and should offer {expected}"
-    assert extra is None or dict(offer.extra) == extra, f"its extra is {offer.extra}"
+    assert offer == expected, f"it offers {shorten(offer)}, and should offer {shorten(expected)}"
+    assert extra is None or dict(offer.extra) == extra, f"its extra is {shorten(offer.extra)}"
 
 
 def assert_error(vector: Vector, error: ExthostError) -> None:
     """Assert that the error has the kind, code and message that the vector expects."""
     fields = vector.fields
-    assert (error.kind, error.code) == (fields["error"], fields["code"]), error
-    assert fields["says"] in error.message, error.message
+    assert (error.kind, error.code) == (fields["error"], fields["code"]), shorten(error)
+    assert fields["says"] in error.message, shorten(error.message)
 
 
 def describe_meaning(vector: Vector) -> str:

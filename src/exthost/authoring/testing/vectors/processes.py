@@ -69,7 +69,11 @@ class ScriptedExtension:
         if self._limit_seconds and self._make_clock is not None:
             self._clock = self._exits.enter_context(self._make_clock())
             self._clock.stop()
-        extension = self._make_extension()
+        try:
+            extension = self._make_extension()
+        except BaseException:
+            await self._exits.aclose()  # restores the clock
+            raise
         self._exits.push_async_callback(extension.close)
         return extension
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from exthost.authoring.testing.scripted_child import MAX_MESSAGE_BYTES, ScriptedGuest
-from exthost.authoring.testing.vector_notation import parse_message_pattern
+from exthost.authoring.testing.vector_notation import parse_message_pattern, shorten
 from exthost.authoring.testing.vectors.vector import Vector
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.handshake_context import HandshakeContext
@@ -90,7 +90,7 @@ class ScriptPlayer:
             elif not self._outcomes:
                 self._perform_action(rest)
         assert not self._guest.has_items, (
-            f"it sends more than the script has: {self._guest.next_message()}"
+            f"it sends more than the script has: {shorten(self._guest.next_message())}"
         )
         assert self._outcomes, "the script ends before the call does"
         outcome = self._outcomes[0]
@@ -108,7 +108,9 @@ class ScriptPlayer:
         expected = parse_message_pattern(text)
         self._guest.expect(expected)
         message = self._guest.next_message()
-        assert expected.matches(message), f"expected {expected}, and it sends {message}"
+        assert expected.matches(message), (
+            f"expected {shorten(expected)}, and it sends {shorten(message)}"
+        )
 
     def _perform_action(self, text: str) -> None:
         """Perform a `!` step of the script, given without its `!`."""

@@ -26,6 +26,7 @@ from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.manifest_format import ManifestFile
 from exthost.dialects.package import DialectPackage
+from exthost.errors import UsageError
 from exthost.model.spec import Limits, Spec
 
 TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
@@ -91,7 +92,15 @@ class Vector:
 
 
 def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
-    """Return the vectors of all files of a dialect's package. Raises what `load_vectors` raises."""
+    """Return the vectors of all files of a dialect's package. Raises what `load_vectors` raises,
+    and UsageError for an argument that is not the package of a dialect."""
+    argument: object = package
+    if not isinstance(argument, DialectPackage):
+        raise UsageError(
+            "X1338",
+            f"the vectors of a DialectPackage are wanted, not of {argument!r:.60}",
+            help="give the object PACKAGE of the dialect",
+        )
     if not package.vectors:
         return ()
     folder = resources.files(package.vectors).joinpath("vectors")
@@ -102,9 +111,11 @@ def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
     return tuple(vector for file in files for vector in load_vectors(file))
 
 
-def load_vectors(path: Traversable) -> tuple[Vector, ...]:
-    """Return the vectors of a file. Raises ValueError for an unknown table, and for a file that
-    does not name its `module`."""
+def load_vectors(path: Traversable | str) -> tuple[Vector, ...]:
+    """Return the vectors of a file. Raises ValueError for an unknown table, for a vector without a
+    name or with a name that is not one line of text, and for a file that does not name its
+    `module`."""
+    path = Path(path) if isinstance(path, str) else path
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     # What remains after `module` and `manifest` are removed are the tables of vectors.
     module = tables.pop("module", None)
@@ -113,6 +124,13 @@ def load_vectors(path: Traversable) -> tuple[Vector, ...]:
     manifest = tables.pop("manifest", "")
     if unknown := tables.keys() - set(TABLES):
         raise ValueError(f"{path} has unknown tables: {', '.join(sorted(unknown))}")
+    for table, vectors in tables.items():
+        if not isinstance(vectors, list) or not all(isinstance(item, dict) for item in vectors):
+            raise ValueError(f"{path}: write [[{table}]] before each vector of this table")
+        for fields in vectors:
+            name = fields.get("name")
+            if not isinstance(name, str) or not name.strip() or not name.isprintable():
+                raise ValueError(f"{path}: a vector of the table {table} has the name {name!r:.60}")
     file = path.name.removesuffix(".toml")
     first_handshake = next(iter(tables.get("handshake", ())), None)
     return tuple(
