@@ -19,9 +19,9 @@ from exthost_sdk.serving.call import (
     HandlerCall,
     ItemWriter,
     Reply,
+    encode_failure,
 )
-from exthost_sdk.serving.failure_report import report
-from exthost_sdk.serving.server import FAILURES, Server
+from exthost_sdk.serving.server import Server, is_interrupt
 from exthost_sdk.types.function import Execution, Function
 from exthost_sdk.wire.framing import FrameSplitter
 
@@ -97,9 +97,10 @@ class Endpoint:
                 )
                 return None
             bound = function.bind(arguments)
-        except FAILURES as error:
-            report(error, function)
-            return failure(key, function, error)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            return encode_failure(key, function, error, failure)
         self.server.start(
             key, function, bound, reply, failure, meta=meta, token=token, on_item=on_item
         )

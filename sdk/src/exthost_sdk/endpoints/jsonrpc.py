@@ -147,5 +147,5 @@ class JsonRpcEndpoint(Endpoint):
     def encode_error_reply(self, id: Any, function: Function, error: BaseException) -> bytes:
         """Return the error response for the exception of a handler."""
         if isinstance(error, ToolError):
-            return self.encode_error(id, error.code, error.message, error.data)
+            return self.encode_error(id, error.code, describe(error), error.data)
         return self.encode_error(id, HANDLER_FAILED, describe(error))

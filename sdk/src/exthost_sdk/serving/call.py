@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from exthost_sdk.answers import PromptMessage
 from exthost_sdk.context import Context, Delivery
-from exthost_sdk.errors import HostError
+from exthost_sdk.errors import HostError, ToolError, describe
+from exthost_sdk.serving.failure_report import report
 from exthost_sdk.serving.host_requests import HostReply, HostRequests
 from exthost_sdk.types.function import Function
 from exthost_sdk.wire.writer import Sent, Writer
@@ -81,6 +82,25 @@ class CallServer(Protocol):
 
     @property
     def thread(self) -> int: ...
+
+
+# How much of an exception's text is sent if the whole exception cannot be sent.
+_SHORT_CHARACTERS = 2000
+
+
+def encode_failure(key: Any, function: Function, error: BaseException, failure: Failure) -> bytes:
+    """Report the exception of a handler, and return its frame. If it cannot be encoded, as a
+    ToolError whose data is not JSON or is too large, return a frame without the data."""
+    report(error, function)
+    try:
+        return failure(key, function, error)
+    except Exception as problem:
+        text, reason = (describe(it)[:_SHORT_CHARACTERS] for it in (error, problem))
+        short_error = ToolError(f"{text} (its details cannot be sent: {reason})")
+        code = getattr(error, "code", None)
+        if isinstance(error, ToolError) and type(code) is int:
+            short_error.code = code
+        return failure(key, function, short_error)
 
 
 EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})

@@ -12,7 +12,7 @@ import time
 from collections.abc import Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from exthost_sdk.errors import CallCancelled, InputRequired, ToolError
+from exthost_sdk.errors import CallCancelled, ToolError
 from exthost_sdk.serving.call import (
     EMPTY_MAPPING,
     CallEndpoint,
@@ -20,8 +20,8 @@ from exthost_sdk.serving.call import (
     HandlerCall,
     ItemWriter,
     Reply,
+    encode_failure,
 )
-from exthost_sdk.serving.failure_report import report
 from exthost_sdk.serving.host_requests import HostRequests
 from exthost_sdk.serving.thread_pool import ThreadPool
 from exthost_sdk.types.function import Execution, Function
@@ -29,10 +29,6 @@ from exthost_sdk.wire.writer import Writer
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
-
-# The exceptions of a handler that become an error reply. SystemExit is among them: a handler that
-# calls sys.exit fails its call, and does not end the extension.
-FAILURES = (Exception, SystemExit, InputRequired)
 
 
 class Server:
@@ -153,7 +149,9 @@ class Server:
                 if inspect.isgenerator(value):
                     value = _drain(call, value)
                 frame = call.reply(call.key, call.function, value)
-        except FAILURES as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             frame = self._encode_failure(call, error)
         finally:
             self._end(call, frame)
@@ -182,7 +180,7 @@ class Server:
             # cancelled itself, and the host still waits for a reply.
             if not call.is_cancelled:
                 frame = self._encode_failure(call, ToolError("the call was cancelled"))
-        except FAILURES as error:
+        except BaseException as error:
             frame = self._encode_failure(call, error)
         finally:
             if not is_handed_over:
@@ -192,8 +190,7 @@ class Server:
         """Return the frame of the error; None if the call was cancelled, which needs no reply."""
         if call.is_cancelled:
             return None
-        report(error, call.function)
-        return call.failure(call.key, call.function, error)
+        return encode_failure(call.key, call.function, error, call.failure)
 
     def _end(self, call: HandlerCall, frame: bytes | None) -> None:
         call.is_over = True
@@ -240,6 +237,13 @@ class Server:
     def close(self, seconds: float = 0.0) -> None:
         """End the idle worker threads, and wait at most `seconds` for each thread."""
         self._pool.close(seconds)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an exception of a synchronous handler ends the extension: Ctrl+C, which Python
+    raises in the main thread. Any other becomes an error reply, also SystemExit."""
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main_thread
 
 
 def _drain(call: HandlerCall, items: Any) -> Any:
