@@ -169,6 +169,13 @@ def test_a_program_exits_although_a_handler_does_not_end() -> None:
         assert process.returncode == 1 and b"do not end" in errors
 
 
+def test_a_program_exits_although_a_thread_of_asyncio_does_not_end() -> None:
+    request = b'{"id":1,"method":"hang_in_to_thread","params":{}}\n'
+    with running_process(WAITING, "morphir") as process:
+        output, errors = process.communicate(request, timeout=LONG_SECONDS)
+        assert (process.returncode, output, errors) == (0, b"", b"")
+
+
 def test_a_program_exits_with_its_parent_although_stdin_stays_open() -> None:
     """The test has the other end of the pipe open."""
     read_end, write_end = os.pipe()

@@ -235,7 +235,7 @@ class Server:
         return self.is_idle
 
     def close(self, seconds: float = 0.0) -> None:
-        """End the idle worker threads, and wait at most `seconds` for each thread."""
+        """End the idle worker threads, and wait at most `seconds` for all threads."""
         self._pool.close(seconds)
 
 
