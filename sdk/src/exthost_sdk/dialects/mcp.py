@@ -269,7 +269,8 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange = call.token
         min_level: str | None = self._log_level
         if isinstance(exchange, McpExchange) and exchange.is_stateless:
-            min_level = exchange.log_level  # None: this request wants no log messages
+            # None: this request wants no log messages, or its response was sent already.
+            min_level = None if call.is_over else exchange.log_level
         if min_level is None or LEVELS.index(level) < LEVELS.index(min_level):
             return None
         params = {"level": level, "logger": self.identity.name, "data": text}
@@ -284,6 +285,8 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange.requests_made += 1
         if exchange.requests_made <= len(exchange.answers):
             return exchange.answers[exchange.requests_made - 1]
+        if call.is_over:
+            raise HostError("the call has ended, so the client cannot be asked")
         raise InputRequired(method, params or {}, encode_text(exchange.answers))
 
     def elicitation(

@@ -110,7 +110,7 @@ class HandlerCall:
     """A call that is running."""
 
     __slots__ = (
-        "_request",
+        "_requests",
         "arguments",
         "collects",
         "failure",
@@ -161,21 +161,20 @@ class HandlerCall:
         self.is_over = False
         self.is_cancelled = False
         self.task: Task[None] | None = None
-        self._request: HostReply | None = None
+        self._requests: set[HostReply] = set()  # those to the host that wait for an answer
         if function.context_name:
             arguments[function.context_name] = Context(self, meta)
 
     # -- cancellation ------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Cancel the handler: its task, or the request to the host that it waits for. A synchronous
-        handler sees `is_cancelled` when it next uses its context. Called on the thread that reads
-        the input."""
+        """Cancel the handler: its task, and the requests to the host that it waits for. A
+        synchronous handler sees `is_cancelled` when it next uses its context. Called on the thread
+        that reads the input."""
         self.is_cancelled = True
         if self.task is not None:
             self.task.cancel()
-        request = self._request
-        if request is not None:
+        for request in tuple(self._requests):
             request.cancel()
 
     # -- the methods that `Context` calls (`ContextPort`) ------------------------------------
@@ -189,11 +188,14 @@ class HandlerCall:
         return self.server.endpoint.config
 
     def send_progress(self, current: float, total: float | None, message: str) -> Delivery:
+        if self.is_over:
+            return self._send(None)
         return self._send(self.server.endpoint.progress(self, current, total, message))
 
     def send_item(self, item: Any) -> Delivery:
         self.items += 1
-        return self._send(None if self.on_item is None else self.on_item(self, item))
+        is_dropped = self.is_over or self.on_item is None
+        return self._send(None if is_dropped else self.on_item(self, item))
 
     def send_log(self, level: str, text: str) -> bool:
         frame = self.server.endpoint.log(self, level, text)
@@ -232,7 +234,7 @@ class HandlerCall:
                 raise HostError(f"the host did not answer {method} within {timeout:g} s")
             return answer.result()
         finally:
-            self._request = None
+            self._requests.discard(answer)
             answer.cancel()  # without an effect if it has arrived; otherwise none waits for it
 
     async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
@@ -252,18 +254,24 @@ class HandlerCall:
         except TimeoutError:
             raise HostError(f"the host did not answer {method} within {timeout:g} s") from None
         finally:
-            self._request = None
+            self._requests.discard(answer)
             answer.cancel()  # without an effect if it has arrived; otherwise none waits for it
 
     def send_request(self, method: str, params: Any) -> HostReply:
         """Send a request to the host. Called by the endpoint."""
         requests, endpoint = self.server.requests, self.server.endpoint
         number, answer = requests.open()
-        self._request = answer
+        self._requests.add(answer)
         answer.on_arrival(lambda: requests.close(number))
-        # `cancel` sets this first, and then looks at `_request`: one of both sees the other.
+        # `cancel` sets this first, and then looks at `_requests`: one of both sees the other.
         if self.is_cancelled:
             answer.cancel()
             return answer
-        self.server.writer.send(endpoint.request(number, method, params))
+        try:
+            frame = endpoint.request(number, method, params)
+        except BaseException:  # the params cannot be encoded
+            self._requests.discard(answer)
+            answer.cancel()
+            raise
+        self.server.writer.send(frame)
         return answer

@@ -53,7 +53,8 @@ class Server:
         self._is_stopping = False
         self._loop = loop
         self._pool = ThreadPool(max_threads)
-        self._calls: dict[Any, HandlerCall] = {}
+        # Not a dict by the keys: the host can use the id of a running call again.
+        self._calls: set[HandlerCall] = set()
         self._ended = threading.Condition()
 
     def stop(self) -> None:
@@ -90,7 +91,7 @@ class Server:
             on_item=on_item,
             collects=collects,
         )
-        self._calls[key] = call
+        self._calls.add(call)
         if function.execution is Execution.ASYNC:
             if self._loop is None:
                 raise RuntimeError("an asynchronous handler was registered after the start")
@@ -117,7 +118,7 @@ class Server:
         call = HandlerCall(
             self, key, function, {}, reply, failure, meta=meta, token=token, on_item=on_item
         )
-        self._calls[key] = call
+        self._calls.add(call)
         self._pool.submit(lambda: self._run_in_thread(call, items))
 
     def _create_task(self, work: Coroutine[Any, Any, None]) -> "Task[None]":
@@ -132,9 +133,9 @@ class Server:
 
     def cancel(self, key: Any) -> None:
         """Cancel a call. An unknown call, or one that has ended, is ignored."""
-        call = self._calls.get(key)
-        if call is not None:
-            call.cancel()
+        for call in tuple(self._calls):
+            if call.key == key:
+                call.cancel()
 
     # -- running -----------------------------------------------------------------------------
 
@@ -194,11 +195,10 @@ class Server:
 
     def _end(self, call: HandlerCall, frame: bytes | None) -> None:
         call.is_over = True
-        # Another call may have the same key by now, if the host uses an id twice.
-        if self._calls.get(call.key) is call:
-            del self._calls[call.key]
         if frame is not None and not call.is_cancelled:
             self.writer.send(frame)
+        # After the reply: when the server is idle, the extension may end.
+        self._calls.discard(call)
         with self._ended:
             self._ended.notify_all()
 
@@ -211,7 +211,7 @@ class Server:
     def cancel_all(self) -> None:
         """Cancel every call, and fail every request to the host."""
         self.requests.fail("the host has gone")
-        for call in tuple(self._calls.values()):
+        for call in tuple(self._calls):
             call.cancel()
 
     def wait_until_idle(self, seconds: float) -> bool:
@@ -224,7 +224,7 @@ class Server:
         """Do the same as `wait_until_idle`, on an event loop."""
         import asyncio
 
-        tasks = [call.task for call in self._calls.values() if call.task is not None]
+        tasks = [call.task for call in self._calls if call.task is not None]
         deadline = time.monotonic() + seconds
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)

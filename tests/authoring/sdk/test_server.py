@@ -1,0 +1,194 @@
+"""The messages that an extension of the SDK sends in a call, after it, and when it is cancelled.
+
+The tests pass messages of the host to an endpoint, the part of the SDK that speaks one dialect
+(protocol), and look at the messages that it writes.
+"""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from exthost_sdk.dialects import load_dialect
+from exthost_sdk.endpoints.endpoint import Endpoint
+from exthost_sdk.errors import CallCancelled
+from exthost_sdk.serving.server import Server
+from exthost_sdk.wire.loop_writer import LoopWriter
+
+from exthost.sdk import Context, Extension
+
+# A time limit that no test reaches.
+LONG_SECONDS = 60.0
+
+
+class ListWriter:
+    """Keeps the messages that are sent."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        self.messages: list[dict[str, Any]] = []
+        self._has_message = threading.Condition()
+
+    def send(self, data: bytes) -> None:
+        with self._has_message:
+            self.messages += map(json.loads, data.splitlines())
+            self._has_message.notify_all()
+
+    def wait(self) -> Generator[Any, None, None]:
+        yield from ()
+
+    def wait_for(self, count: int) -> list[dict[str, Any]]:
+        """Return the messages when there are this many."""
+        with self._has_message:
+            assert self._has_message.wait_for(lambda: len(self.messages) >= count, LONG_SECONDS)
+            return self.messages
+
+
+@contextmanager
+def serving(extension: Extension, dialect: str = "mcp") -> Iterator[tuple[Endpoint, ListWriter]]:
+    """Yield the endpoint of an extension, and the writer that keeps its messages."""
+    writer = ListWriter()
+    server = Server(writer)
+    server.endpoint = endpoint = load_dialect(dialect).endpoint(extension.identity(dialect), server)
+    try:
+        yield endpoint, writer
+        assert server.wait_until_idle(LONG_SECONDS)
+    finally:
+        server.close(LONG_SECONDS)
+
+
+def request(id: Any, method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
+
+
+def notification(method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode()
+
+
+def test_progress_and_items_after_the_reply_are_not_sent() -> None:
+    ext = Extension("late")
+    contexts: list[Context] = []
+
+    @ext.tool
+    def work(ctx: Context) -> str:
+        contexts.append(ctx)
+        ctx.progress(1)
+        return "done"
+
+    with serving(ext) as (endpoint, writer):
+        endpoint.receive(request(1, "tools/call", name="work", _meta={"progressToken": 7}))
+        assert writer.wait_for(2)[0]["params"] == {"progressToken": 7, "progress": 1}
+        assert endpoint.server.wait_until_idle(LONG_SECONDS)
+        contexts[0].progress(2)
+        contexts[0].emit("late")
+        assert writer.messages[1]["id"] == 1 and len(writer.messages) == 2
+
+
+def test_all_requests_of_a_cancelled_call_are_cancelled() -> None:
+    ext = Extension("asking")
+    outcomes: list[BaseException] = []
+
+    @ext.tool
+    def ask_thrice(ctx: Context) -> None:
+        def ask() -> None:
+            with pytest.raises(CallCancelled) as caught:
+                ctx.call("roots/list", timeout=LONG_SECONDS)
+            outcomes.append(caught.value)
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    with serving(ext) as (endpoint, writer):
+        endpoint.receive(request(1, "tools/call", name="ask_thrice"))
+        writer.wait_for(3)
+        endpoint.receive(notification("notifications/cancelled", requestId=1))
+        assert endpoint.server.wait_until_idle(LONG_SECONDS)
+    assert len(outcomes) == 3
+
+
+def test_two_calls_with_the_same_id_are_both_cancelled_at_the_end() -> None:
+    ext = Extension("hanging")
+    started, cancelled = threading.Semaphore(0), threading.Semaphore(0)
+
+    @ext.tool
+    def hang(ctx: Context) -> None:
+        started.release()
+        while not ctx.cancelled:
+            threading.Event().wait(0.01)
+        cancelled.release()
+
+    with serving(ext) as (endpoint, _):
+        for _ in range(2):
+            endpoint.receive(request(1, "tools/call", name="hang"))
+            assert started.acquire(timeout=LONG_SECONDS)
+        endpoint.server.cancel_all()
+        for _ in range(2):
+            assert cancelled.acquire(timeout=LONG_SECONDS)
+
+
+def test_a_cancellation_whose_id_has_a_wrong_type_is_ignored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving(Extension("any")) as (endpoint, _):
+        for id in ([], {}, None):
+            assert not endpoint.receive(notification("notifications/cancelled", requestId=id))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_request_that_cannot_be_encoded_does_not_wait_for_an_answer() -> None:
+    ext = Extension("asking")
+
+    @ext.tool
+    def ask(ctx: Context) -> None:
+        ctx.call("roots/list", object())
+
+    with serving(ext) as (endpoint, writer):
+        endpoint.receive(request(1, "tools/call", name="ask"))
+        assert writer.wait_for(1)[0]["result"]["isError"]
+        assert not endpoint.server.requests._waiting
+
+
+def test_the_server_is_idle_only_when_the_reply_was_sent() -> None:
+    """The extension may end as soon as the server is idle."""
+    ext = Extension("quick")
+    idle: list[bool] = []
+
+    @ext.tool(thread=True)
+    def work() -> str:
+        return "done"
+
+    with serving(ext) as (endpoint, writer):
+        send = writer.send
+
+        def observe(data: bytes) -> None:
+            idle.append(endpoint.server.is_idle)
+            send(data)
+
+        writer.send = observe  # type: ignore[method-assign]
+        endpoint.receive(request(1, "tools/call", name="work"))
+        writer.wait_for(1)
+    assert idle == [False]
+
+
+async def test_a_closing_writer_writes_what_a_thread_has_sent() -> None:
+    reader_fd, writer_fd = os.pipe()
+    try:
+        writer = LoopWriter(writer_fd, asyncio.get_running_loop())
+        thread = threading.Thread(target=writer.send, args=(b"a reply\n",))
+        thread.start()
+        thread.join()
+        await writer.close()
+        os.close(writer_fd)
+        writer_fd = -1
+        assert os.read(reader_fd, 100) == b"a reply\n"
+    finally:
+        for fd in (reader_fd, writer_fd):
+            if fd >= 0:
+                os.close(fd)
