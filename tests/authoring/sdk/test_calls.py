@@ -255,6 +255,7 @@ def test_a_request_whose_call_is_cancelled_at_that_moment_is_not_sent() -> None:
     endpoint = SimpleNamespace(
         ask_host=lambda call, method, params: call.send_request(method, params),
         request=lambda number, method, params: b"request",
+        cancel_request=lambda number: b"cancelled",
     )
     server: Any = SimpleNamespace(
         requests=Requests(), endpoint=endpoint, writer=SimpleNamespace(send=sent.append), thread=0
@@ -270,7 +271,7 @@ def test_a_request_whose_call_is_cancelled_at_that_moment_is_not_sent() -> None:
     other = HandlerCall(server, 2, function, {}, unused, unused)
     with pytest.raises(HostError, match="did not answer"):
         other.call_host("memory.get", {}, timeout=0.001)
-    assert sent == [b"request"] and not server.requests._waiting
+    assert sent == [b"request", b"cancelled"] and not server.requests._waiting
 
 
 async def test_a_blocking_request_in_the_event_loop_raises_an_error() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from exthost_sdk.dialects import load_dialect
-from exthost_sdk.endpoints.endpoint import Endpoint
-from exthost_sdk.errors import CallCancelled
+from exthost_sdk.endpoints.endpoint import Endpoint, Identity
+from exthost_sdk.errors import CallCancelled, ToolError
 from exthost_sdk.serving.server import Server
 from exthost_sdk.wire.loop_writer import LoopWriter
 
@@ -48,12 +48,19 @@ class ListWriter:
             return self.messages
 
 
+def identify(extension: Extension, dialect: str) -> Identity:
+    manifest = b"provides = []" if dialect == "roder" else None
+    return extension.identity(dialect, manifest)
+
+
 @contextmanager
 def serving(extension: Extension, dialect: str = "mcp") -> Iterator[tuple[Endpoint, ListWriter]]:
     """Yield the endpoint of an extension, and the writer that keeps its messages."""
     writer = ListWriter()
     server = Server(writer)
-    server.endpoint = endpoint = load_dialect(dialect).endpoint(extension.identity(dialect), server)
+    server.endpoint = endpoint = load_dialect(dialect).endpoint(
+        identify(extension, dialect), server
+    )
     try:
         yield endpoint, writer
         assert server.wait_until_idle(LONG_SECONDS)
@@ -110,7 +117,26 @@ def test_all_requests_of_a_cancelled_call_are_cancelled() -> None:
         writer.wait_for(3)
         endpoint.receive(notification("notifications/cancelled", requestId=1))
         assert endpoint.server.wait_until_idle(LONG_SECONDS)
+        requests, cancellations = writer.messages[:3], writer.messages[3:]
+        assert {message["method"] for message in cancellations} == {"notifications/cancelled"}
+        cancelled_ids = {message["params"]["requestId"] for message in cancellations}
+        assert cancelled_ids == {message["id"] for message in requests}
     assert len(outcomes) == 3
+
+
+def test_a_request_without_an_answer_in_time_is_cancelled_in_the_client() -> None:
+    ext = Extension("asking")
+
+    @ext.tool
+    def ask(ctx: Context) -> None:
+        ctx.call("roots/list", timeout=0.001)
+
+    with serving(ext) as (endpoint, writer):
+        endpoint.receive(request(1, "tools/call", name="ask"))
+        roots, cancellation, reply = writer.wait_for(3)
+    assert cancellation["method"] == "notifications/cancelled"
+    assert cancellation["params"]["requestId"] == roots["id"]
+    assert "did not answer" in reply["result"]["content"][0]["text"]
 
 
 def test_two_calls_with_the_same_id_are_both_cancelled_at_the_end() -> None:
@@ -192,3 +218,143 @@ async def test_a_closing_writer_writes_what_a_thread_has_sent() -> None:
         for fd in (reader_fd, writer_fd):
             if fd >= 0:
                 os.close(fd)
+
+
+# The method and the params that call the tool `work` in each dialect.
+TOOL_CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "nexo": ("tools/call", {"name": "work"}),
+    "roder": ("tools/call", {"toolName": "work"}),
+    "mcp": ("tools/call", {"name": "work"}),
+}
+
+
+@pytest.mark.parametrize("execution", ["plain", "thread", "failing"])
+@pytest.mark.parametrize("dialect", TOOL_CALLS)
+def test_a_tool_call_without_an_id_has_no_reply(dialect: str, execution: str) -> None:
+    ext = Extension("quiet")
+
+    @ext.tool(thread=execution == "thread")
+    def work() -> str:
+        if execution == "failing":
+            raise ValueError
+        return "done"
+
+    method, params = TOOL_CALLS[dialect]
+    with serving(ext, dialect) as (endpoint, writer):
+        assert not endpoint.receive(notification(method, **params))
+        assert endpoint.server.wait_until_idle(LONG_SECONDS)
+        assert writer.messages == []
+
+
+@pytest.mark.parametrize("how", ["item", "progress", "error"])
+def test_messages_that_are_too_large_for_the_host_fail_the_call(how: str) -> None:
+    """A host of roder reads no line above 4 MiB, so it would drop such a message."""
+    ext = Extension("large")
+    text = "x" * 5 * 2**20
+
+    @ext.stream
+    def work(ctx: Context) -> Iterator[str]:
+        if how == "progress":
+            ctx.progress(1, message=text)
+        if how == "error":
+            raise ToolError("refused", data=text)
+        yield text
+
+    with serving(ext, "roder") as (endpoint, writer):
+        params = {"executorId": "work", "executionId": "e"}
+        endpoint.receive(request(1, "tasks/execute", **params))
+        event = writer.wait_for(2)[1]["params"]["event"]
+        assert event["type"] == "failed"
+        assert ("refused" if how == "error" else "allows 4194304") in event["error"]
+        endpoint.receive(request(2, "tools/call", toolName="work"))
+        result = writer.wait_for(3)[2]["result"]
+        assert result["isError"]
+
+
+def test_the_data_of_an_error_that_is_too_large_is_left_out() -> None:
+    ext = Extension("large")
+
+    @ext.tool
+    def work() -> None:
+        raise ToolError("refused", data="x" * 5 * 2**20)
+
+    with serving(ext, "synaps") as (endpoint, _):
+        reply = endpoint.receive(request(1, "tool.call", name="work"))
+        assert reply is not None
+        error = json.loads(reply.partition(b"\r\n\r\n")[2])["error"]
+    assert error["message"].startswith("refused") and "data" not in error
+
+
+def test_a_huge_integer_can_be_reported_as_progress_again() -> None:
+    for dialect, count in (("mcp", 2), ("morphir", 3)):
+        ext = Extension("huge")
+
+        @ext.tool
+        def work(ctx: Context) -> str:
+            ctx.progress(10**400, 10**400)
+            ctx.progress(10**400)
+            return "done"
+
+        with serving(ext, dialect) as (endpoint, writer):
+            if dialect == "mcp":
+                meta = {"progressToken": 7}
+                endpoint.receive(request(1, "tools/call", name="work", _meta=meta))
+                first, second = writer.wait_for(3)[:2]
+                assert second["params"]["progress"] > first["params"]["progress"]
+            else:
+                endpoint.receive(request(1, "work"))
+            assert "error" not in writer.wait_for(count)[-1]
+
+
+def test_the_parameters_of_a_resource_template_are_converted_to_their_types() -> None:
+    ext = Extension("library")
+
+    @ext.resource("pages://{book}/{number}")
+    def page(book: str, number: int) -> str:
+        return f"{book}: {number + 1}"
+
+    with serving(ext) as (endpoint, writer):
+        endpoint.receive(request(1, "resources/read", uri="pages://1/41"))
+        [reply] = writer.wait_for(1)
+        assert reply["result"]["contents"][0]["text"] == "1: 42"
+        refusal = endpoint.receive(request(2, "resources/read", uri="pages://1/last"))
+        assert refusal is not None
+        error = json.loads(refusal)["error"]
+        assert error["code"] == -32602
+        assert "number: expected a whole number, got 'last'" in error["message"]
+
+
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("prompts/get", {"name": "greet"}), ("resources/read", {"uri": "greetings://one"})],
+)
+def test_prompts_and_resources_can_ask_a_person_in_the_stateless_era(
+    method: str, params: dict[str, Any]
+) -> None:
+    ext = Extension("polite")
+
+    @ext.prompt
+    def greet(ctx: Context) -> str:
+        return f"Hello {ctx.elicit('Your name?', str).content}"
+
+    ext.resource("greetings://one")(greet)
+    params = {**params, "_meta": ENVELOPE}
+    with serving(ext) as (endpoint, writer):
+        endpoint.receive(request(1, method, **params))
+        question = writer.wait_for(1)[0]["result"]
+        assert question["resultType"] == "input_required"
+        assert question["inputRequests"]["answer"]["method"] == "elicitation/create"
+        answer = {"action": "accept", "content": {"value": "Ada"}}
+        repeated = {"inputResponses": {"answer": answer}, "requestState": question["requestState"]}
+        endpoint.receive(request(2, method, **params, **repeated))
+        result = writer.wait_for(2)[1]["result"]
+        assert result["resultType"] == "complete" and "Hello Ada" in json.dumps(result)
+        other = {**ENVELOPE, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
+        refusal = endpoint.receive(request(3, method, **{**params, "_meta": other}))
+        assert refusal is not None and json.loads(refusal)["error"]["code"] == -32022

@@ -83,7 +83,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         if method.startswith("memory.") and isinstance(params, dict):
             params = {"namespace": self._plugin_id, **params}
         message = {"jsonrpc": "2.0", "method": method, "params": params, "id": number}
-        return self.frame(encode(message))
+        return self.frame_within_limit(encode(message), f"request {method}")
 
     # -- handshake and shutdown --------------------------------------------------------------
 

@@ -124,6 +124,11 @@ class Endpoint:
         dialect has no such requests."""
         raise HostError(f"the {self.name} dialect does not support requests to the host")
 
+    def cancel_request(self, number: int) -> bytes | None:
+        """Return the frame that cancels a request to the host, or None if the dialect has no
+        message for it."""
+        return None
+
     def ask_host(self, call: HandlerCall, method: str, params: Any) -> Any:
         """Send a request to the host for a handler. Return a `HostReply` that gets the value later,
         or the value itself if it is known already."""
@@ -153,8 +158,15 @@ class Endpoint:
 
 def progress_text(current: float, total: float | None, message: str) -> str:
     """Return progress as a line of text, for dialects that have no message for it."""
-    steps = f"{current:g}" if total is None else f"{current:g}/{total:g}"
+    steps = "/".join(_number_text(number) for number in (current, total) if number is not None)
     return f"progress {steps}: {message}" if message else f"progress {steps}"
+
+
+def _number_text(number: float) -> str:
+    try:
+        return f"{number:g}"
+    except OverflowError:  # an integer that is too large for a float
+        return "a huge number"
 
 
 def can_be_id(value: Any) -> bool:

@@ -51,6 +51,8 @@ class CallEndpoint(Protocol):
 
     def request(self, number: int, method: str, params: Any) -> bytes: ...
 
+    def cancel_request(self, number: int) -> bytes | None: ...
+
     def ask_host(self, call: "HandlerCall", method: str, params: Any) -> Any: ...
 
     def elicitation(
@@ -274,4 +276,10 @@ class HandlerCall:
             answer.cancel()
             raise
         self.server.writer.send(frame)
+        answer.on_arrival(lambda: self._cancel_request(number, answer))
         return answer
+
+    def _cancel_request(self, number: int, answer: HostReply) -> None:
+        """Cancel a request in the host, if the handler has given it up."""
+        if answer.is_cancelled:
+            self._send(self.server.endpoint.cancel_request(number))
