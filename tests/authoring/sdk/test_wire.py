@@ -9,6 +9,7 @@ NOISY, SAMPLE and WAITING are test programs; `--dialect` chooses the protocol th
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -144,6 +145,30 @@ def test_a_program_exits_at_the_end_of_input(program: Path, dialect: str) -> Non
     with running_process(program, dialect) as process:
         _, errors = process.communicate(timeout=LONG_SECONDS)
         assert (process.returncode, errors) == (0, b"")
+
+
+@pytest.mark.parametrize("program", [SAMPLE, WAITING])
+def test_a_program_exits_quietly_when_a_socket_is_closed_before_its_output_is_read(
+    program: Path,
+) -> None:
+    """Some hosts, such as those of Node.js, use a socket for stdin and stdout."""
+    host_end, child_end = socket.socketpair()
+    with (
+        host_end,
+        subprocess.Popen(
+            command(program, "morphir"), stdin=child_end, stdout=child_end, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        child_end.close()
+        try:
+            host_end.settimeout(LONG_SECONDS)
+            host_end.sendall(b'{"id":1,"method":"health_check","params":{}}\n')
+            assert host_end.recv(1, socket.MSG_PEEK)
+            host_end.close()
+            _, errors = process.communicate(timeout=LONG_SECONDS)
+            assert (process.returncode, errors) == (0, b"")
+        finally:
+            process.kill()
 
 
 def test_calls_in_flight_at_the_end_of_input_are_answered_or_cancelled() -> None:

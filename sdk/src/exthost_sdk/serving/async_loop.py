@@ -125,7 +125,11 @@ class _Reader:
             self._loop.call_soon_threadsafe(self.handle_data, data)
 
     def _on_readable(self) -> None:
-        self.handle_data(os.read(self._fd, _READ_BYTES))
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except ConnectionResetError:  # a host has closed its socket without reading all output
+            data = b""
+        self.handle_data(data)
 
     def handle_data(self, data: bytes) -> None:
         """Handle bytes that were read; b"" is the end of input."""
