@@ -129,7 +129,8 @@ async def test_a_result_of_an_unknown_type_is_an_error() -> None:
 
 def run(operation: Any, *results: Any) -> tuple[Any, list[Any]]:
     """Run an operation with these results of its requests. Return its value, and its steps."""
-    replies, taken, answer = list(results), [], None
+    replies, taken = list(results), list[Any]()
+    answer: Any = None
     while True:
         try:
             step = operation.send(answer)

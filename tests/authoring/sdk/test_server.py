@@ -163,7 +163,8 @@ def test_a_cancellation_whose_id_has_a_wrong_type_is_ignored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with serving(Extension("any")) as (endpoint, _):
-        for id in ([], {}, None):
+        ids: tuple[object, ...] = ([], {}, None)
+        for id in ids:
             assert not endpoint.receive(notification("notifications/cancelled", requestId=id))
     assert capsys.readouterr().err == ""
 

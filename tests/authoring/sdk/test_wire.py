@@ -153,11 +153,10 @@ def test_a_program_exits_quietly_when_a_socket_is_closed_before_its_output_is_re
 ) -> None:
     """Some hosts, such as those of Node.js, use a socket for stdin and stdout."""
     host_end, child_end = socket.socketpair()
+    argv, fd = command(program, "morphir"), child_end.fileno()
     with (
         host_end,
-        subprocess.Popen(
-            command(program, "morphir"), stdin=child_end, stdout=child_end, stderr=subprocess.PIPE
-        ) as process,
+        subprocess.Popen(argv, stdin=fd, stdout=fd, stderr=subprocess.PIPE) as process,
     ):
         child_end.close()
         try:

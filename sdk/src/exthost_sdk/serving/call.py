@@ -196,8 +196,9 @@ class HandlerCall:
 
     def send_item(self, item: Any) -> Delivery:
         self.items += 1
-        is_dropped = self.is_over or self.on_item is None
-        return self._send(None if is_dropped else self.on_item(self, item))
+        if self.is_over or self.on_item is None:
+            return self._send(None)
+        return self._send(self.on_item(self, item))
 
     def send_log(self, level: str, text: str) -> bool:
         frame = self.server.endpoint.log(self, level, text)

@@ -103,7 +103,8 @@ def _poll_seconds(task: dict[str, Any]) -> float:
     if type(interval) not in (int, float) or interval is None:
         return _POLL_SECONDS
     # The limits come before the division, which raises OverflowError for a huge integer.
-    return min(max(_MIN_POLL_MS, interval), _MAX_POLL_MS) / 1000
+    milliseconds: float = min(max(_MIN_POLL_MS, interval), _MAX_POLL_MS)
+    return milliseconds / 1000
 
 
 def _is_about(task_id: str) -> Any:
