@@ -247,6 +247,54 @@ def test_a_tool_call_without_an_id_has_no_reply(dialect: str, execution: str) ->
         assert writer.messages == []
 
 
+MALFORMED_REQUESTS: list[tuple[str, str, Any, str]] = [
+    ("synaps", "settings.editor.commit", [], "category is missing"),
+    ("synaps", "settings.editor.commit", None, "category is missing"),
+    (
+        "roder",
+        "inference/streamTurn",
+        {"engineId": "parrot", "streamId": "s", "request": {"tools": 7}},
+        "tools must be a list",
+    ),
+    (
+        "roder",
+        "inference/streamTurn",
+        {"engineId": "parrot", "streamId": "s", "request": {"transcript": "hi"}},
+        "transcript must be a list",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "method", "params", "reason"), MALFORMED_REQUESTS)
+def test_malformed_params_are_refused_without_a_traceback(
+    dialect: str, method: str, params: Any, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ext = Extension("strict")
+    ext.provider("parrot", models=["parrot-1"])(lambda turn: turn.prompt)
+    ext.settings_editor("looks", "colour")(lambda event: None)
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    with serving(ext, dialect) as (endpoint, _):
+        reply = endpoint.receive(json.dumps(message).encode())
+    assert reply is not None
+    error = json.loads(reply[reply.index(b"{") :])["error"]  # after the header of synaps
+    assert (error["code"], error["message"]) == (-32602, f"{method}: {reason}")
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("meta", [None, [], ["a"], "text", 7])
+def test_a_meta_that_is_not_an_object_is_ignored(meta: Any) -> None:
+    ext = Extension("lenient")
+
+    @ext.tool
+    def work(ctx: Context) -> dict[str, Any]:
+        return dict(ctx.meta)
+
+    with serving(ext) as (endpoint, writer):
+        arguments = {"_meta": {"agent": "a"}}
+        endpoint.receive(request(1, "tools/call", name="work", arguments=arguments, _meta=meta))
+        assert writer.wait_for(1)[0]["result"]["structuredContent"] == {"agent": "a"}
+
+
 @pytest.mark.parametrize("how", ["item", "progress", "error"])
 def test_messages_that_are_too_large_for_the_host_fail_the_call(how: str) -> None:
     """A host of roder reads no line above 4 MiB, so it would drop such a message."""

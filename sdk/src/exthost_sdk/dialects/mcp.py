@@ -187,7 +187,9 @@ class McpEndpoint(JsonRpcEndpoint):
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
         meta = params.get("_meta", EMPTY_MAPPING)
-        if meta and type(meta) is dict and VERSION in meta:
+        if meta is not EMPTY_MAPPING and type(meta) is not dict:
+            meta = EMPTY_MAPPING
+        if VERSION in meta:
             if (refusal := self._find_meta_error(id, meta)) is not None:
                 return refusal
             reply, failure = self._encode_stateless_reply, self._encode_stateless_failure
