@@ -148,6 +148,11 @@ def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
     assert spec.limits.call == seconds
 
 
+def test_a_timeout_of_400_digits_is_a_problem_of_the_config() -> None:
+    with pytest.raises(ConfigError, match="call"):
+        read_json_config({"mcpServers": {"a": {"command": "x", "timeout": 10**399}}})
+
+
 @shows("mcp-config-02")
 def test_a_note_is_reported_as_a_diagnostic(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"

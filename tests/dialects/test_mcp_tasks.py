@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.dialects import steps
+from exthost.dialects.mcp.calls import make_input_operation
+from exthost.dialects.mcp.tasks import wait_for_task
 from exthost.errors import CallFailed, CallTimeout, ProtocolViolation
+from exthost.model.messages import Reply, Request
+from exthost.model.offer import Offer
 from tests.extensions.clock import Clock
 
 INTERNAL_ERROR = -32603  # of JSON-RPC
@@ -117,3 +122,77 @@ async def test_a_result_of_an_unknown_type_is_an_error() -> None:
         with pytest.raises(ProtocolViolation, match="hologram") as caught:
             await call(host, "odd_result")
         assert caught.value.code == "X0664"
+
+
+# -- odd replies, without a server -------------------------------------------------------------
+
+
+def run(operation: Any, *results: Any) -> tuple[Any, list[Any]]:
+    """Run an operation with these results of its requests. Return its value, and its steps."""
+    replies, taken = list(results), list[Any]()
+    answer: Any = None
+    while True:
+        try:
+            step = operation.send(answer)
+        except StopIteration as end:
+            assert not replies
+            return end.value, taken
+        taken.append(step)
+        answer = None
+        if isinstance(step, steps.GetOffer):
+            answer = Offer(extra={"era": "stateless"})
+        elif isinstance(step, steps.AskHost):
+            answer = Reply(None, {"action": "accept"})
+        elif isinstance(step, Request):
+            answer = Reply(None, replies.pop(0))
+
+
+TASK = {"resultType": "task", "taskId": "1", "status": "working"}
+DONE = {"status": "completed", "result": {"content": []}}
+INPUT = {"a": {"method": "elicitation/create", "params": {}}}
+INPUT_REQUIRED = {"resultType": "input_required", "inputRequests": INPUT}
+
+
+@pytest.mark.parametrize(
+    ("interval", "seconds"),
+    [
+        (int("9" * 400), 30),
+        (-int("9" * 400), 0.05),
+        (float("inf"), 30),
+        (float("-inf"), 0.05),
+        (float("nan"), 0.05),
+        (0, 0.05),
+        (500, 0.5),
+        (1500.0, 1.5),
+        (True, 1),
+        ("9", 1),
+        (None, 1),
+    ],
+    ids=str,
+)
+def test_the_interval_that_a_server_names_is_limited(interval: Any, seconds: float) -> None:
+    result, taken = run(wait_for_task("tools/call", {**TASK, "pollIntervalMs": interval}), DONE)
+    assert result == {"content": []}
+    [wait] = [step for step in taken if isinstance(step, steps.WaitFor)]
+    assert wait.seconds == seconds
+
+
+def test_the_state_of_a_task_can_lack_its_id() -> None:
+    state = {"status": "input_required", "inputRequests": INPUT}
+    _, taken = run(wait_for_task("tools/call", TASK), state, {}, DONE)
+    requests = [step for step in taken if isinstance(step, Request)]
+    assert [request.params["taskId"] for request in requests] == ["1", "1", "1"]
+
+
+@pytest.mark.parametrize("method", ["prompts/get", "resources/read"])
+def test_a_result_of_an_unknown_type_after_requested_input_is_an_error(method: str) -> None:
+    finish = make_input_operation(method).finish
+    assert finish is not None
+    with pytest.raises(ProtocolViolation, match="unknown type 'hologram'"):
+        run(finish({}, INPUT_REQUIRED), {"resultType": "hologram"})
+
+
+def test_a_task_after_requested_input_is_followed() -> None:
+    finish = make_input_operation("prompts/get").finish
+    assert finish is not None
+    assert run(finish({}, INPUT_REQUIRED), TASK, DONE)[0] == {"content": []}

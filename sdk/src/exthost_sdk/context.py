@@ -100,8 +100,9 @@ class Context:
             raise CallCancelled
 
     def progress(self, current: float, total: float | None = None, message: str = "") -> Delivery:
-        """Report how far the call has come: `current` of `total` steps. Raises ValueError for a
-        number that is not finite, which JSON does not have."""
+        """Report how far the call has come: `current` of `total` steps. Once the call has ended,
+        nothing is sent. Raises ValueError for a number that is not finite, which JSON does not
+        have."""
         self.check_cancelled()
         for name, value in (("current", current), ("total", total)):
             if isinstance(value, float) and not isfinite(value):

@@ -72,7 +72,11 @@ class SdkUsageError(Exception):
 
 def describe(error: BaseException) -> str:
     """Return the text of an exception for a reply: its type and its message."""
+    try:
+        # The message of a ToolError can be of another type than it should be.
+        text = str(error.message if isinstance(error, ToolError) else error)
+    except Exception:  # the author's own class may fail here
+        text = "(its text cannot be read)"
     if isinstance(error, ToolError):
-        return error.message
-    text = str(error)
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

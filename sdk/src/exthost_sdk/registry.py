@@ -54,7 +54,12 @@ class Resource(NamedTuple):
         not have the parameters of the function."""
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", self.uri):
             raise UnsupportedType(f"{self.uri!r} is not a URI: write a scheme, as in notes://today")
-        in_uri = set(re.findall(r"\{(\w+)\}", self.uri))
+        names_in_uri = re.findall(r"\{(\w+)\}", self.uri)
+        for name in names_in_uri:
+            if names_in_uri.count(name) > 1 or not name.isidentifier():
+                reason = "is there twice" if name.isidentifier() else "is not a name"
+                raise UnsupportedType(f"the URI {self.uri}: the parameter {name} {reason}")
+        in_uri = set(names_in_uri)
         schema = self.function.input_schema
         parameters = schema.get("properties", {})
         missing = set(schema.get("required", ())) - in_uri

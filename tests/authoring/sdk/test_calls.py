@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from exthost_sdk.errors import CallCancelled, HostError
+from exthost_sdk.errors import CallCancelled, HostError, ToolError
 from exthost_sdk.serving.call import HandlerCall
 from exthost_sdk.serving.host_requests import HostRequests
 
@@ -124,6 +124,75 @@ async def test_a_stream_waits_for_a_host_that_reads_slowly() -> None:
                 break
 
 
+# -- failures ----------------------------------------------------------------------------------
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("this error has no text")
+
+
+class Incomplete(ToolError):
+    """An error of an author who forgot the constructor of the base class."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+# How a handler fails, and the text that the host gets in every dialect.
+UNUSUAL_FAILURES: dict[str, tuple[BaseException, str]] = {
+    "data without a JSON form": (ToolError("try later", data=object()), "try later"),
+    "a message that is not text": (ToolError(12), "12"),  # type: ignore[arg-type]
+    "an error without a text": (Unreadable(), "Unreadable"),
+    "an incomplete error": (Incomplete("late"), "cannot be read"),
+    "a cancellation": (asyncio.CancelledError(), "[Cc]ancelled"),
+    "the end of a generator": (GeneratorExit(), "GeneratorExit"),
+    "an exit": (SystemExit(3), "SystemExit: 3"),
+    "an interrupt": (KeyboardInterrupt(), "KeyboardInterrupt"),
+}
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "roder", "mcp"])
+async def test_a_call_is_answered_whatever_its_handler_raises(dialect: str) -> None:
+    ext = Extension("failing")
+
+    @ext.tool
+    def plain(how: str) -> None:
+        raise UNUSUAL_FAILURES[how][0]
+
+    @ext.tool(thread=True)
+    def in_a_thread(how: str) -> None:
+        raise UNUSUAL_FAILURES[how][0]
+
+    @ext.tool
+    async def asynchronous(how: str) -> None:
+        raise UNUSUAL_FAILURES[how][0]
+
+    @ext.tool
+    async def later(how: str) -> None:
+        await asyncio.sleep(0)
+        raise UNUSUAL_FAILURES[how][0]
+
+    async with testing.connect(ext, dialect=dialect) as client:
+        for how, (_, text) in UNUSUAL_FAILURES.items():
+            for tool in ("plain", "in_a_thread", "asynchronous", "later"):
+                with pytest.raises(CallFailed, match=text):
+                    await client.call_tool(tool, {"how": how}, timeout=60)
+
+
+async def test_an_error_whose_data_cannot_be_sent_keeps_its_code() -> None:
+    ext = Extension("failing")
+
+    @ext.tool(thread=True)
+    def fail() -> None:
+        raise ToolError("try later", code=-32050, data={1: object()})
+
+    async with testing.connect(ext, dialect="nexo") as client:
+        with pytest.raises(CallFailed, match="details cannot be sent: TypeError") as caught:
+            await client.call_tool("fail", timeout=60)
+    assert caught.value.error_code == -32050
+
+
 # -- requests to the host ----------------------------------------------------------------------
 
 
@@ -186,6 +255,7 @@ def test_a_request_whose_call_is_cancelled_at_that_moment_is_not_sent() -> None:
     endpoint = SimpleNamespace(
         ask_host=lambda call, method, params: call.send_request(method, params),
         request=lambda number, method, params: b"request",
+        cancel_request=lambda number: b"cancelled",
     )
     server: Any = SimpleNamespace(
         requests=Requests(), endpoint=endpoint, writer=SimpleNamespace(send=sent.append), thread=0
@@ -201,7 +271,7 @@ def test_a_request_whose_call_is_cancelled_at_that_moment_is_not_sent() -> None:
     other = HandlerCall(server, 2, function, {}, unused, unused)
     with pytest.raises(HostError, match="did not answer"):
         other.call_host("memory.get", {}, timeout=0.001)
-    assert sent == [b"request"] and not server.requests._waiting
+    assert sent == [b"request", b"cancelled"] and not server.requests._waiting
 
 
 async def test_a_blocking_request_in_the_event_loop_raises_an_error() -> None:

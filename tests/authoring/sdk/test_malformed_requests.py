@@ -138,3 +138,23 @@ ext.run(dialect="{dialect}")
     )
     assert result.returncode == 0 and b"Traceback" not in result.stderr, result.stderr
     assert json.loads(result.stdout)["id"] == 5
+
+
+def test_a_message_of_cigen_that_is_not_protobuf_is_reported_without_a_traceback() -> None:
+    pytest.importorskip("google.protobuf")
+    code = """
+import exthost.sdk
+ext = exthost.sdk.Extension("provider/odd")
+ext.generate(lambda request: {})
+ext.run(dialect="cigen")
+"""
+    hello, not_protobuf = b"\0\0\0\0", b"\0\0\0\x03\xff\xff\xff"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        input=hello + not_protobuf,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert b"the input cannot be read: not a PlanRequest" in result.stderr
+    assert b"Traceback" not in result.stderr

@@ -131,6 +131,8 @@ async def test_flags_and_init_variables_with_a_default_can_be_returned() -> None
         ("notes://today", "the same parameters: name"),
         ("notes://{title}", "the same parameters: name, title"),
         ("notes://{name}/{page}", "the same parameters: page"),
+        ("notes://{name}/{name}", "the parameter name is there twice"),
+        ("notes://{name}/{2nd}", "the parameter 2nd is not a name"),
     ],
 )
 def test_a_resource_that_could_never_be_read_is_refused(uri: str, message: str) -> None:

@@ -9,6 +9,7 @@ NOISY, SAMPLE and WAITING are test programs; `--dialect` chooses the protocol th
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -146,6 +147,29 @@ def test_a_program_exits_at_the_end_of_input(program: Path, dialect: str) -> Non
         assert (process.returncode, errors) == (0, b"")
 
 
+@pytest.mark.parametrize("program", [SAMPLE, WAITING])
+def test_a_program_exits_quietly_when_a_socket_is_closed_before_its_output_is_read(
+    program: Path,
+) -> None:
+    """Some hosts, such as those of Node.js, use a socket for stdin and stdout."""
+    host_end, child_end = socket.socketpair()
+    argv, fd = command(program, "morphir"), child_end.fileno()
+    with (
+        host_end,
+        subprocess.Popen(argv, stdin=fd, stdout=fd, stderr=subprocess.PIPE) as process,
+    ):
+        child_end.close()
+        try:
+            host_end.settimeout(LONG_SECONDS)
+            host_end.sendall(b'{"id":1,"method":"health_check","params":{}}\n')
+            assert host_end.recv(1, socket.MSG_PEEK)
+            host_end.close()
+            _, errors = process.communicate(timeout=LONG_SECONDS)
+            assert (process.returncode, errors) == (0, b"")
+        finally:
+            process.kill()
+
+
 def test_calls_in_flight_at_the_end_of_input_are_answered_or_cancelled() -> None:
     requests = [
         {"id": 1, "method": "hang", "params": {"name": "x"}},
@@ -167,6 +191,13 @@ def test_a_program_exits_although_a_handler_does_not_end() -> None:
         request = b'{"id":1,"method":"stubborn","params":{}}\n'
         _, errors = process.communicate(request, timeout=LONG_SECONDS)
         assert process.returncode == 1 and b"do not end" in errors
+
+
+def test_a_program_exits_although_a_thread_of_asyncio_does_not_end() -> None:
+    request = b'{"id":1,"method":"hang_in_to_thread","params":{}}\n'
+    with running_process(WAITING, "morphir") as process:
+        output, errors = process.communicate(request, timeout=LONG_SECONDS)
+        assert (process.returncode, output, errors) == (0, b"", b"")
 
 
 def test_a_program_exits_with_its_parent_although_stdin_stays_open() -> None:

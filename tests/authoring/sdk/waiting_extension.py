@@ -130,6 +130,12 @@ async def stubborn() -> None:
 
 
 @ext.tool
+async def hang_in_to_thread() -> None:
+    """Wait for ever in a thread of asyncio."""
+    await asyncio.to_thread(threading.Event().wait)
+
+
+@ext.tool
 def pid() -> int:
     """Return the pid of the process."""
     return os.getpid()

@@ -7,7 +7,11 @@ the call takes long, it is an event stream, in which comments keep the connectio
 import asyncio
 from typing import Any
 
+import pytest
+
 from exthost.faces.gateway.call_response import CallResponse
+from exthost.faces.gateway.http_calls import ClientRequests
+from exthost.wire import jsontext
 
 REPLY = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 
@@ -66,3 +70,23 @@ async def test_closing_a_response_cancels_the_comment_that_is_being_sent() -> No
     assert task is not None
     await asyncio.wait([task])
     assert task.cancelled() and connection.sent == []
+
+
+async def test_a_request_to_the_client_that_is_given_up_is_cancelled_in_the_client() -> None:
+    connection = FakeConnection()
+    response = CallResponse(connection.send)
+    asking = asyncio.ensure_future(ClientRequests().ask(response.send, "roots/list", None))
+    while len(connection.sent) < 2:  # noqa: ASYNC110 - the start of the response, and the request
+        await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    response.close()
+    await response.send({"n": 1})  # is dropped
+    request, cancellation = (
+        jsontext.decode(part["body"].partition(b"data: ")[2].strip())
+        for part in connection.sent[1:]
+    )
+    assert request["method"] == "roots/list"
+    assert cancellation["method"] == "notifications/cancelled"
+    assert cancellation["params"]["requestId"] == request["id"]

@@ -63,8 +63,8 @@ class CigenEndpoint(Endpoint):
         if step == "hello":
             return with_prefix(self._encode_info().SerializeToString())
         if step == "plan":
-            return self._plan(self._messages.PlanRequest.FromString(frame))
-        return self._generate(self._messages.GenerateRequest.FromString(frame))
+            return self._plan(_parse(self._messages.PlanRequest, frame))
+        return self._generate(_parse(self._messages.GenerateRequest, frame))
 
     def _plan(self, request: Any) -> bytes | None:
         handler = self.registry.plan
@@ -137,6 +137,14 @@ class CigenEndpoint(Endpoint):
             title=type(error).__name__,
             message=describe(error),
         )
+
+
+def _parse(message_class: Any, frame: bytes) -> Any:
+    """Return the message in a frame. Raises ValueError if it is not one of this class."""
+    try:
+        return message_class.FromString(frame)
+    except Exception as error:  # protobuf's DecodeError: the module imports nothing of protobuf
+        raise ValueError(f"not a {message_class.DESCRIPTOR.name}: {error}") from None
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:

@@ -42,7 +42,7 @@ from exthost_sdk.endpoints.mcp_exchange import (
 from exthost_sdk.endpoints.sdk_dialect import SdkDialect
 from exthost_sdk.errors import HostError, InputRequired, InvalidArguments, describe
 from exthost_sdk.registry import Resource
-from exthost_sdk.serving.call import EMPTY_MAPPING, HandlerCall
+from exthost_sdk.serving.call import EMPTY_MAPPING, Failure, HandlerCall, Reply
 from exthost_sdk.serving.server import Server
 from exthost_sdk.types.function import Function
 from exthost_sdk.types.json_text import encode_text, to_text
@@ -150,6 +150,8 @@ class McpEndpoint(JsonRpcEndpoint):
     def _listen(self, id: Any, params: Any) -> bytes | None:
         """Acknowledge a subscription. The request itself stays open, without a response. Nothing
         more is sent, since tools and resources do not change."""
+        if id is None:
+            return None
         params = {"notifications": {}, "_meta": {f"{PREFIX}subscriptionId": id}}
         return self.notification("notifications/subscriptions/acknowledged", params)
 
@@ -185,7 +187,9 @@ class McpEndpoint(JsonRpcEndpoint):
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
         meta = params.get("_meta", EMPTY_MAPPING)
-        if meta and type(meta) is dict and VERSION in meta:
+        if meta is not EMPTY_MAPPING and type(meta) is not dict:
+            meta = EMPTY_MAPPING
+        if VERSION in meta:
             if (refusal := self._find_meta_error(id, meta)) is not None:
                 return refusal
             reply, failure = self._encode_stateless_reply, self._encode_stateless_failure
@@ -210,11 +214,15 @@ class McpEndpoint(JsonRpcEndpoint):
         )
 
     def _encode_handshake_reply(self, id: Any, function: Function, value: Any) -> bytes:
-        format = self._formats[function.name]
-        return self.frame_within_limit(content.encode_reply(id, format, value, ""))
+        return self._encode_tool_result(id, function, value, "")
 
     def _encode_stateless_reply(self, id: Any, function: Function, value: Any) -> bytes:
-        format, fields = self._formats[function.name], '"resultType":"complete",'
+        return self._encode_tool_result(id, function, value, '"resultType":"complete",')
+
+    def _encode_tool_result(self, id: Any, function: Function, value: Any, fields: str) -> bytes:
+        if id is None:
+            return b""
+        format = self._formats[function.name]
         return self.frame_within_limit(content.encode_reply(id, format, value, fields))
 
     def _encode_tool_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
@@ -224,17 +232,26 @@ class McpEndpoint(JsonRpcEndpoint):
     def _encode_stateless_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         """Return the result for an exception; for InputRequired, the question to the client."""
         if isinstance(error, InputRequired):
-            question = {"method": error.method, "params": error.params}
-            result = {
-                "resultType": "input_required",
-                "inputRequests": {"answer": question},
-                "requestState": error.state,
-            }
-            return self.encode_result(id, result)
+            return self._encode_question(id, error)
         blocks = [{"type": "text", "text": describe(error)}]
         return self.encode_result(
             id, {"resultType": "complete", "content": blocks, "isError": True}
         )
+
+    def _encode_stateless_error(self, id: Any, function: Function, error: BaseException) -> bytes:
+        """Do the same for a prompt or a resource, whose errors are error responses."""
+        if isinstance(error, InputRequired):
+            return self._encode_question(id, error)
+        return self.encode_error_reply(id, function, error)
+
+    def _encode_question(self, id: Any, question: InputRequired) -> bytes:
+        request = {"method": question.method, "params": question.params}
+        result = {
+            "resultType": "input_required",
+            "inputRequests": {"answer": request},
+            "requestState": question.state,
+        }
+        return self.encode_result(id, result)
 
     # -- for the context ---------------------------------------------------------------------
 
@@ -269,7 +286,8 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange = call.token
         min_level: str | None = self._log_level
         if isinstance(exchange, McpExchange) and exchange.is_stateless:
-            min_level = exchange.log_level  # None: this request wants no log messages
+            # None: this request wants no log messages, or its response was sent already.
+            min_level = None if call.is_over else exchange.log_level
         if min_level is None or LEVELS.index(level) < LEVELS.index(min_level):
             return None
         params = {"level": level, "logger": self.identity.name, "data": text}
@@ -284,7 +302,13 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange.requests_made += 1
         if exchange.requests_made <= len(exchange.answers):
             return exchange.answers[exchange.requests_made - 1]
+        if call.is_over:
+            raise HostError("the call has ended, so the client cannot be asked")
         raise InputRequired(method, params or {}, encode_text(exchange.answers))
+
+    def cancel_request(self, number: int) -> bytes:
+        params = {"requestId": number, "reason": "the answer is not needed any more"}
+        return self.notification("notifications/cancelled", params)
 
     def elicitation(
         self, call: HandlerCall, message: str, schema: Mapping[str, Any]
@@ -320,21 +344,36 @@ class McpEndpoint(JsonRpcEndpoint):
         function = self.registry.prompts.get(name)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown prompt: {name}")
-        try:
-            arguments = function.bind_texts(get_field(params, "arguments", dict, None) or {})
-        except InvalidArguments as error:
-            return self.encode_error_reply(id, function, error)
-        meta = params.get("_meta")
-        is_stateless = type(meta) is dict and VERSION in meta
+        texts = get_field(params, "arguments", dict, None) or {}
 
         def reply(key: Any, function: Function, value: Any) -> bytes:
             messages = content.encode_messages(content.list_messages(value))
             result = {"description": function.description, "messages": messages}
-            fields = {"resultType": "complete"} if is_stateless else {}
-            return self.encode_result(key, result | fields)
+            return self.encode_result(
+                key, result | ({"resultType": "complete"} if is_stateless else {})
+            )
 
-        exchange = parse_exchange(params, meta if type(meta) is dict else EMPTY_MAPPING)
-        self.server.start(id, function, arguments, reply, self.encode_error_reply, token=exchange)
+        is_stateless = _is_stateless(params)
+        return self._start(id, function, texts, params, reply)
+
+    def _start(
+        self, id: Any, function: Function, texts: Mapping[str, Any], params: Any, reply: Reply
+    ) -> bytes | None:
+        """Start the handler of a prompt or of a resource. `texts` are its arguments. Return the
+        frame of an error, or None if the server sends the reply."""
+        meta = params.get("_meta")
+        failure: Failure = self.encode_error_reply
+        if _is_stateless(params):
+            if (refusal := self._find_meta_error(id, meta)) is not None:
+                return refusal
+            failure = self._encode_stateless_error
+        try:
+            arguments = function.bind_texts(texts)
+        except InvalidArguments as error:
+            return self.encode_error_reply(id, function, error)
+        meta = meta if type(meta) is dict else EMPTY_MAPPING
+        exchange = parse_exchange(params, meta)
+        self.server.start(id, function, arguments, reply, failure, meta=meta, token=exchange)
         return None
 
     # -- resources ---------------------------------------------------------------------------
@@ -352,19 +391,15 @@ class McpEndpoint(JsonRpcEndpoint):
         match = self._find_resource(uri)
         if match is None:
             return self.error(id, RESOURCE_NOT_FOUND, f"unknown resource: {uri}", {"uri": uri})
-        resource, arguments = match
-        meta = params.get("_meta")
-        is_stateless = type(meta) is dict and VERSION in meta
+        resource, texts = match
+        is_stateless = _is_stateless(params)
 
         def reply(key: Any, function: Function, value: Any) -> bytes:
             result = content.encode_contents(resource, uri, value)
             fields = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
             return self.encode_result(key, result | (fields if is_stateless else {}))
 
-        exchange = parse_exchange(params, meta if type(meta) is dict else EMPTY_MAPPING)
-        return self.run(
-            id, resource.function, arguments, reply, self.encode_error_reply, token=exchange
-        )
+        return self._start(id, resource.function, texts, params, reply)
 
     def _find_resource(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
         """Return the resource of a URI and the values of its template; None if there is none."""
@@ -373,6 +408,12 @@ class McpEndpoint(JsonRpcEndpoint):
             if values is not None:
                 return resource, values
         return None
+
+
+def _is_stateless(params: Any) -> bool:
+    """Return whether a request belongs to the stateless era."""
+    meta = params.get("_meta")
+    return type(meta) is dict and VERSION in meta
 
 
 def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:

@@ -167,7 +167,7 @@ class NexoEndpoint(JsonRpcEndpoint):
             details = {"details": error.problems}
             return self.encode_error(id, _BAD_ARGUMENT, error.message, details)
         if isinstance(error, ToolError) and error.code != HANDLER_FAILED:
-            return self.encode_error(id, error.code, error.message, error.data)
+            return self.encode_error(id, error.code, describe(error), error.data)
         data = error.data if isinstance(error, ToolError) else None
         return self.encode_error(id, _TOOL_FAILED, describe(error), data)
 

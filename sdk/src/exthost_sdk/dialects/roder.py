@@ -304,9 +304,9 @@ class RoderEndpoint(JsonRpcEndpoint):
         turn = Turn(
             provider=provider.id,
             model=str(model.get("model", "")) if isinstance(model, dict) else "",
-            messages=list(request.get("transcript") or ()),
+            messages=get_field(request, "transcript", list, None) or [],
             system=instructions.get("system") if isinstance(instructions, dict) else None,
-            tools=list(request.get("tools") or ()),
+            tools=get_field(request, "tools", list, None) or [],
             raw=request,
         )
         self._send_response(id, {"streamId": stream_id})

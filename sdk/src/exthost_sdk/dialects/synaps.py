@@ -83,7 +83,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         if method.startswith("memory.") and isinstance(params, dict):
             params = {"namespace": self._plugin_id, **params}
         message = {"jsonrpc": "2.0", "method": method, "params": params, "id": number}
-        return self.frame(encode(message))
+        return self.frame_within_limit(encode(message), f"request {method}")
 
     # -- handshake and shutdown --------------------------------------------------------------
 
@@ -230,7 +230,8 @@ class SynapsEndpoint(JsonRpcEndpoint):
         return self._run_editor(id, params, "key", key=get_field(params, "key", str))
 
     def _commit_value(self, id: Any, params: Any) -> bytes | None:
-        return self._run_editor(id, params, "commit", value=params.get("value"))
+        value = params.get("value") if type(params) is dict else None
+        return self._run_editor(id, params, "commit", value=value)
 
     def _run_editor(self, id: Any, params: Any, action: Any, **fields: Any) -> bytes | None:
         category, field = get_field(params, "category", str), get_field(params, "field", str)

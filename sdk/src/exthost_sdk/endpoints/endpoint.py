@@ -19,9 +19,9 @@ from exthost_sdk.serving.call import (
     HandlerCall,
     ItemWriter,
     Reply,
+    encode_failure,
 )
-from exthost_sdk.serving.failure_report import report
-from exthost_sdk.serving.server import FAILURES, Server
+from exthost_sdk.serving.server import Server, is_interrupt
 from exthost_sdk.types.function import Execution, Function
 from exthost_sdk.wire.framing import FrameSplitter
 
@@ -97,9 +97,10 @@ class Endpoint:
                 )
                 return None
             bound = function.bind(arguments)
-        except FAILURES as error:
-            report(error, function)
-            return failure(key, function, error)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            return encode_failure(key, function, error, failure)
         self.server.start(
             key, function, bound, reply, failure, meta=meta, token=token, on_item=on_item
         )
@@ -122,6 +123,11 @@ class Endpoint:
         """Return the frame of a request to the host. `number` is its id. Raises HostError if the
         dialect has no such requests."""
         raise HostError(f"the {self.name} dialect does not support requests to the host")
+
+    def cancel_request(self, number: int) -> bytes | None:
+        """Return the frame that cancels a request to the host, or None if the dialect has no
+        message for it."""
+        return None
 
     def ask_host(self, call: HandlerCall, method: str, params: Any) -> Any:
         """Send a request to the host for a handler. Return a `HostReply` that gets the value later,
@@ -152,8 +158,15 @@ class Endpoint:
 
 def progress_text(current: float, total: float | None, message: str) -> str:
     """Return progress as a line of text, for dialects that have no message for it."""
-    steps = f"{current:g}" if total is None else f"{current:g}/{total:g}"
+    steps = "/".join(_number_text(number) for number in (current, total) if number is not None)
     return f"progress {steps}: {message}" if message else f"progress {steps}"
+
+
+def _number_text(number: float) -> str:
+    try:
+        return f"{number:g}"
+    except OverflowError:  # an integer that is too large for a float
+        return "a huge number"
 
 
 def can_be_id(value: Any) -> bool:

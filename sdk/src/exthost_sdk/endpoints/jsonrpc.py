@@ -109,13 +109,18 @@ class JsonRpcEndpoint(Endpoint):
         return None if id is None else self.encode_result(id, value)
 
     def encode_result(self, id: Any, value: Any) -> bytes:
+        """Return the frame of a result; no bytes if `id` is None. The encoders of handlers must
+        return bytes."""
+        if id is None:
+            return b""
         return self.frame_within_limit(encode({"jsonrpc": "2.0", "id": id, "result": value}))
 
-    def frame_within_limit(self, payload: bytes) -> bytes:
-        """Return the frame of a result. Raises ToolError if it is too large for the host."""
+    def frame_within_limit(self, payload: bytes, kind: str = "result") -> bytes:
+        """Return the frame of a message. Raises ToolError if it is too large for the host. `kind`
+        is its name in the error."""
         if len(payload) > self.max_bytes:
             raise ToolError(
-                f"the result has {len(payload)} bytes, and the {self.name} dialect allows "
+                f"the {kind} has {len(payload)} bytes, and the {self.name} dialect allows "
                 f"{self.max_bytes}"
             )
         return self.frame(payload)
@@ -125,18 +130,22 @@ class JsonRpcEndpoint(Endpoint):
         return None if id is None else self.encode_error(id, code, message, data)
 
     def encode_error(self, id: Any, code: int, message: str, data: Any = None) -> bytes:
+        """Return the frame of an error; no bytes if `id` is None."""
+        if id is None:
+            return b""
         error: dict[str, Any] = {"code": code, "message": message}
         if data is not None:
             error["data"] = data
-        return self.frame(encode({"jsonrpc": "2.0", "id": id, "error": error}))
+        payload = encode({"jsonrpc": "2.0", "id": id, "error": error})
+        return self.frame_within_limit(payload, "error")
 
     def notification(self, method: str, params: Any) -> bytes:
-        return self.frame(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+        payload = encode({"jsonrpc": "2.0", "method": method, "params": params})
+        return self.frame_within_limit(payload, f"message {method}")
 
     def request(self, number: int, method: str, params: Any) -> bytes:
-        return self.frame(
-            encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        )
+        payload = encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        return self.frame_within_limit(payload, f"request {method}")
 
     # -- replies of handlers -----------------------------------------------------------------
 
@@ -147,5 +156,5 @@ class JsonRpcEndpoint(Endpoint):
     def encode_error_reply(self, id: Any, function: Function, error: BaseException) -> bytes:
         """Return the error response for the exception of a handler."""
         if isinstance(error, ToolError):
-            return self.encode_error(id, error.code, error.message, error.data)
+            return self.encode_error(id, error.code, describe(error), error.data)
         return self.encode_error(id, HANDLER_FAILED, describe(error))

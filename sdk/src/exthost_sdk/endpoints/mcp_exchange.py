@@ -74,8 +74,11 @@ class McpExchange:
         if current > self.progress:
             self.progress = current
         else:  # where a float has no room for the small step, the next float is the value
-            next_float = math.nextafter(self.progress, math.inf)
-            self.progress = max(self.progress + _SMALL_STEP, next_float)
+            try:
+                next_float = math.nextafter(self.progress, math.inf)
+                self.progress = max(self.progress + _SMALL_STEP, next_float)
+            except OverflowError:  # an integer that is too large for a float
+                self.progress += 1
         return self.progress
 
 

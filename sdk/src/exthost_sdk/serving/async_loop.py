@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from exthost_sdk.serving.call import CallEndpoint
+from exthost_sdk.serving.daemon_executor import DaemonExecutor
 from exthost_sdk.serving.server import Server
 from exthost_sdk.wire.descriptors import Wire
 from exthost_sdk.wire.framing import FrameSplitter
@@ -49,6 +50,7 @@ def run_async(
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
+        loop.set_default_executor(DaemonExecutor(cancel_seconds))
         server = Server(LoopWriter(wire.writer, loop), loop=loop, max_threads=max_threads)
         endpoint = make_endpoint(server)
         server.endpoint = endpoint
@@ -123,7 +125,11 @@ class _Reader:
             self._loop.call_soon_threadsafe(self.handle_data, data)
 
     def _on_readable(self) -> None:
-        self.handle_data(os.read(self._fd, _READ_BYTES))
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except ConnectionResetError:  # a host has closed its socket without reading all output
+            data = b""
+        self.handle_data(data)
 
     def handle_data(self, data: bytes) -> None:
         """Handle bytes that were read; b"" is the end of input."""

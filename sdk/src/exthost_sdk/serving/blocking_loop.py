@@ -60,6 +60,8 @@ def serve_blocking(
             reply = receive(rest)  # the last line of a file may lack its line break
             if reply is not None:
                 send(reply)
+    except ConnectionResetError:
+        pass  # stdin is a socket, and the host has closed it without reading all output
     except ValueError as error:
         print(f"exthost.sdk: the input cannot be read: {error}", file=sys.stderr)
 

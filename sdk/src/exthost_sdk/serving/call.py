@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from exthost_sdk.answers import PromptMessage
 from exthost_sdk.context import Context, Delivery
-from exthost_sdk.errors import HostError
+from exthost_sdk.errors import HostError, ToolError, describe
+from exthost_sdk.serving.failure_report import report
 from exthost_sdk.serving.host_requests import HostReply, HostRequests
 from exthost_sdk.types.function import Function
 from exthost_sdk.wire.writer import Sent, Writer
@@ -50,6 +51,8 @@ class CallEndpoint(Protocol):
 
     def request(self, number: int, method: str, params: Any) -> bytes: ...
 
+    def cancel_request(self, number: int) -> bytes | None: ...
+
     def ask_host(self, call: "HandlerCall", method: str, params: Any) -> Any: ...
 
     def elicitation(
@@ -83,6 +86,25 @@ class CallServer(Protocol):
     def thread(self) -> int: ...
 
 
+# How much of an exception's text is sent if the whole exception cannot be sent.
+_SHORT_CHARACTERS = 2000
+
+
+def encode_failure(key: Any, function: Function, error: BaseException, failure: Failure) -> bytes:
+    """Report the exception of a handler, and return its frame. If it cannot be encoded, as a
+    ToolError whose data is not JSON or is too large, return a frame without the data."""
+    report(error, function)
+    try:
+        return failure(key, function, error)
+    except Exception as problem:
+        text, reason = (describe(it)[:_SHORT_CHARACTERS] for it in (error, problem))
+        short_error = ToolError(f"{text} (its details cannot be sent: {reason})")
+        code = getattr(error, "code", None)
+        if isinstance(error, ToolError) and type(code) is int:
+            short_error.code = code
+        return failure(key, function, short_error)
+
+
 EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -90,7 +112,7 @@ class HandlerCall:
     """A call that is running."""
 
     __slots__ = (
-        "_request",
+        "_requests",
         "arguments",
         "collects",
         "failure",
@@ -141,21 +163,20 @@ class HandlerCall:
         self.is_over = False
         self.is_cancelled = False
         self.task: Task[None] | None = None
-        self._request: HostReply | None = None
+        self._requests: set[HostReply] = set()  # those to the host that wait for an answer
         if function.context_name:
             arguments[function.context_name] = Context(self, meta)
 
     # -- cancellation ------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Cancel the handler: its task, or the request to the host that it waits for. A synchronous
-        handler sees `is_cancelled` when it next uses its context. Called on the thread that reads
-        the input."""
+        """Cancel the handler: its task, and the requests to the host that it waits for. A
+        synchronous handler sees `is_cancelled` when it next uses its context. Called on the thread
+        that reads the input."""
         self.is_cancelled = True
         if self.task is not None:
             self.task.cancel()
-        request = self._request
-        if request is not None:
+        for request in tuple(self._requests):
             request.cancel()
 
     # -- the methods that `Context` calls (`ContextPort`) ------------------------------------
@@ -169,11 +190,15 @@ class HandlerCall:
         return self.server.endpoint.config
 
     def send_progress(self, current: float, total: float | None, message: str) -> Delivery:
+        if self.is_over:
+            return self._send(None)
         return self._send(self.server.endpoint.progress(self, current, total, message))
 
     def send_item(self, item: Any) -> Delivery:
         self.items += 1
-        return self._send(None if self.on_item is None else self.on_item(self, item))
+        if self.is_over or self.on_item is None:
+            return self._send(None)
+        return self._send(self.on_item(self, item))
 
     def send_log(self, level: str, text: str) -> bool:
         frame = self.server.endpoint.log(self, level, text)
@@ -212,7 +237,7 @@ class HandlerCall:
                 raise HostError(f"the host did not answer {method} within {timeout:g} s")
             return answer.result()
         finally:
-            self._request = None
+            self._requests.discard(answer)
             answer.cancel()  # without an effect if it has arrived; otherwise none waits for it
 
     async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any:
@@ -232,18 +257,30 @@ class HandlerCall:
         except TimeoutError:
             raise HostError(f"the host did not answer {method} within {timeout:g} s") from None
         finally:
-            self._request = None
+            self._requests.discard(answer)
             answer.cancel()  # without an effect if it has arrived; otherwise none waits for it
 
     def send_request(self, method: str, params: Any) -> HostReply:
         """Send a request to the host. Called by the endpoint."""
         requests, endpoint = self.server.requests, self.server.endpoint
         number, answer = requests.open()
-        self._request = answer
+        self._requests.add(answer)
         answer.on_arrival(lambda: requests.close(number))
-        # `cancel` sets this first, and then looks at `_request`: one of both sees the other.
+        # `cancel` sets this first, and then looks at `_requests`: one of both sees the other.
         if self.is_cancelled:
             answer.cancel()
             return answer
-        self.server.writer.send(endpoint.request(number, method, params))
+        try:
+            frame = endpoint.request(number, method, params)
+        except BaseException:  # the params cannot be encoded
+            self._requests.discard(answer)
+            answer.cancel()
+            raise
+        self.server.writer.send(frame)
+        answer.on_arrival(lambda: self._cancel_request(number, answer))
         return answer
+
+    def _cancel_request(self, number: int, answer: HostReply) -> None:
+        """Cancel a request in the host, if the handler has given it up."""
+        if answer.is_cancelled:
+            self._send(self.server.endpoint.cancel_request(number))

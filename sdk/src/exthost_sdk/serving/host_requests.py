@@ -38,6 +38,10 @@ class HostReply:
         """Raise CallCancelled in the thread or task that waits."""
         self.settle(error=CallCancelled())
 
+    @property
+    def is_cancelled(self) -> bool:
+        return isinstance(self._error, CallCancelled)
+
     def wait(self, seconds: float | None) -> bool:
         """Block this thread until the answer arrives; return whether it arrived in time. None waits
         without a limit."""

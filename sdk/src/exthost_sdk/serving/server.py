@@ -12,7 +12,7 @@ import time
 from collections.abc import Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from exthost_sdk.errors import CallCancelled, InputRequired, ToolError
+from exthost_sdk.errors import CallCancelled, ToolError
 from exthost_sdk.serving.call import (
     EMPTY_MAPPING,
     CallEndpoint,
@@ -20,8 +20,8 @@ from exthost_sdk.serving.call import (
     HandlerCall,
     ItemWriter,
     Reply,
+    encode_failure,
 )
-from exthost_sdk.serving.failure_report import report
 from exthost_sdk.serving.host_requests import HostRequests
 from exthost_sdk.serving.thread_pool import ThreadPool
 from exthost_sdk.types.function import Execution, Function
@@ -29,10 +29,6 @@ from exthost_sdk.wire.writer import Writer
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
-
-# The exceptions of a handler that become an error reply. SystemExit is among them: a handler that
-# calls sys.exit fails its call, and does not end the extension.
-FAILURES = (Exception, SystemExit, InputRequired)
 
 
 class Server:
@@ -57,7 +53,8 @@ class Server:
         self._is_stopping = False
         self._loop = loop
         self._pool = ThreadPool(max_threads)
-        self._calls: dict[Any, HandlerCall] = {}
+        # Not a dict by the keys: the host can use the id of a running call again.
+        self._calls: set[HandlerCall] = set()
         self._ended = threading.Condition()
 
     def stop(self) -> None:
@@ -94,7 +91,7 @@ class Server:
             on_item=on_item,
             collects=collects,
         )
-        self._calls[key] = call
+        self._calls.add(call)
         if function.execution is Execution.ASYNC:
             if self._loop is None:
                 raise RuntimeError("an asynchronous handler was registered after the start")
@@ -121,7 +118,7 @@ class Server:
         call = HandlerCall(
             self, key, function, {}, reply, failure, meta=meta, token=token, on_item=on_item
         )
-        self._calls[key] = call
+        self._calls.add(call)
         self._pool.submit(lambda: self._run_in_thread(call, items))
 
     def _create_task(self, work: Coroutine[Any, Any, None]) -> "Task[None]":
@@ -136,9 +133,9 @@ class Server:
 
     def cancel(self, key: Any) -> None:
         """Cancel a call. An unknown call, or one that has ended, is ignored."""
-        call = self._calls.get(key)
-        if call is not None:
-            call.cancel()
+        for call in tuple(self._calls):
+            if call.key == key:
+                call.cancel()
 
     # -- running -----------------------------------------------------------------------------
 
@@ -153,7 +150,9 @@ class Server:
                 if inspect.isgenerator(value):
                     value = _drain(call, value)
                 frame = call.reply(call.key, call.function, value)
-        except FAILURES as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             frame = self._encode_failure(call, error)
         finally:
             self._end(call, frame)
@@ -182,7 +181,7 @@ class Server:
             # cancelled itself, and the host still waits for a reply.
             if not call.is_cancelled:
                 frame = self._encode_failure(call, ToolError("the call was cancelled"))
-        except FAILURES as error:
+        except BaseException as error:
             frame = self._encode_failure(call, error)
         finally:
             if not is_handed_over:
@@ -192,16 +191,14 @@ class Server:
         """Return the frame of the error; None if the call was cancelled, which needs no reply."""
         if call.is_cancelled:
             return None
-        report(error, call.function)
-        return call.failure(call.key, call.function, error)
+        return encode_failure(call.key, call.function, error, call.failure)
 
     def _end(self, call: HandlerCall, frame: bytes | None) -> None:
         call.is_over = True
-        # Another call may have the same key by now, if the host uses an id twice.
-        if self._calls.get(call.key) is call:
-            del self._calls[call.key]
         if frame is not None and not call.is_cancelled:
             self.writer.send(frame)
+        # After the reply: when the server is idle, the extension may end.
+        self._calls.discard(call)
         with self._ended:
             self._ended.notify_all()
 
@@ -214,7 +211,7 @@ class Server:
     def cancel_all(self) -> None:
         """Cancel every call, and fail every request to the host."""
         self.requests.fail("the host has gone")
-        for call in tuple(self._calls.values()):
+        for call in tuple(self._calls):
             call.cancel()
 
     def wait_until_idle(self, seconds: float) -> bool:
@@ -227,7 +224,7 @@ class Server:
         """Do the same as `wait_until_idle`, on an event loop."""
         import asyncio
 
-        tasks = [call.task for call in self._calls.values() if call.task is not None]
+        tasks = [call.task for call in self._calls if call.task is not None]
         deadline = time.monotonic() + seconds
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
@@ -238,8 +235,15 @@ class Server:
         return self.is_idle
 
     def close(self, seconds: float = 0.0) -> None:
-        """End the idle worker threads, and wait at most `seconds` for each thread."""
+        """End the idle worker threads, and wait at most `seconds` for all threads."""
         self._pool.close(seconds)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an exception of a synchronous handler ends the extension: Ctrl+C, which Python
+    raises in the main thread. Any other becomes an error reply, also SystemExit."""
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main_thread
 
 
 def _drain(call: HandlerCall, items: Any) -> Any:

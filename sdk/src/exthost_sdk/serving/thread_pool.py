@@ -6,6 +6,7 @@ hangs would keep the extension alive after its host has ended. The threads of th
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 Work = Callable[[], None]
@@ -44,8 +45,9 @@ class ThreadPool:
                     self._idle += 1
 
     def close(self, seconds: float) -> None:
-        """End the idle threads, and wait for each thread to end, at most `seconds`."""
+        """End the idle threads, and wait at most `seconds` for all threads to end."""
         for _ in self._threads:
             self._work.put(None)
+        deadline = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(0, deadline - time.monotonic()))

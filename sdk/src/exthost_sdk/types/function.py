@@ -269,7 +269,7 @@ class Function:
             except conversion.Mismatch:
                 try:
                     arguments[name] = decode(text.encode())
-                except ValueError:
+                except (ValueError, RecursionError):
                     pass  # `bind` below reports it
         return self.bind(arguments)
 

@@ -112,6 +112,7 @@ class LoopWriter:
 
     async def close(self) -> None:
         """Wait until everything is written, or the host has gone. Senders no longer wait."""
+        await asyncio.sleep(0)  # what other threads have sent already is passed to `_send`
         while self._kept and not self.is_broken:
             waiter = self._loop.create_future()
             self._closing = waiter

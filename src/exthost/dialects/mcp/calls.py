@@ -150,10 +150,16 @@ def _continue_call(call: ToolCall, result: dict[str, Any]) -> steps.Exchanges:
     method, request = make_tool_request(call)
     if not (yield from _has_result_type(method, result)):
         return _check_tool_result(call, result)
+    return _check_tool_result(call, (yield from _follow_result(method, request, result)))
+
+
+def _follow_result(method: str, request: dict[str, Any], result: dict[str, Any]) -> Any:
+    """Return the final result of a request whose first result requests input or is a task."""
     result = yield from _request_final_result(method, request, Reply(None, result))
-    if type(result) is dict and result.get("resultType") == "task":
-        result = yield from wait_for_task(method, result)
-    return _check_tool_result(call, result)
+    if type(result) is not dict or result.get("resultType", "complete") == "complete":
+        return result
+    is_task = yield from _has_result_type(method, result)
+    return (yield from wait_for_task(method, result)) if is_task else result
 
 
 def _has_result_type(method: str, result: dict[str, Any]) -> Any:
@@ -297,8 +303,7 @@ def make_input_operation(method: str) -> steps.OneRequestOrMore:
         has_type = yield from _has_result_type(method, result)
         if not has_type or type(params) is RelayedParams:
             return result
-        request = object_or_empty(params)
-        return (yield from _request_final_result(method, request, Reply(None, result)))
+        return (yield from _follow_result(method, object_or_empty(params), result))
 
     return steps.OneRequestOrMore(make_request, read_result)
 

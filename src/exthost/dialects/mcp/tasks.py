@@ -23,7 +23,7 @@ TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 # The interval at which the state of a task is requested if the server names none, and the limits
 # of an interval that it names.
-_POLL_SECONDS, _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 1.0, 0.05, 30.0
+_POLL_SECONDS, _MIN_POLL_MS, _MAX_POLL_MS = 1.0, 50, 30_000
 
 # The number of characters of a server's value that an error shows.
 _EVIDENCE_CHARACTERS = 500
@@ -42,7 +42,7 @@ def wait_for_task(method: str, created: dict[str, Any]) -> Any:
     while (status := task.get("status")) in ("working", "input_required"):
         if status == "input_required":
             try:
-                yield from _supply_input(method, task, answered)
+                yield from _supply_input(method, task_id, task, answered)
             except (CallFailed, ProtocolViolation):
                 yield cancellation  # the server would wait for the input until the task expires
                 raise
@@ -65,7 +65,7 @@ def wait_for_task(method: str, created: dict[str, Any]) -> Any:
     raise _invalid_task_error(method, task, f"its status is {status!r}")
 
 
-def _supply_input(method: str, task: dict[str, Any], answered: set[str]) -> Any:
+def _supply_input(method: str, task_id: str, task: dict[str, Any], answered: set[str]) -> Any:
     """Answer the requests for input of a task that were not answered before."""
     questions = task.get("inputRequests")
     responses: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def _supply_input(method: str, task: dict[str, Any], answered: set[str]) -> Any:
         response = yield steps.AskHost(question["method"], question.get("params"))
         responses[key] = answer_of(response, method)
     if responses:
-        params = {"taskId": task["taskId"], "inputResponses": responses}
+        params = {"taskId": task_id, "inputResponses": responses}
         steps.result_of((yield Request("tasks/update", params)), "tasks/update")
 
 
@@ -100,9 +100,11 @@ def answer_of(response: steps.Received, method: str) -> Any:
 
 def _poll_seconds(task: dict[str, Any]) -> float:
     interval = task.get("pollIntervalMs")
-    if not isinstance(interval, int | float):
+    if type(interval) not in (int, float) or interval is None:
         return _POLL_SECONDS
-    return min(max(interval / 1000, _MIN_POLL_SECONDS), _MAX_POLL_SECONDS)
+    # The limits come before the division, which raises OverflowError for a huge integer.
+    milliseconds: float = min(max(_MIN_POLL_MS, interval), _MAX_POLL_MS)
+    return milliseconds / 1000
 
 
 def _is_about(task_id: str) -> Any:

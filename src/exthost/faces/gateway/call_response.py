@@ -67,7 +67,9 @@ class CallResponse:
             await self._send({"type": "http.response.body", "body": body})
 
     def close(self) -> None:
-        """Stop the timer and cancel a comment that is being sent. The response stays unfinished."""
+        """Stop the timer and cancel a comment that is being sent. The response stays unfinished:
+        later messages are dropped."""
+        self._is_ended = True
         self._timer.cancel()
         if self._comment_task is not None:
             self._comment_task.cancel()

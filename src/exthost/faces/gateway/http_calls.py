@@ -14,6 +14,7 @@ request of the server must be sent before the result, or if the call takes long.
 """
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -101,6 +102,9 @@ _ID_PREFIX = "exthost-"
 # A message without these bytes is not an answer to a request of `ClientRequests`.
 ANSWER_MARK = b'"' + _ID_PREFIX.encode()
 
+# A client that reads slowly holds up the end of a cancelled call no longer than this.
+_CANCEL_SECONDS = 1.0
+
 SendMessage = Callable[[Mapping[str, Any]], Coroutine[Any, Any, None]]
 
 
@@ -127,6 +131,12 @@ class ClientRequests:
         try:
             await send(message)
             return await answer
+        except asyncio.CancelledError:
+            # The server gives the request up, or its call was cancelled.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CANCEL_SECONDS):
+                    await send(_cancellation(id))
+            raise
         finally:
             del self._waiting[id]
 
@@ -148,6 +158,12 @@ class ClientRequests:
             return False
         answer.set_exception(MCPError.from_error_data(types.ErrorData.model_validate(error)))
         return True
+
+
+def _cancellation(id: str) -> dict[str, Any]:
+    """Return the message that cancels a request to a client."""
+    params = {"requestId": id, "reason": "the answer is not needed any more"}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
 
 class _Request:

@@ -95,7 +95,9 @@ def parse_size(value: object) -> int:
 def format_number(value: float) -> str:
     """Return a number with all of its digits, as a config has it: 1800000 instead of 1.8e+06, and
     60 instead of 60.0."""
-    return str(int(value)) if float(value).is_integer() else repr(value)
+    # An integer can be too large for a float.
+    is_whole = isinstance(value, int) or value.is_integer()
+    return str(int(value)) if is_whole else repr(value)
 
 
 def _parse_quantity(text: str, units: dict[str, int]) -> Fraction | None:
