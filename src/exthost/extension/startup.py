@@ -110,7 +110,8 @@ class ProcessStarter:
     queue            the call queue of the extension
     secret_values    the variables whose values were read from a file, a command or the keyring for
                      the last start
-    on_tools_listed  called with the tools of a running process whenever they have changed
+    on_tools_listed  called with the session and the tools of a running process whenever these have
+                     changed
     on_new_process   functions of facets (attributes that only extensions of one dialect have); each
                      returns the steps that run after a handshake
     """
@@ -176,7 +177,7 @@ class ProcessStarter:
         self.last_offer = NO_OFFER
         self._network: NetworkActivity | None = None
         self.secret_values: Mapping[str, str] = EMPTY_MAPPING
-        self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
+        self.on_tools_listed: Callable[[Session, tuple[Tool, ...]], None] = lambda _, __: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._checks = checks
@@ -659,7 +660,8 @@ class Start:
             child.network_proxy.watch(queue.loop, starter.network)
         self._publish_spawned(child, launch)
         session = self.session = self._open_session(child, launch, first_id)
-        self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
+        on_listed = partial(starter.on_tools_listed, session)
+        self.tool_refresh = ToolRefresh(session, starter.check_tools, on_listed)
         session.on_stale_offer = self.tool_refresh.request
         handshake_began_at = queue.loop.time()
         try:

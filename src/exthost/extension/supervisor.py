@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from exthost.extension.network_activity import NetworkActivity
     from exthost.extension.startup import ProcessStarter, Start
     from exthost.extension.status import Status
+    from exthost.model.offer import Tool
     from exthost.session.session import Session
 
 
@@ -123,7 +124,7 @@ class Supervisor:
         self.processes = Processes(starter, queue, wake)
         self.recovery = Recovery(starter, queue, status, self.processes, wake)
         self.idle = IdleTimer(starter.limits.idle, queue)
-        starter.on_tools_listed = status.set_tools
+        starter.on_tools_listed = self._on_tools_listed
         queue.on_needed = self.request_start
         queue.on_session_ended = self._on_session_ended
         if queue.read_ahead is not None:
@@ -397,6 +398,12 @@ class Supervisor:
             self.recovery.on_worker_ready()
         else:  # the process ended just after its handshake
             self._on_session_ended(session)
+
+    def _on_tools_listed(self, session: Session, tools: tuple[Tool, ...]) -> None:
+        """Use the tools that a running process lists now. The tools of a process that gets no more
+        calls are ignored."""
+        if session in self.processes.workers:
+            self._status.set_tools(tools)
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
         """Decide what follows from a failed start: other processes are ready, or others are still
