@@ -142,3 +142,24 @@ async def test_an_error_result_of_a_probe_closes_or_opens_the_breaker(
     breaker.probe()  # the next call is the probe, whose outcome decides
     complete(queue, ERROR_RESULT)
     assert breaker.phase.value == ("open" if count_error_replies else "closed")
+
+
+@pytest.mark.parametrize("count_error_replies", [False, True])
+@pytest.mark.parametrize("result", [SUCCESS_RESULT, ERROR_RESULT])
+async def test_the_results_of_a_replaced_process_do_not_end_a_probe(
+    result: Any, count_error_replies: bool
+) -> None:
+    queue = queue_of(MCP_RESULT)
+    settings = Breaker(
+        failures=1, open=60, max_open=60, successes=1, count_error_replies=count_error_replies
+    )
+    breaker = QueueBreaker(settings, queue, lambda: None)
+    breaker.count_crash(ExthostError("X0801", "gone"))
+    breaker.probe()
+    session: Any = object()
+    queue.replaced_sessions = frozenset([session])
+    call = make_call(queue, lambda value, error: None)
+    call.session = session
+    queue.complete([(call, result)])
+    assert breaker.phase.value == "half-open"
+    assert queue.outcomes.results + queue.outcomes.error_replies == 1

@@ -45,7 +45,7 @@ class CallQueue:
         "deadlines", "extension", "find_refusal", "is_forked", "is_pool", "is_released",
         "is_serial", "is_shared", "live_sessions", "loop", "make_closed_error", "max_in_flight",
         "may_complete_on_thread", "now", "on_busy", "on_failure", "on_needed", "on_session_ended",
-        "outcomes", "read_ahead", "retry_once", "sessions", "waiting", "wakes",
+        "outcomes", "read_ahead", "replaced_sessions", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,9 @@ class CallQueue:
             self.read_ahead = ReadAheadTrial(self, self._choice)
         # Every session, including those in their handshake and those that accept no more calls.
         self.live_sessions: list[Session] = []
+        # The live sessions whose calls do not count for the breaker: a restart, or the breaker, has
+        # replaced their processes.
+        self.replaced_sessions: frozenset[Session] = frozenset()
         # Two threads must not create it at the same time, so a shared queue has it from the start.
         self.waiting: OrderedDict[Call, None] = OrderedDict() if is_shared else _NO_CALLS
         self.wakes = WakeBatch(loop)
@@ -301,6 +304,7 @@ class CallQueue:
         """Fail the calls that this session leaves without a reply, or let them wait again."""
         self.stop_sending(session)
         self.live_sessions.remove(session)
+        self.replaced_sessions -= {session}
         if self.on_session_ended is not None:  # first: callers must see the new state
             self.on_session_ended(session)
         for call in reversed(calls):  # reversed: a call that is sent again goes to the front
@@ -341,7 +345,9 @@ class CallQueue:
         if self._choice is not None and self.sessions:
             first, last = completions[0][0], completions[-1][0]
             self._choice.record_replies(first, last, len(completions), self.now())
-        self.outcomes.complete(completions)
+        replaced = self.replaced_sessions
+        is_replaced = bool(replaced) and completions[0][0].session in replaced
+        self.outcomes.complete(completions, is_replaced=is_replaced)
         if self.waiting:
             self.pump()
 
@@ -360,6 +366,8 @@ class CallQueue:
         meets the new state. If the error ended the session, the end of the session is counted."""
         session = call.session
         if session is None or session.cause is not None or call.internal:
+            return
+        if session in self.replaced_sessions:
             return
         if self.on_failure is not None:
             session.diagnostics.hide_in_error(error)  # it may become the cause of a state

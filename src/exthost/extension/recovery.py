@@ -183,6 +183,7 @@ class Recovery:
         self._status.lost_process = None
         if self._status.state is not State.READY:
             self.restart_at = math.inf
+            self._processes.ignore_dismissed()
             self.breaker.reset()
 
     def on_worker_ended(self, worker: Worker) -> None:
@@ -392,6 +393,7 @@ class Recovery:
             reason = status.cause.message if status.cause is not None else ""
             status.apply_event(Event.BREAKER_OPENED, reason)
             self._processes.dismiss_all()
+            self._processes.ignore_dismissed()
         if make_waiting_error is not None:
             self._queue.fail_waiting(make_waiting_error)
         self.breaker.reject_calls()

@@ -384,6 +384,7 @@ class Supervisor:
             self.recovery.growth.request()
         self.idle.begin(now, worker, self.processes.workers.values())
         if start.replaces:
+            self.processes.ignore_dismissed()
             self.recovery.breaker.reset()
             if self.processes.outdated:
                 self._replace_next()
