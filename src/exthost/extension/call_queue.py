@@ -171,6 +171,9 @@ class CallQueue:
         if self.make_closed_error is not None:
             raise self.make_closed_error(call.method)
         self._wait(call)
+        self._handle_waiting_soon()
+
+    def _handle_waiting_soon(self) -> None:
         if not self._will_handle_waiting:
             self._will_handle_waiting = True
             self.loop.call_soon_threadsafe(self._handle_waiting)
@@ -310,6 +313,9 @@ class CallQueue:
         for call in reversed(calls):  # reversed: a call that is sent again goes to the front
             call.session = None
             self._requeue_or_fail(call, session.closed_error(call.method))
+        if self.waiting:
+            # Not now: other processes that have ended at the same moment must not get the calls.
+            self._handle_waiting_soon()
 
     def _requeue_or_fail(self, call: Call, error: ExthostError) -> None:
         """Let a call whose process died wait again if it may be sent twice; otherwise fail it."""
