@@ -23,6 +23,10 @@ _TFD_TIMER_ABSTIME = 1
 # The earliest time to which a kernel timer is set: a time of zero would disarm it.
 _MIN_TIME = 1e-6
 
+# The latest time to which a kernel timer is set: 30 years after the machine was started. The kernel
+# refuses numbers that are too large for it. A timer of a later time fires then in vain.
+_MAX_TIME = 1e9
+
 
 class DeadlineTimer(Protocol):
     """A timer that fires once. Setting it again replaces the time."""
@@ -117,7 +121,7 @@ class _KernelClock:
         cancelled: it then fires in vain, which costs less than a search at each change."""
         if when < self._fires_at:
             self._fires_at = when
-            self._timerfd.set(self._fd, when)
+            self._timerfd.set(self._fd, min(when, _MAX_TIME))
 
     def _on_time(self) -> None:
         """Fire the timers that are due, and set the kernel timer for the next one."""
