@@ -103,9 +103,11 @@ class CallOutcomes:
         self._is_error = reader.is_error
 
     def publish_started(self, call: Call) -> None:
-        """Publish that a call was accepted."""
-        if type(call) is not AwaitableCall and call.internal:
+        """Publish that a call was accepted, if that was not done before: a call may end while it is
+        submitted."""
+        if not call.is_start_unpublished or (type(call) is not AwaitableCall and call.internal):
             return
+        call.is_start_unpublished = False
         event = _new_event(
             CallStarted, (self._extension, call.method, call.context, id(call), call.tool)
         )
@@ -210,6 +212,8 @@ class CallOutcomes:
         extension = self._extension
         for call, _ in completions:
             if type(call) is AwaitableCall or not call.internal:
+                if call.is_start_unpublished:
+                    self.publish_started(call)
                 event = _new_event(
                     CallEnded,
                     (
@@ -244,6 +248,8 @@ class CallOutcomes:
             return
         self._add_unsuccessful(outcome, 1)
         if CallEnded in self._listeners:
+            if call.is_start_unpublished:
+                self.publish_started(call)
             seconds = self._now() - call.started_at
             self._bus.publish(
                 CallEnded(

@@ -122,6 +122,8 @@ class CallQueue:
 
     def submit(self, call: Call) -> None:
         """Send a call or let it wait. Raises if it cannot be encoded, or if the queue is closed."""
+        if self._listeners and CallStarted in self._listeners:
+            call.is_start_unpublished = True
         session = self._single
         if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
             choice, session = self._choice, None
@@ -133,11 +135,13 @@ class CallQueue:
             session.send_call(call)
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
-        if self._listeners and CallStarted in self._listeners:
+        if self._listeners and call.is_start_unpublished:
             self.outcomes.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
         """Like `submit`, but from any thread. The caller enforces the deadline itself."""
+        if self._listeners and CallStarted in self._listeners:
+            call.is_start_unpublished = True
         # A call of several requests goes through the loop's thread: between two requests nothing is
         # in flight, and another thread could mistake that for a free process.
         may_send_here = call.reply_handler.is_simple and not self.is_serial
@@ -146,7 +150,7 @@ class CallQueue:
             self._enqueue(call)
         else:
             session.send_call(call)
-        if self._listeners and CallStarted in self._listeners:
+        if self._listeners and call.is_start_unpublished:
             self.loop.call_soon_threadsafe(self.outcomes.publish_started, call)
 
     def _choose(self, call: Call) -> Session | None:
