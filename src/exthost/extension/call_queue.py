@@ -191,10 +191,10 @@ class CallQueue:
         """Send waiting calls, fail them if the queue was closed, or request a process. A call of
         another thread may be enqueued just after the last reply arrived or the queue was closed."""
         self._will_handle_waiting = False
-        if self.make_closed_error is not None:
-            self.fail_waiting(self.make_closed_error)
-        elif self.sessions:
+        if self.sessions:
             self.pump()
+        elif self.make_closed_error is not None:
+            self.fail_waiting(self.make_closed_error)
         elif self.waiting and self.on_needed is not None:
             self.on_needed()
 

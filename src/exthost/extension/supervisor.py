@@ -504,7 +504,8 @@ class Supervisor:
         if not is_at_rest(state) and state is not State.DISCOVERED:
             self._status.apply_event(Event.STOP)
         self.recovery.growth.cancel()
-        if self.processes.workers and self._commands.patience > 0:
+        has_processes = self.processes.workers or self.processes.dismissed_count
+        if has_processes and self._commands.patience > 0:
             await drain_calls(self._queue, self.processes, self._commands, self._stopped_error)
         await self.processes.close()
         self._status.ready_at = None
@@ -541,18 +542,21 @@ async def drain_calls(
     """Return when all waiting calls and all calls in flight have ended. Return earlier if the
     patience of the stop command is over, or if a restart replaces the stop command.
 
-    The queue stays open for `LATE_CALL_SECONDS`, for calls that were being submitted when the stop
-    was requested. Then it is closed, and `make_error` makes the errors of later calls. No
-    event reports that the last call has ended, so the queue is polled.
+    The queue accepts calls for `LATE_CALL_SECONDS`, for those that were being submitted when the
+    stop was requested. Then `make_error` makes the errors of later calls. The queue is closed when
+    no call waits, or when no process is left for those that wait: none is started. No event reports
+    that the last call has ended, so the queue is polled.
     """
     loop = queue.loop
     began_at = loop.time()
-    is_accepting = True
-    while commands.stop and (is_accepting or not processes.is_quiet()):
+    is_open = True
+    while commands.stop and (is_open or not processes.is_quiet()):
         now = loop.time()
         if now >= began_at + commands.patience:
             return
-        if is_accepting and now >= began_at + LATE_CALL_SECONDS and not queue.waiting:
-            is_accepting = False
-            queue.close(make_error)
+        if is_open and now >= began_at + LATE_CALL_SECONDS:
+            queue.make_closed_error = make_error
+            if not (queue.waiting and queue.sessions):
+                is_open = False
+                queue.close(make_error)
         await asyncio.sleep(_POLL_SECONDS)
