@@ -474,6 +474,12 @@ class Start:
                 return await self._start_process(first_id)
         except ExthostError:  # first, because CallTimeout is a TimeoutError
             raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # It comes from the code that spawns the process, or from the dialect.
+            raise self._unexpected_error(error) from error
         except TimeoutError:
             if self.session is not None:  # the process was spawned
                 assert limit is not None
@@ -489,13 +495,18 @@ class Start:
         except Exception as error:  # such as an exception in a dialect's code
             if (host_error := find_host_error(error, starter.spec)) is not None:
                 raise host_error from error
-            _log.exception("%s could not be started", starter.spec.id)
-            raise SpawnFailed(
-                "X0406",
-                f"it could not be started: {error!r}",
-                extension=starter.spec.id,
-                help="if its configuration is right, this is a bug here: report it",
-            ) from error
+            raise self._unexpected_error(error) from error
+
+    def _unexpected_error(self, error: BaseException) -> SpawnFailed:
+        """Log an exception that is not an error of the extension, and return the error for it."""
+        extension = self._starter.spec.id
+        _log.exception("%s could not be started", extension)
+        return SpawnFailed(
+            "X0406",
+            f"it could not be started: {error!r}",
+            extension=extension,
+            help="if its configuration is right, this is a bug here: report it",
+        )
 
     async def _start_process(self, first_id: int | None) -> Session:
         """Start the process; start it once more with the fallback handshake, if the usual one has

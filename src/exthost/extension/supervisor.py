@@ -232,10 +232,12 @@ class Supervisor:
             if self._loop.is_closed():  # no task can wait for the exits any more
                 self.processes.kill()
             else:
-                if not self._queue.is_forked:  # the loop is being closed, or this task failed
+                if not self._queue.is_forked:
+                    # If there are processes, the loop is being closed, or this task failed.
                     await self.processes.kill_and_wait()
+                    if self._task is None:  # no restart was requested meanwhile
+                        self._finish()
                 commands.complete_all()
-        self._finish()
 
     def _next_due(self) -> float:
         """Return the loop time at which the task must wake without another cause."""
@@ -513,13 +515,15 @@ class Supervisor:
             self._status.apply_event(Event.ENDED)
 
     def _finish(self) -> None:
-        """Move to `stopped` if nothing ran, and fail the calls and commands that still wait."""
+        """Move to `stopped` if nothing runs, and fail the calls and commands that still wait."""
         self._starter.end_next()
-        if self._status.state is State.ADMITTED:
-            self._status.apply_event(Event.STOP)
-        elif self._status.state is State.DISCOVERED:
+        if self._status.state is State.DISCOVERED:
             self._status.apply_event(Event.ADMIT)
+        if not is_at_rest(self._status.state) and self._status.state is not State.DRAINING:
+            self._status.ready_at = None
             self._status.apply_event(Event.STOP)
+        if self._status.state is State.DRAINING:
+            self._status.apply_event(Event.ENDED)
         self._queue.close(self._stopped_error)
         self._queue.deadlines.stop()
         self._commands.complete_all()
