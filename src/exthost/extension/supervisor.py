@@ -40,6 +40,7 @@ from exthost.extension.supervisor_commands import SupervisorCommands
 from exthost.extension.unavailable import (
     kept_old_process_error,
     not_ready_error,
+    starting_again_error,
     stopped_error,
 )
 from exthost.session.failures import copy_error
@@ -197,9 +198,11 @@ class Supervisor:
             return self.recovery.breaker.open_error(name)
         if self._queue.make_closed_error is not None:
             return self._queue.make_closed_error(name)
+        if status.cause is not None and status.state in (State.STARTING, State.BACKOFF):
+            return starting_again_error(status.cause, name)
         if status.cause is not None:
             return copy_error(status.cause)
-        return not_ready_error(self._queue.extension, name, status.state.value)
+        return not_ready_error(self._queue.extension, name, status.state)
 
     # -- the task ----------------------------------------------------------------------------
 
