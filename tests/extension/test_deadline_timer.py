@@ -196,3 +196,19 @@ async def test_a_timer_of_a_huge_time_does_not_fire_and_others_do(
             await asyncio.sleep(0.001)
     assert not fired
     late_timer.cancel()
+
+
+async def test_a_timer_fires_although_an_earlier_one_raises(make_timer: MakeTimer) -> None:
+    loop, has_fired = asyncio.get_running_loop(), asyncio.Event()
+    errors: list[object] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    error = ValueError("of this timer")
+
+    def fail() -> None:
+        raise error
+
+    start_time = loop.time()
+    make_timer(fail).set(start_time - 2)
+    make_timer(has_fired.set).set(start_time - 1)
+    await asyncio.wait_for(has_fired.wait(), 120)
+    assert errors == [error]
