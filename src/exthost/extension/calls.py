@@ -215,6 +215,8 @@ class Calls:
         call.context, call.tool = context, name
         if on_progress is not None:
             call.on_progress = check_callback(on_progress, "on_progress")
+        if confirm is not None:
+            check_confirm(confirm)
         queue.submit(call)
         try:
             await call
@@ -456,6 +458,7 @@ class Calls:
         pipe: everything that was sent before is in it. In a pool, one process gets the
         notification."""
         check_loop(self._queue)
+        check_name(method)
         self.factory.refuse_quarantined(method, params)
         session = self.require_session(method)
         self._supervisor.idle.record_use()

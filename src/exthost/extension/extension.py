@@ -26,7 +26,13 @@ from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.internals import ExtensionInternals
 from exthost.extension.lifecycle import Health, State, health_in
-from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
+from exthost.extension.misuse import (
+    check_loop,
+    check_may_start,
+    check_name,
+    check_timeout,
+    wrong_type_error,
+)
 from exthost.extension.startup import NO_CHECKS, ProcessStarter
 from exthost.extension.stats import build_stats
 from exthost.extension.status import Status
@@ -214,6 +220,9 @@ class Extension(FacetAttributes):
     ) -> HookAnswer:
         """Run a hook of this extension on an event. If the process dies, the hook is sent once more
         to the next process, within the same time limit."""
+        check_name(name, "a hook")
+        if not isinstance(event, Mapping):
+            raise wrong_type_error("event", "a mapping, such as a dict", event)
         return await self._calls.run_hook(name, event, timeout)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
