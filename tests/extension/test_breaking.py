@@ -163,6 +163,18 @@ async def test_the_calls_of_the_process_before_do_not_count_as_probes(clock: Clo
         assert ext.stats.breaker == "closed"
 
 
+async def test_the_breaker_counts_the_crashes_of_processes_that_take_one_call() -> None:
+    settings = SETTINGS | {"failures": 2}
+    ext = unstarted_extension(isolation="call", start_method="execute", breaker=settings)
+    async with closed_at_end(ext):
+        assert await ext.call("echo", 1) == 1
+        assert isinstance(await error_of(ext.call("leave", {"code": 1})), ExtensionGone)
+        assert ext.stats.crashes == 1 and ext.stats.breaker == "closed"
+        assert isinstance(await error_of(ext.call("leave", {"code": 1})), ExtensionGone)
+        assert (ext.state, ext.stats.breaker) == ("open", "open")
+        assert isinstance(await error_of(ext.call("echo", 1)), BreakerOpen)
+
+
 @shows("nexo-life-05")
 async def test_a_crash_that_ends_twenty_calls_is_one_failure() -> None:
     restart = {"strategy": "immediate", "max_retries": "unlimited"}

@@ -311,9 +311,9 @@ class CallQueue:
         """Fail the calls that this session leaves without a reply, or let them wait again."""
         self.stop_sending(session)
         self.live_sessions.remove(session)
-        self.replaced_sessions -= {session}
         if self.on_session_ended is not None:  # first: callers must see the new state
             self.on_session_ended(session)
+        self.replaced_sessions -= {session}
         for call in reversed(calls):  # reversed: a call that is sent again goes to the front
             call.session = None
             self._requeue_or_fail(call, session.closed_error(call.method))

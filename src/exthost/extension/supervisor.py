@@ -445,6 +445,8 @@ class Supervisor:
             if self._status.state is not State.DRAINING:
                 self.recovery.on_worker_ended(worker)
             self._wakeup.set()
+        elif isinstance(session, SingleUseSession) and self._status.state is not State.DRAINING:
+            self.recovery.on_used_ended(session)
 
     def _on_used(self, session: SingleUseSession) -> None:
         """Dismiss a process that takes one call, which was just sent to it."""
