@@ -230,14 +230,15 @@ class Extension(FacetAttributes):
         the report until the next one, or until another process is ready."""
         if timeout is not None:  # an expired limit is not the extension's fault
             require_time_left(self.id, "health", timeout)
+        ready_at = self._status.ready_at
         try:
             report = await self._calls.run_operation("health", None, timeout, "health")
         except CallTimeout:
-            self._status.reported_health = Health.UNHEALTHY
+            self._status.record_health(Health.UNHEALTHY, ready_at)
             raise
         reported_status: Any = report.get("status") if isinstance(report, Mapping) else None
         is_bad = reported_status in (Health.DEGRADED, Health.UNHEALTHY)
-        self._status.reported_health = Health(reported_status) if is_bad else None
+        self._status.record_health(Health(reported_status) if is_bad else None, ready_at)
         return report
 
     async def notify(
