@@ -395,8 +395,11 @@ class Calls:
             first_error = error
         else:
             return answer
+        seconds_left = deadline - now()
+        if seconds_left <= 0.0:
+            raise first_error
         try:
-            answer = await self.run_operation("hook", params, max(0.0, deadline - now()), name)
+            answer = await self.run_operation("hook", params, seconds_left, name)
         except CallFailed:
             raise
         except ExthostError as second_error:
