@@ -7,6 +7,7 @@ argument, and `keep` is answered only after `release`.
 """
 
 import asyncio
+import json
 import sys
 import time
 from collections import Counter
@@ -317,3 +318,20 @@ async def test_a_close_with_less_patience_ends_an_earlier_close() -> None:
         await ext.close()
         await draining
         assert (await kept_call).code == CLOSED_DURING_CALL
+
+
+async def test_a_health_request_to_a_replaced_process_says_nothing_about_the_new_one(
+    clock: Clock,
+) -> None:
+    behaviour = json.dumps({"silent": ["ping"]})  # the request for a health report in MCP
+    command = [sys.executable, "-S", "-E", str(HOSTILE.parent / "mcp_child.py"), behaviour]
+    async with exthost.connect(command, dialect="mcp", name="child") as ext:
+        old_check = asyncio.ensure_future(error_of(ext.check_health(timeout=600)))
+        await wait_until(lambda: ext.stats.in_flight == 1)
+        await ext.restart()
+        new_check = asyncio.ensure_future(error_of(ext.check_health(timeout=1200)))
+        await wait_until(lambda: ext.stats.in_flight == 2)
+        await clock.advance(601)
+        assert isinstance(await old_check, CallTimeout) and ext.health == "running"
+        await clock.advance(601)
+        assert isinstance(await new_check, CallTimeout) and ext.health == "unhealthy"

@@ -8,17 +8,14 @@ process writes its pid to a file. A `Ledger` checks that each call ended exactly
 """
 
 import asyncio
-import json
 import os
 import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import exthost
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation
 from exthost.events import OfferChanged, StateChanged
@@ -28,7 +25,6 @@ from exthost.model.spec import Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.harness import (
-    HOSTILE,
     SHORT_SHUTDOWN,
     Ledger,
     check_call_counts,
@@ -460,20 +456,3 @@ async def test_neither_on_demand_nor_unlimited_runs_out_of_starts(restart: dict[
             assert await call_until_answered(ext, "echo", n) == n
         assert ext.stats.result == 8
         assert ext.stats.crashes >= 7
-
-
-async def test_a_health_request_to_a_replaced_process_says_nothing_about_the_new_one(
-    clock: Clock,
-) -> None:
-    behaviour = json.dumps({"silent": ["ping"]})  # the request for a health report in MCP
-    command = [sys.executable, "-S", "-E", str(HOSTILE.parent / "mcp_child.py"), behaviour]
-    async with exthost.connect(command, dialect="mcp", name="child") as ext:
-        old_check = asyncio.ensure_future(error_of(ext.check_health(timeout=600)))
-        await wait_until(lambda: ext.stats.in_flight == 1)
-        await ext.restart()
-        new_check = asyncio.ensure_future(error_of(ext.check_health(timeout=1200)))
-        await wait_until(lambda: ext.stats.in_flight == 2)
-        await clock.advance(601)
-        assert isinstance(await old_check, CallTimeout) and ext.health == "running"
-        await clock.advance(601)
-        assert isinstance(await new_check, CallTimeout) and ext.health == "unhealthy"
