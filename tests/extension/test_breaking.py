@@ -131,6 +131,50 @@ async def test_a_failed_probe_doubles_the_open_time_and_fails_waiting_calls(
     assert follows_the_table(ledger.states)
 
 
+async def test_the_calls_of_a_replaced_process_do_not_open_the_breaker(clock: Clock) -> None:
+    async with hostile_extension(breaker=SETTINGS) as ext:
+        old_calls = [
+            asyncio.ensure_future(error_of(ext.call("keep", timeout=600))) for _ in range(5)
+        ]
+        await wait_until(lambda: ext.stats.in_flight == 5)
+        await ext.restart()
+        await clock.advance(601)
+        assert {type(error) for error in await asyncio.gather(*old_calls)} == {CallTimeout}
+        assert (ext.state, ext.stats.breaker) == ("ready", "closed")
+        assert await ext.call("echo", 1) == 1
+        await make_timed_out_calls(ext, 2)
+        assert ext.stats.breaker == "closed"  # two failures of the new process
+        await make_timed_out_calls(ext, 1)
+        assert ext.stats.breaker == "open"
+
+
+async def test_the_calls_of_the_process_before_do_not_count_as_probes(clock: Clock) -> None:
+    async with hostile_extension(breaker=SETTINGS | {"failures": 1}) as ext:
+        old_call = asyncio.ensure_future(error_of(ext.call("keep", timeout=2 * OPEN_SECONDS)))
+        await wait_until(lambda: ext.stats.in_flight == 1)
+        await make_timed_out_calls(ext, 1)
+        await pass_open_time(clock, ext)
+        assert await ext.call("echo", 1) == 1
+        assert ext.stats.breaker == "half-open"
+        await clock.advance(OPEN_SECONDS)
+        assert isinstance(await old_call, CallTimeout)
+        assert (ext.state, ext.stats.breaker) == ("ready", "half-open")
+        assert await ext.call("echo", 2) == 2
+        assert ext.stats.breaker == "closed"
+
+
+async def test_the_breaker_counts_the_crashes_of_processes_that_take_one_call() -> None:
+    settings = SETTINGS | {"failures": 2}
+    ext = unstarted_extension(isolation="call", start_method="execute", breaker=settings)
+    async with closed_at_end(ext):
+        assert await ext.call("echo", 1) == 1
+        assert isinstance(await error_of(ext.call("leave", {"code": 1})), ExtensionGone)
+        assert ext.stats.crashes == 1 and ext.stats.breaker == "closed"
+        assert isinstance(await error_of(ext.call("leave", {"code": 1})), ExtensionGone)
+        assert (ext.state, ext.stats.breaker) == ("open", "open")
+        assert isinstance(await error_of(ext.call("echo", 1)), BreakerOpen)
+
+
 @shows("nexo-life-05")
 async def test_a_crash_that_ends_twenty_calls_is_one_failure() -> None:
     restart = {"strategy": "immediate", "max_retries": "unlimited"}

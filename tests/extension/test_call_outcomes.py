@@ -20,6 +20,7 @@ from exthost.events import Bus, CallEnded, CallStarted
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.queue_breaker import QueueBreaker
 from exthost.model.spec import Breaker
+from exthost.session.call import Call
 from exthost.session.callback_call import CallbackCall
 from exthost.session.replies import DELIVER
 from exthost.tool_result import ResultReader
@@ -142,3 +143,60 @@ async def test_an_error_result_of_a_probe_closes_or_opens_the_breaker(
     breaker.probe()  # the next call is the probe, whose outcome decides
     complete(queue, ERROR_RESULT)
     assert breaker.phase.value == ("open" if count_error_replies else "closed")
+
+
+@pytest.mark.parametrize("count_error_replies", [False, True])
+@pytest.mark.parametrize("result", [SUCCESS_RESULT, ERROR_RESULT])
+async def test_the_results_of_a_replaced_process_do_not_end_a_probe(
+    result: Any, count_error_replies: bool
+) -> None:
+    queue = queue_of(MCP_RESULT)
+    settings = Breaker(
+        failures=1, open=60, max_open=60, successes=1, count_error_replies=count_error_replies
+    )
+    breaker = QueueBreaker(settings, queue, lambda: None)
+    breaker.count_crash(ExthostError("X0801", "gone"))
+    breaker.probe()
+    session: Any = object()
+    queue.replaced_sessions = frozenset([session])
+    call = make_call(queue, lambda value, error: None)
+    call.session = session
+    queue.complete([(call, result)])
+    assert breaker.phase.value == "half-open"
+    assert queue.outcomes.results + queue.outcomes.error_replies == 1
+
+
+class SessionThatEndsCalls:
+    """Takes the place of a session: each call ends while it is sent."""
+
+    cause = None
+    pending = ()
+
+    def __init__(self, queue: CallQueue, *, is_result: bool) -> None:
+        self._queue = queue
+        self._is_result = is_result
+
+    def send_call(self, call: Call) -> None:
+        if self._is_result:
+            self._queue.complete([(call, 1)])
+        else:
+            self._queue.fail(call, ExthostError("X0801", "it failed"))
+
+
+@pytest.mark.parametrize("is_threadsafe", [False, True])
+@pytest.mark.parametrize("is_result", [False, True])
+async def test_the_start_of_a_call_that_ends_at_once_is_published_before_its_end(
+    is_result: bool, is_threadsafe: bool
+) -> None:
+    bus = Bus()
+    events: list[type] = []
+    for kind in (CallStarted, CallEnded):
+        bus.subscribe(kind, lambda event: events.append(type(event)))
+    queue = queue_of(VALUE_RESULT, bus)
+    session: Any = SessionThatEndsCalls(queue, is_result=is_result)
+    queue.attach(session)
+    submit = queue.submit_threadsafe if is_threadsafe else queue.submit
+    submit(make_call(queue, lambda value, error: None))
+    await asyncio.sleep(0)
+    assert events == [CallStarted, CallEnded]
+    queue.deadlines.stop()

@@ -8,6 +8,7 @@ tests run with both kinds.
 import asyncio
 import gc
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,3 +179,36 @@ async def test_a_timer_that_was_moved_does_not_fire_at_its_first_time(
     moved_later.set(start_time + 0.05)
     await asyncio.wait_for(all_fired.wait(), 120)
     assert len(fired) == 1 and fired[0] >= start_time + 0.049
+
+
+@pytest.mark.parametrize("when", [1e10, 1e19, 2.0**63, 1e300, sys.float_info.max])
+async def test_a_timer_of_a_huge_time_does_not_fire_and_others_do(
+    when: float, make_timer: MakeTimer
+) -> None:
+    loop, fired, has_fired = asyncio.get_running_loop(), [], asyncio.Event()
+    late_timer = make_timer(lambda: fired.append("late"))
+    late_timer.set(when)
+    make_timer(has_fired.set).set(loop.time() + 0.01)
+    await asyncio.wait_for(has_fired.wait(), 120)
+    make_timer(has_fired.clear).set(loop.time() + 0.01)
+    async with asyncio.timeout(120):
+        while has_fired.is_set():  # noqa: ASYNC110 - the timer clears it
+            await asyncio.sleep(0.001)
+    assert not fired
+    late_timer.cancel()
+
+
+async def test_a_timer_fires_although_an_earlier_one_raises(make_timer: MakeTimer) -> None:
+    loop, has_fired = asyncio.get_running_loop(), asyncio.Event()
+    errors: list[object] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    error = ValueError("of this timer")
+
+    def fail() -> None:
+        raise error
+
+    start_time = loop.time()
+    make_timer(fail).set(start_time - 2)
+    make_timer(has_fired.set).set(start_time - 1)
+    await asyncio.wait_for(has_fired.wait(), 120)
+    assert errors == [error]

@@ -38,6 +38,7 @@ from tests.extensions.harness import (
     error_of,
     extension_without_namespace,
     hostile_command,
+    hostile_extension,
     wait_until,
 )
 from tests.extensions.proc import is_gone, is_running
@@ -112,6 +113,56 @@ async def test_two_processes_that_die_at_the_same_time_are_both_replaced() -> No
             assert time.monotonic() < deadline
             time.sleep(0.005)  # noqa: ASYNC251
         await wait_until(lambda: ext.stats.crashes == 2 and ext.stats.processes == 3)
+
+
+RESTART_AFTER_AN_HOUR = {
+    "strategy": "exponential",
+    "initial_delay": "1h",
+    "max_delay": "1h",
+    "max_retries": 9,
+}
+
+
+async def test_a_call_whose_process_ended_is_sent_again_to_a_living_process_of_the_pool() -> None:
+    ledger = Ledger()
+    async with extension_without_namespace(
+        pool={"min": 3, "max": 3},
+        retry="once",
+        restart=RESTART_AFTER_AN_HOUR,
+        events=ledger.bus,
+    ) as ext:
+        await wait_until(lambda: ext.stats.processes == 3)
+        kept_call = asyncio.ensure_future(ext.call("keep", "kept"))
+        await wait_until(lambda: ext.stats.in_flight == 1)
+        sessions = sorted(ext._queue.sessions, key=lambda session: -len(session.pending))
+        dead_pids = [session.lifetime.child.pid for session in sessions[:2]]
+        for pid in dead_pids:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        # The loop does not run here, so it sees both exits at once.
+        while any(map(is_running, dead_pids)):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)  # noqa: ASYNC251
+        await wait_until(lambda: len(sessions[2].pending) == 1)
+        assert await ext.call("release") == 1
+        assert await kept_call == "kept"
+        ledger.check_calls(ext, result=2)
+
+
+async def test_a_call_that_ended_two_processes_of_a_pool_fails_with_both_reasons() -> None:
+    ledger = Ledger()
+    async with hostile_extension(
+        pool={"min": 3, "max": 3},
+        retry="once",
+        restart=RESTART_AFTER_AN_HOUR,
+        events=ledger.bus,
+    ) as ext:
+        await wait_until(lambda: ext.stats.processes == 3)
+        error = await error_of(ext.call("leave", {"code": 1}))
+        assert isinstance(error, ExtensionGone) and "sent once more" in error.message
+        assert ext.stats.crashes == 2 and ext.stats.processes == 1
+        assert await ext.call("echo", 1) == 1
+        ledger.check_calls(ext, result=1, gone=1)
 
 
 # The first process to start exits in its handshake, and the second answers once the test has

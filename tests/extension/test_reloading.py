@@ -7,6 +7,7 @@ argument, and `keep` is answered only after `release`.
 """
 
 import asyncio
+import json
 import sys
 import time
 from collections import Counter
@@ -18,18 +19,22 @@ import pytest
 
 import exthost
 from exthost.config import spec_from_mapping
-from exthost.errors import CallTimeout, ExthostError, HandshakeFailed, UsageError
+from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed, UsageError
+from exthost.extension.extension import Extension
 from exthost.model.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
 from tests.extensions.harness import (
     HOSTILE,
+    ONE_HOUR,
     Ledger,
+    closed_at_end,
     error_of,
     hostile_command,
     hostile_extension,
     pid_of,
+    unstarted_extension,
     wait_until,
 )
 from tests.extensions.proc import is_gone, our_processes
@@ -247,6 +252,50 @@ async def test_draining_waits_for_calls_in_flight_within_the_stop_limit() -> Non
         assert (await kept_call).code == CLOSED_DURING_CALL
 
 
+async def test_draining_waits_for_the_call_of_a_process_that_takes_only_one() -> None:
+    limits = {"call": ONE_HOUR, "stop": ONE_HOUR}
+    ext = unstarted_extension(isolation="call", start_method="execute", limits=limits)
+    async with closed_at_end(ext):
+        await ext.start()
+        kept_call = asyncio.ensure_future(error_of(ext.call("keep", timeout=0.2)))
+        waiting_call = asyncio.ensure_future(error_of(ext.call("echo")))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(ext.drain(), 150)
+        assert isinstance(await kept_call, CallTimeout)
+        # No process is started for a call that waits.
+        assert (await waiting_call).code == "X1006"
+        assert ext.state == "stopped" and ext.stats.processes == 0
+
+
+async def test_draining_ends_although_calls_come_all_the_time() -> None:
+    async def call_until_stopped(ext: Extension) -> str:
+        while True:
+            try:
+                await ext.call("echo")
+            except ExthostError as error:
+                return error.code
+
+    limits = {"call": ONE_HOUR, "stop": ONE_HOUR, "max_in_flight": 1}
+    async with hostile_extension(limits=limits) as ext:
+        callers = [asyncio.ensure_future(call_until_stopped(ext)) for _ in range(5)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(ext.drain(), 150)
+        assert set(await asyncio.gather(*callers)) == {"X1006"}
+
+
+async def test_draining_ends_if_the_process_dies_with_a_call_that_may_be_sent_again() -> None:
+    limits = {"call": ONE_HOUR, "stop": ONE_HOUR}
+    async with hostile_extension(retry="once", limits=limits) as ext:
+        kept_call = asyncio.ensure_future(error_of(ext.call("keep")))
+        await wait_until(lambda: ext.stats.in_flight == 1)
+        draining = asyncio.ensure_future(ext.drain())
+        await wait_until(lambda: ext.state == "draining")
+        crash(ext)
+        await asyncio.wait_for(draining, 150)
+        assert isinstance(await kept_call, ExtensionGone)
+        assert ext.state == "stopped" and ext.stats.processes == 0
+
+
 @pytest.mark.parametrize("patience", ["1s", float("nan"), [1]])
 async def test_an_invalid_patience_is_reported_and_the_extension_continues(
     patience: Any,
@@ -269,3 +318,20 @@ async def test_a_close_with_less_patience_ends_an_earlier_close() -> None:
         await ext.close()
         await draining
         assert (await kept_call).code == CLOSED_DURING_CALL
+
+
+async def test_a_health_request_to_a_replaced_process_says_nothing_about_the_new_one(
+    clock: Clock,
+) -> None:
+    behaviour = json.dumps({"silent": ["ping"]})  # the request for a health report in MCP
+    command = [sys.executable, "-S", "-E", str(HOSTILE.parent / "mcp_child.py"), behaviour]
+    async with exthost.connect(command, dialect="mcp", name="child") as ext:
+        old_check = asyncio.ensure_future(error_of(ext.check_health(timeout=600)))
+        await wait_until(lambda: ext.stats.in_flight == 1)
+        await ext.restart()
+        new_check = asyncio.ensure_future(error_of(ext.check_health(timeout=1200)))
+        await wait_until(lambda: ext.stats.in_flight == 2)
+        await clock.advance(601)
+        assert isinstance(await old_check, CallTimeout) and ext.health == "running"
+        await clock.advance(601)
+        assert isinstance(await new_check, CallTimeout) and ext.health == "unhealthy"

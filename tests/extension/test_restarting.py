@@ -205,6 +205,7 @@ async def test_a_call_during_backoff_waits_until_its_timeout() -> None:
         error = await error_of(ext.call("echo", wait=False))
         assert isinstance(error, ExtensionGone)
         assert error.evidence.exit == "killed by SIGKILL"
+        assert "it is being started again, and echo is not available yet" in error.message
         check_call_counts(ext, 1, timeout=1)  # the second call was not accepted
 
 

@@ -1,19 +1,23 @@
-"""The texts of timeout errors.
+"""The texts of timeout errors, and the error of a hook whose time is over.
 
 The reply to a call may have been written in a form that the host cannot read, so the help mentions
 the stray lines on stdout: lines that are not messages.
 """
 
 import sys
+from typing import Any
 
 import pytest
 
 import exthost
-from exthost.errors import CallTimeout
+from exthost.errors import CallTimeout, ExtensionGone
+from exthost.extension.calls import Calls
 from exthost.extension.timeouts import not_ready_in_time_error, timeout_error
 from exthost.model.messages import Noise
 from exthost.session.call import Call
 from exthost.session.replies import DELIVER
+from tests.extensions.clock import Clock
+from tests.extensions.harness import closed_at_end, error_of, unstarted_extension
 from tests.extensions.morphir_program import morphir_program
 
 # A program that answers each request except "hang". Before it answers "stray", it writes lines that
@@ -67,3 +71,19 @@ def test_an_unreadable_reply_to_an_earlier_request_is_not_mentioned(
     call.id = 7
     call.unreadable_reply = id_of_reply, Noise(b"{", "not JSON")
     assert reason in timeout_error("x", call, has_process=True).message
+
+
+async def test_a_hook_whose_process_ended_after_its_time_is_not_sent_again(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[Any] = []
+
+    async def lose_process(calls: Calls, *arguments: Any) -> Any:
+        attempts.append(arguments)
+        clock.move(3600)
+        raise ExtensionGone("X1001", "it ended")
+
+    monkeypatch.setattr(Calls, "run_operation", lose_process)
+    async with closed_at_end(unstarted_extension()) as ext:
+        error = await error_of(ext.run_hook("hook", {}, timeout=600))
+    assert error.message == "it ended" and len(attempts) == 1

@@ -159,3 +159,53 @@ async def test_a_process_that_reports_changes_all_the_time_is_asked_less_often(
         assert f"tool{last_count}" in ext.tools  # each list is used
         await clock.advance(60)
         assert await count_lists() > last_count
+
+
+# An MCP server that holds the calls of `hold`. When one of them is cancelled, it adds a tool,
+# reports that, and answers the other calls once the host has read the report.
+LATE = """
+import json, os, sys
+held, tools = [], ["first"]
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "initialize":
+        about = {"name": "late", "version": "1"}
+        offer = {"tools": {"listChanged": True}}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": offer, "serverInfo": about}
+        send(id=id, result=hello)
+    elif method == "tools/list":
+        listed = [{"name": name, "inputSchema": {"type": "object"}} for name in tools]
+        send(id=id, result={"tools": listed})
+    elif method == "hold":
+        held.append(id)
+    elif method == "notifications/cancelled":
+        held.remove(message["params"]["requestId"])
+        tools.append("late")
+        send(method="notifications/tools/list_changed")
+        send(id="read", method="ping")
+    elif method is None and id == "read":
+        for id in held:
+            send(id=id, result={})
+    elif id is not None:
+        send(id=id, error={"code": -32601, "message": "unknown"})
+"""
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_the_tools_of_a_replaced_process_are_not_used(is_replaced: bool) -> None:
+    bus = Bus()
+    changes: list[OfferChanged] = []
+    command = [sys.executable, "-S", "-E", "-c", LATE]
+    async with exthost.connect(command, dialect="mcp", name="late", events=bus) as ext:
+        bus.subscribe(OfferChanged, changes.append)
+        held_calls = [asyncio.ensure_future(ext.call("hold")) for _ in range(2)]
+        await wait_until(lambda: ext.stats.in_flight == 2)
+        if is_replaced:
+            await ext.restart()
+        held_calls[0].cancel()
+        await asyncio.wait_for(held_calls[1], 150)
+        assert set(ext.tools) == ({"first"} if is_replaced else {"first", "late"})
+        assert len(changes) == (0 if is_replaced else 1)

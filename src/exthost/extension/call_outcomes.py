@@ -103,9 +103,11 @@ class CallOutcomes:
         self._is_error = reader.is_error
 
     def publish_started(self, call: Call) -> None:
-        """Publish that a call was accepted."""
-        if type(call) is not AwaitableCall and call.internal:
+        """Publish that a call was accepted, if that was not done before: a call may end while it is
+        submitted."""
+        if not call.is_start_unpublished or (type(call) is not AwaitableCall and call.internal):
             return
+        call.is_start_unpublished = False
         event = _new_event(
             CallStarted, (self._extension, call.method, call.context, id(call), call.tool)
         )
@@ -117,8 +119,9 @@ class CallOutcomes:
             except BaseException:  # a subscriber must not harm the call
                 _log.exception("a listener for CallStarted failed")
 
-    def complete(self, completions: Completions) -> None:
-        """Count and deliver results."""
+    def complete(self, completions: Completions, *, is_replaced: bool = False) -> None:
+        """Count and deliver results. `is_replaced`: their process was replaced by another, so the
+        breaker ignores them."""
         # The two lists are made only if they are needed, which is rare.
         ended_before: list[Call] | tuple[()] = ()
         results = 0
@@ -149,12 +152,12 @@ class CallOutcomes:
             wakes.schedule()
         self._results += results
         if error_results:
-            results -= self._count_failed(error_results)
+            results -= self._count_failed(error_results, is_replaced=is_replaced)
         if self._listeners and CallEnded in self._listeners:
             if ended_before:
                 completions = [pair for pair in completions if pair[0] not in ended_before]
             self._publish_results(completions)
-        if self.on_result is not None:
+        if self.on_result is not None and not is_replaced:
             # Results only: if the breaker counts error replies, `on_error_result` got the others.
             for _ in range(results):
                 # The callback sets `on_result` to None when it closes the breaker.
@@ -177,13 +180,13 @@ class CallOutcomes:
             self._thread_results += 1
             call.ended = True
 
-    def _count_failed(self, error_results: Completions) -> int:
+    def _count_failed(self, error_results: Completions, *, is_replaced: bool) -> int:
         """Move results that are marked as errors from the results to the errors. Return how many of
         them the breaker counts as failures."""
         self._results -= len(error_results)
         self.error_replies += len(error_results)
         self._add_unsuccessful("error", len(error_results))
-        if self.on_error_result is None:
+        if self.on_error_result is None or is_replaced:
             return 0
         for call, value in error_results:
             self.on_error_result(self._tool_error(call, value))
@@ -209,6 +212,8 @@ class CallOutcomes:
         extension = self._extension
         for call, _ in completions:
             if type(call) is AwaitableCall or not call.internal:
+                if call.is_start_unpublished:
+                    self.publish_started(call)
                 event = _new_event(
                     CallEnded,
                     (
@@ -243,6 +248,8 @@ class CallOutcomes:
             return
         self._add_unsuccessful(outcome, 1)
         if CallEnded in self._listeners:
+            if call.is_start_unpublished:
+                self.publish_started(call)
             seconds = self._now() - call.started_at
             self._bus.publish(
                 CallEnded(

@@ -45,7 +45,7 @@ class CallQueue:
         "deadlines", "extension", "find_refusal", "is_forked", "is_pool", "is_released",
         "is_serial", "is_shared", "live_sessions", "loop", "make_closed_error", "max_in_flight",
         "may_complete_on_thread", "now", "on_busy", "on_failure", "on_needed", "on_session_ended",
-        "outcomes", "read_ahead", "retry_once", "sessions", "waiting", "wakes",
+        "outcomes", "read_ahead", "replaced_sessions", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,9 @@ class CallQueue:
             self.read_ahead = ReadAheadTrial(self, self._choice)
         # Every session, including those in their handshake and those that accept no more calls.
         self.live_sessions: list[Session] = []
+        # The live sessions whose calls do not count for the breaker: a restart, or the breaker, has
+        # replaced their processes.
+        self.replaced_sessions: frozenset[Session] = frozenset()
         # Two threads must not create it at the same time, so a shared queue has it from the start.
         self.waiting: OrderedDict[Call, None] = OrderedDict() if is_shared else _NO_CALLS
         self.wakes = WakeBatch(loop)
@@ -119,6 +122,8 @@ class CallQueue:
 
     def submit(self, call: Call) -> None:
         """Send a call or let it wait. Raises if it cannot be encoded, or if the queue is closed."""
+        if self._listeners and CallStarted in self._listeners:
+            call.is_start_unpublished = True
         session = self._single
         if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
             choice, session = self._choice, None
@@ -130,11 +135,13 @@ class CallQueue:
             session.send_call(call)
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
-        if self._listeners and CallStarted in self._listeners:
+        if self._listeners and call.is_start_unpublished:
             self.outcomes.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
         """Like `submit`, but from any thread. The caller enforces the deadline itself."""
+        if self._listeners and CallStarted in self._listeners:
+            call.is_start_unpublished = True
         # A call of several requests goes through the loop's thread: between two requests nothing is
         # in flight, and another thread could mistake that for a free process.
         may_send_here = call.reply_handler.is_simple and not self.is_serial
@@ -143,7 +150,7 @@ class CallQueue:
             self._enqueue(call)
         else:
             session.send_call(call)
-        if self._listeners and CallStarted in self._listeners:
+        if self._listeners and call.is_start_unpublished:
             self.loop.call_soon_threadsafe(self.outcomes.publish_started, call)
 
     def _choose(self, call: Call) -> Session | None:
@@ -168,6 +175,9 @@ class CallQueue:
         if self.make_closed_error is not None:
             raise self.make_closed_error(call.method)
         self._wait(call)
+        self._handle_waiting_soon()
+
+    def _handle_waiting_soon(self) -> None:
         if not self._will_handle_waiting:
             self._will_handle_waiting = True
             self.loop.call_soon_threadsafe(self._handle_waiting)
@@ -181,10 +191,10 @@ class CallQueue:
         """Send waiting calls, fail them if the queue was closed, or request a process. A call of
         another thread may be enqueued just after the last reply arrived or the queue was closed."""
         self._will_handle_waiting = False
-        if self.make_closed_error is not None:
-            self.fail_waiting(self.make_closed_error)
-        elif self.sessions:
+        if self.sessions:
             self.pump()
+        elif self.make_closed_error is not None:
+            self.fail_waiting(self.make_closed_error)
         elif self.waiting and self.on_needed is not None:
             self.on_needed()
 
@@ -303,9 +313,13 @@ class CallQueue:
         self.live_sessions.remove(session)
         if self.on_session_ended is not None:  # first: callers must see the new state
             self.on_session_ended(session)
+        self.replaced_sessions -= {session}
         for call in reversed(calls):  # reversed: a call that is sent again goes to the front
             call.session = None
             self._requeue_or_fail(call, session.closed_error(call.method))
+        if self.waiting:
+            # Not now: other processes that have ended at the same moment must not get the calls.
+            self._handle_waiting_soon()
 
     def _requeue_or_fail(self, call: Call, error: ExthostError) -> None:
         """Let a call whose process died wait again if it may be sent twice; otherwise fail it."""
@@ -341,7 +355,9 @@ class CallQueue:
         if self._choice is not None and self.sessions:
             first, last = completions[0][0], completions[-1][0]
             self._choice.record_replies(first, last, len(completions), self.now())
-        self.outcomes.complete(completions)
+        replaced = self.replaced_sessions
+        is_replaced = bool(replaced) and completions[0][0].session in replaced
+        self.outcomes.complete(completions, is_replaced=is_replaced)
         if self.waiting:
             self.pump()
 
@@ -360,6 +376,8 @@ class CallQueue:
         meets the new state. If the error ended the session, the end of the session is counted."""
         session = call.session
         if session is None or session.cause is not None or call.internal:
+            return
+        if session in self.replaced_sessions:
             return
         if self.on_failure is not None:
             session.diagnostics.hide_in_error(error)  # it may become the cause of a state

@@ -216,6 +216,8 @@ class Calls:
         call.context, call.tool = context, name
         if on_progress is not None:
             call.on_progress = check_callback(on_progress, "on_progress")
+        if confirm is not None:
+            check_confirm(confirm)
         queue.submit(call)
         try:
             await call
@@ -394,8 +396,11 @@ class Calls:
             first_error = error
         else:
             return answer
+        seconds_left = deadline - now()
+        if seconds_left <= 0.0:
+            raise first_error
         try:
-            answer = await self.run_operation("hook", params, max(0.0, deadline - now()), name)
+            answer = await self.run_operation("hook", params, seconds_left, name)
         except CallFailed:
             raise
         except ExthostError as second_error:
@@ -457,6 +462,7 @@ class Calls:
         pipe: everything that was sent before is in it. In a pool, one process gets the
         notification."""
         check_loop(self._queue)
+        check_name(method)
         self.factory.refuse_quarantined(method, params)
         session = self.require_session(method)
         self._supervisor.idle.record_use()

@@ -23,6 +23,10 @@ _TFD_TIMER_ABSTIME = 1
 # The earliest time to which a kernel timer is set: a time of zero would disarm it.
 _MIN_TIME = 1e-6
 
+# The latest time to which a kernel timer is set: 30 years after the machine was started. The kernel
+# refuses numbers that are too large for it. A timer of a later time fires then in vain.
+_MAX_TIME = 1e9
+
 
 class DeadlineTimer(Protocol):
     """A timer that fires once. Setting it again replaces the time."""
@@ -117,7 +121,7 @@ class _KernelClock:
         cancelled: it then fires in vain, which costs less than a search at each change."""
         if when < self._fires_at:
             self._fires_at = when
-            self._timerfd.set(self._fd, when)
+            self._timerfd.set(self._fd, min(when, _MAX_TIME))
 
     def _on_time(self) -> None:
         """Fire the timers that are due, and set the kernel timer for the next one."""
@@ -127,19 +131,19 @@ class _KernelClock:
         due_timers = sorted(
             (timer for timer in self._timers if timer.when <= now), key=lambda timer: timer.when
         )
-        self._timers.difference_update(due_timers)
         # The descriptor stays readable until `_fire_by` sets the timer again, or `_close` closes
         # it.
         self._fires_at = math.inf
-        for timer in due_timers:
-            if timer.when <= now:  # the callback of an earlier timer may have moved this one
-                timer.on_time()
-        if self._fd < 0:  # a callback has cancelled the last timer
-            return
-        if self._timers:
-            self._fire_by(min(timer.when for timer in self._timers))
-        else:
-            self._close()
+        try:
+            for timer in due_timers:
+                if timer.when <= now:  # the callback of an earlier timer may have moved this one
+                    self._timers.discard(timer)
+                    timer.on_time()
+        finally:  # if a callback has raised, the rest of the due timers fire next
+            if self._timers and self._fd >= 0:
+                self._fire_by(min(timer.when for timer in self._timers))
+            elif self._fd >= 0:  # otherwise a callback has cancelled the last timer
+                self._close()
 
     def _close(self) -> None:
         loop = self._loop()

@@ -26,7 +26,13 @@ from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.internals import ExtensionInternals
 from exthost.extension.lifecycle import Health, State, health_in
-from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
+from exthost.extension.misuse import (
+    check_loop,
+    check_may_start,
+    check_name,
+    check_timeout,
+    wrong_type_error,
+)
 from exthost.extension.startup import NO_CHECKS, ProcessStarter
 from exthost.extension.stats import build_stats
 from exthost.extension.status import Status
@@ -214,6 +220,9 @@ class Extension(FacetAttributes):
     ) -> HookAnswer:
         """Run a hook of this extension on an event. If the process dies, the hook is sent once more
         to the next process, within the same time limit."""
+        check_name(name, "a hook")
+        if not isinstance(event, Mapping):
+            raise wrong_type_error("event", "a mapping, such as a dict", event)
         return await self._calls.run_hook(name, event, timeout)
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
@@ -221,14 +230,15 @@ class Extension(FacetAttributes):
         the report until the next one, or until another process is ready."""
         if timeout is not None:  # an expired limit is not the extension's fault
             require_time_left(self.id, "health", timeout)
+        ready_at = self._status.ready_at
         try:
             report = await self._calls.run_operation("health", None, timeout, "health")
         except CallTimeout:
-            self._status.reported_health = Health.UNHEALTHY
+            self._status.record_health(Health.UNHEALTHY, ready_at)
             raise
         reported_status: Any = report.get("status") if isinstance(report, Mapping) else None
         is_bad = reported_status in (Health.DEGRADED, Health.UNHEALTHY)
-        self._status.reported_health = Health(reported_status) if is_bad else None
+        self._status.record_health(Health(reported_status) if is_bad else None, ready_at)
         return report
 
     async def notify(

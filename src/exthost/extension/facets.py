@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from exthost.extension.misuse import wrong_type_error
+
 if TYPE_CHECKING:
     from exthost.dialects.base import Dialect
     from exthost.dialects.missing_facet import FacetOwner
@@ -25,6 +27,8 @@ F = TypeVar("F")
 
 def find_facet(extension: FacetOwner, facet_class: type[F]) -> F:
     """Return the facet of this class. Raises UsageError if the dialect has no such facet."""
+    if not isinstance(facet_class, type):
+        raise wrong_type_error("kind", "the class of a facet", facet_class)
     for name in extension.dialect.facets:
         facet = vars(extension)[name]
         if isinstance(facet, facet_class):

@@ -28,7 +28,7 @@ def check_timeout(timeout: Any, argument: str = "timeout") -> float:
         try:
             return timeout + 0.0
         except OverflowError:  # an int too large for a float
-            return math.inf
+            return math.inf if timeout > 0 else -math.inf
     raise UsageError(
         "X1318",
         f"{argument} must be a number of seconds, not {timeout!r:.60}",
@@ -48,8 +48,16 @@ def check_name(name: Any, owner: str = "a tool or a method") -> None:
 
 def check_context(context: Any) -> Mapping[str, Any]:
     """Return the context of a call or an event. None is an empty one. Raises UsageError if it is
-    not a mapping."""
-    if type(context) is dict or isinstance(context, Mapping):
+    not a mapping, or cannot be read."""
+    if type(context) is dict:
+        return context
+    if isinstance(context, Mapping):
+        try:
+            dict(context)
+        except Exception as error:
+            raise UsageError(
+                "X1338", f"context must be a mapping, and reading it raised {type(error).__name__}"
+            ) from error
         return context
     if context is None:
         return EMPTY_MAPPING

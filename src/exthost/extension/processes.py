@@ -247,6 +247,11 @@ class Processes:
         self._queue.stop_sending(worker.session)
         self._end_in_background(_close_when_quiet(worker.session), worker.session)
 
+    def ignore_dismissed(self) -> None:
+        """Let the breaker ignore the calls that the dismissed processes still work on."""
+        dismissed = filter(None, self._dismissed_tasks.values())
+        self._queue.replaced_sessions = frozenset(dismissed)
+
     def dismiss_all(self) -> None:
         """Cancel every start, and dismiss every worker."""
         self.cancel_starts()

@@ -32,7 +32,7 @@ from exthost.extension.queue_breaker import QueueBreaker
 from exthost.extension.restart import Again, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker, Retry
 from exthost.extension.unavailable import given_up_error
-from exthost.session.failures import copy_error
+from exthost.session.failures import ClosedByHost, copy_error
 
 if TYPE_CHECKING:
     from exthost.errors import ExthostError
@@ -183,6 +183,7 @@ class Recovery:
         self._status.lost_process = None
         if self._status.state is not State.READY:
             self.restart_at = math.inf
+            self._processes.ignore_dismissed()
             self.breaker.reset()
 
     def on_worker_ended(self, worker: Worker) -> None:
@@ -230,6 +231,22 @@ class Recovery:
             status.apply_event(Event.REST, "it ended by itself, with the status 0")
             return
         self.on_last_ended(error, is_node_lost=is_lost)
+
+    def on_used_ended(self, session: Session) -> None:
+        """Handle the end of a process that takes one call: if it ended by itself during the call,
+        this is a failure."""
+        if not session.lost_calls or session in self._queue.replaced_sessions:
+            return
+        error = session.closed_error("")
+        is_crash = not (
+            isinstance(error, Refused)
+            or isinstance(session.cause, ClosedByHost)
+            or session.diagnostics.is_lost
+            or self._is_clean_exit(session)
+        )
+        self.restarts.crashes += is_crash
+        if is_crash and self.breaker.count_crash(error):
+            self.open_breaker()
 
     def _is_clean_exit(self, session: Session) -> bool:
         """Return whether a process ended by itself in a way that is not a crash in its dialect."""
@@ -392,6 +409,7 @@ class Recovery:
             reason = status.cause.message if status.cause is not None else ""
             status.apply_event(Event.BREAKER_OPENED, reason)
             self._processes.dismiss_all()
+            self._processes.ignore_dismissed()
         if make_waiting_error is not None:
             self._queue.fail_waiting(make_waiting_error)
         self.breaker.reject_calls()

@@ -110,7 +110,8 @@ class ProcessStarter:
     queue            the call queue of the extension
     secret_values    the variables whose values were read from a file, a command or the keyring for
                      the last start
-    on_tools_listed  called with the tools of a running process whenever they have changed
+    on_tools_listed  called with the session and the tools of a running process whenever these have
+                     changed
     on_new_process   functions of facets (attributes that only extensions of one dialect have); each
                      returns the steps that run after a handshake
     """
@@ -176,7 +177,7 @@ class ProcessStarter:
         self.last_offer = NO_OFFER
         self._network: NetworkActivity | None = None
         self.secret_values: Mapping[str, str] = EMPTY_MAPPING
-        self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
+        self.on_tools_listed: Callable[[Session, tuple[Tool, ...]], None] = lambda _, __: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._checks = checks
@@ -473,6 +474,12 @@ class Start:
                 return await self._start_process(first_id)
         except ExthostError:  # first, because CallTimeout is a TimeoutError
             raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # It comes from the code that spawns the process, or from the dialect.
+            raise self._unexpected_error(error) from error
         except TimeoutError:
             if self.session is not None:  # the process was spawned
                 assert limit is not None
@@ -488,13 +495,18 @@ class Start:
         except Exception as error:  # such as an exception in a dialect's code
             if (host_error := find_host_error(error, starter.spec)) is not None:
                 raise host_error from error
-            _log.exception("%s could not be started", starter.spec.id)
-            raise SpawnFailed(
-                "X0406",
-                f"it could not be started: {error!r}",
-                extension=starter.spec.id,
-                help="if its configuration is right, this is a bug here: report it",
-            ) from error
+            raise self._unexpected_error(error) from error
+
+    def _unexpected_error(self, error: BaseException) -> SpawnFailed:
+        """Log an exception that is not an error of the extension, and return the error for it."""
+        extension = self._starter.spec.id
+        _log.exception("%s could not be started", extension)
+        return SpawnFailed(
+            "X0406",
+            f"it could not be started: {error!r}",
+            extension=extension,
+            help="if its configuration is right, this is a bug here: report it",
+        )
 
     async def _start_process(self, first_id: int | None) -> Session:
         """Start the process; start it once more with the fallback handshake, if the usual one has
@@ -659,7 +671,8 @@ class Start:
             child.network_proxy.watch(queue.loop, starter.network)
         self._publish_spawned(child, launch)
         session = self.session = self._open_session(child, launch, first_id)
-        self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
+        on_listed = partial(starter.on_tools_listed, session)
+        self.tool_refresh = ToolRefresh(session, starter.check_tools, on_listed)
         session.on_stale_offer = self.tool_refresh.request
         handshake_began_at = queue.loop.time()
         try:

@@ -146,6 +146,12 @@ class Status:
         self.cause = None
         self.reported_health = None
 
+    def record_health(self, health: Health | None, ready_at: float | None) -> None:
+        """Record the reply to a health request, which was made while `ready_at` had this value. A
+        reply of a process that was replaced meanwhile is ignored."""
+        if ready_at is None or ready_at == self.ready_at:
+            self.reported_health = health
+
     def set_offer(self, offer: Offer) -> None:
         """Replace the offer, and publish which tools differ from those of the last offer. Tools
         that differ from the lock are put into `quarantined`."""

@@ -40,6 +40,7 @@ from exthost.extension.supervisor_commands import SupervisorCommands
 from exthost.extension.unavailable import (
     kept_old_process_error,
     not_ready_error,
+    starting_again_error,
     stopped_error,
 )
 from exthost.session.failures import copy_error
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from exthost.extension.network_activity import NetworkActivity
     from exthost.extension.startup import ProcessStarter, Start
     from exthost.extension.status import Status
+    from exthost.model.offer import Tool
     from exthost.session.session import Session
 
 
@@ -123,7 +125,7 @@ class Supervisor:
         self.processes = Processes(starter, queue, wake)
         self.recovery = Recovery(starter, queue, status, self.processes, wake)
         self.idle = IdleTimer(starter.limits.idle, queue)
-        starter.on_tools_listed = status.set_tools
+        starter.on_tools_listed = self._on_tools_listed
         queue.on_needed = self.request_start
         queue.on_session_ended = self._on_session_ended
         if queue.read_ahead is not None:
@@ -196,9 +198,11 @@ class Supervisor:
             return self.recovery.breaker.open_error(name)
         if self._queue.make_closed_error is not None:
             return self._queue.make_closed_error(name)
+        if status.cause is not None and status.state in (State.STARTING, State.BACKOFF):
+            return starting_again_error(status.cause, name)
         if status.cause is not None:
             return copy_error(status.cause)
-        return not_ready_error(self._queue.extension, name, status.state.value)
+        return not_ready_error(self._queue.extension, name, status.state)
 
     # -- the task ----------------------------------------------------------------------------
 
@@ -231,10 +235,12 @@ class Supervisor:
             if self._loop.is_closed():  # no task can wait for the exits any more
                 self.processes.kill()
             else:
-                if not self._queue.is_forked:  # the loop is being closed, or this task failed
+                if not self._queue.is_forked:
+                    # If there are processes, the loop is being closed, or this task failed.
                     await self.processes.kill_and_wait()
+                    if self._task is None:  # no restart was requested meanwhile
+                        self._finish()
                 commands.complete_all()
-        self._finish()
 
     def _next_due(self) -> float:
         """Return the loop time at which the task must wake without another cause."""
@@ -383,6 +389,7 @@ class Supervisor:
             self.recovery.growth.request()
         self.idle.begin(now, worker, self.processes.workers.values())
         if start.replaces:
+            self.processes.ignore_dismissed()
             self.recovery.breaker.reset()
             if self.processes.outdated:
                 self._replace_next()
@@ -397,6 +404,12 @@ class Supervisor:
             self.recovery.on_worker_ready()
         else:  # the process ended just after its handshake
             self._on_session_ended(session)
+
+    def _on_tools_listed(self, session: Session, tools: tuple[Tool, ...]) -> None:
+        """Use the tools that a running process lists now. The tools of a process that gets no more
+        calls are ignored."""
+        if session in self.processes.workers:
+            self._status.set_tools(tools)
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
         """Decide what follows from a failed start: other processes are ready, or others are still
@@ -432,6 +445,8 @@ class Supervisor:
             if self._status.state is not State.DRAINING:
                 self.recovery.on_worker_ended(worker)
             self._wakeup.set()
+        elif isinstance(session, SingleUseSession) and self._status.state is not State.DRAINING:
+            self.recovery.on_used_ended(session)
 
     def _on_used(self, session: SingleUseSession) -> None:
         """Dismiss a process that takes one call, which was just sent to it."""
@@ -496,7 +511,8 @@ class Supervisor:
         if not is_at_rest(state) and state is not State.DISCOVERED:
             self._status.apply_event(Event.STOP)
         self.recovery.growth.cancel()
-        if self.processes.workers and self._commands.patience > 0:
+        has_processes = self.processes.workers or self.processes.dismissed_count
+        if has_processes and self._commands.patience > 0:
             await drain_calls(self._queue, self.processes, self._commands, self._stopped_error)
         await self.processes.close()
         self._status.ready_at = None
@@ -504,13 +520,15 @@ class Supervisor:
             self._status.apply_event(Event.ENDED)
 
     def _finish(self) -> None:
-        """Move to `stopped` if nothing ran, and fail the calls and commands that still wait."""
+        """Move to `stopped` if nothing runs, and fail the calls and commands that still wait."""
         self._starter.end_next()
-        if self._status.state is State.ADMITTED:
-            self._status.apply_event(Event.STOP)
-        elif self._status.state is State.DISCOVERED:
+        if self._status.state is State.DISCOVERED:
             self._status.apply_event(Event.ADMIT)
+        if not is_at_rest(self._status.state) and self._status.state is not State.DRAINING:
+            self._status.ready_at = None
             self._status.apply_event(Event.STOP)
+        if self._status.state is State.DRAINING:
+            self._status.apply_event(Event.ENDED)
         self._queue.close(self._stopped_error)
         self._queue.deadlines.stop()
         self._commands.complete_all()
@@ -533,18 +551,21 @@ async def drain_calls(
     """Return when all waiting calls and all calls in flight have ended. Return earlier if the
     patience of the stop command is over, or if a restart replaces the stop command.
 
-    The queue stays open for `LATE_CALL_SECONDS`, for calls that were being submitted when the stop
-    was requested. Then it is closed, and `make_error` makes the errors of later calls. No
-    event reports that the last call has ended, so the queue is polled.
+    The queue accepts calls for `LATE_CALL_SECONDS`, for those that were being submitted when the
+    stop was requested. Then `make_error` makes the errors of later calls. The queue is closed when
+    no call waits, or when no process is left for those that wait: none is started. No event reports
+    that the last call has ended, so the queue is polled.
     """
     loop = queue.loop
     began_at = loop.time()
-    is_accepting = True
-    while commands.stop and (is_accepting or not processes.is_quiet()):
+    is_open = True
+    while commands.stop and (is_open or not processes.is_quiet()):
         now = loop.time()
         if now >= began_at + commands.patience:
             return
-        if is_accepting and now >= began_at + LATE_CALL_SECONDS and not queue.waiting:
-            is_accepting = False
-            queue.close(make_error)
+        if is_open and now >= began_at + LATE_CALL_SECONDS:
+            queue.make_closed_error = make_error
+            if not (queue.waiting and queue.sessions):
+                is_open = False
+                queue.close(make_error)
         await asyncio.sleep(_POLL_SECONDS)

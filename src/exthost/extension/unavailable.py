@@ -7,19 +7,38 @@ up because its restart policy allows no further start.
 import shlex
 
 from exthost.errors import ExtensionGone, ExthostError
+from exthost.extension.lifecycle import State
 from exthost.session.failures import copy_error
 
+_NO_ACTION_HELP = "wait until it is ready: start() does that, and so do calls without wait=False"
 
-def not_ready_error(extension: str, name: str, state: str) -> ExthostError:
+
+def not_ready_error(extension: str, name: str, state: State) -> ExthostError:
     """Return the error for a caller who does not wait, while no process is ready. `name` is the
     method or tool."""
-    return ExtensionGone(
-        "X1007",
-        f"{name} is not available: the extension is {state}",
-        extension=extension,
-        help=f"wait for it, or start it: `exthost start {shlex.quote(extension)}`, or restart() "
-        "in a program",
+    reason = f"the extension is {state.value}"
+    help = (
+        f"wait for it, or start it: `exthost start {shlex.quote(extension)}`, or restart() "
+        "in a program"
     )
+    if state is State.STARTING:
+        help = _NO_ACTION_HELP
+    elif state is State.READY:  # a process that takes one call is not available during this call
+        reason = "each process of the extension works on a call"
+        help = "wait for their replies: calls without wait=False do that"
+    return ExtensionGone(
+        "X1007", f"{name} is not available: {reason}", extension=extension, help=help
+    )
+
+
+def starting_again_error(cause: ExthostError, name: str) -> ExthostError:
+    """Return the error for a caller who does not wait, while the extension is started again. It is
+    a copy of the cause of that restart."""
+    error = copy_error(cause)
+    error.message = f"{cause.message}; it is being started again, and {name} is not available yet"
+    error.args = (error.message,)
+    error.help = f"{_NO_ACTION_HELP}; {cause.help}".rstrip("; ")
+    return error
 
 
 def stopped_error(extension: str, method: str, *, is_final: bool = False) -> ExthostError:

@@ -28,6 +28,7 @@ class Call:
     session: Any = None  # the session it was sent through; None if not sent, or if that ended
     first_error: ExthostError | None = None  # the error of the first attempt, if it may be resent
     was_resent: bool = False  # whether it was sent to a second process
+    is_start_unpublished = False  # its `CallStarted` has subscribers and is still to be published
     internal = False  # made by the host itself: neither counted nor published
     # The deadline of the whole call, if the request in flight has a deadline of its own
     # (`limit_request`); else None.
