@@ -100,7 +100,7 @@ def answer_of(response: steps.Received, method: str) -> Any:
 
 def _poll_seconds(task: dict[str, Any]) -> float:
     interval = task.get("pollIntervalMs")
-    if type(interval) not in (int, float) or interval is None:
+    if type(interval) is not int and type(interval) is not float:
         return _POLL_SECONDS
     # The limits come before the division, which raises OverflowError for a huge integer.
     milliseconds: float = min(max(_MIN_POLL_MS, interval), _MAX_POLL_MS)
