@@ -30,6 +30,7 @@ from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import Launch
 from exthost.model.messages import Batch, Failure, Noise, Notification, Reply, Request
 from exthost.model.offer import Offer
+from exthost.model.shortened_text import shorten_to
 from exthost.model.spec import Spec
 from exthost.process.exit_status import ExitStatus
 from exthost.session.call import Call, FutureCall
@@ -156,7 +157,7 @@ class NotRead(NoAnswer):
 def shorten(text: str) -> str:
     """Return a text for a finding. If it is long, because it quotes a long message of the process,
     it is cut, and `…` marks the cut."""
-    return text if len(text) <= KEPT_CHARACTERS else f"{text[:KEPT_CHARACTERS]}…"
+    return shorten_to(KEPT_CHARACTERS, text)
 
 
 class CheckedProcess:

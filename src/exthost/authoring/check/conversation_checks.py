@@ -27,6 +27,7 @@ from exthost.errors import CallFailed, ExthostError, ProtocolViolation
 from exthost.model.messages import Failure, Notification, Request
 from exthost.model.offer import Offer, Tool
 from exthost.model.schema import Checker
+from exthost.model.shortened_text import shorten_to
 
 # The size of the padding in the large message, and an upper bound of the rest of that message.
 LARGE_BYTES = 2**20
@@ -368,7 +369,9 @@ class ConversationChecks:
 
     def _record_tool_failure(self, process: CheckedProcess, name: str, reason: str) -> None:
         """Record that a tool failed. It may fail, so no rule of the dialect is broken."""
-        self._ledger.add_finding("tool-failure", f"{name} failed: {_cut(reason)}", process)
+        self._ledger.add_finding(
+            "tool-failure", f"{name} failed: {shorten_to(_MAX_REASON, reason)}", process
+        )
         self._ledger.skip("result", f"{name} failed, so there is no result to check")
 
     def _check_result(self, process: CheckedProcess, name: str, schema: Any, result: Any) -> None:
@@ -467,11 +470,6 @@ class ConversationChecks:
         """End a process that has not answered, so that the next check starts a new process."""
         await self._starter.release(process)
         self.process = None
-
-
-def _cut(reason: str) -> str:
-    """Return the reason of a failure. `…` marks where it was cut."""
-    return reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
 
 
 def _suggest_fix(error: NoAnswer | ExthostError, process: CheckedProcess) -> str:

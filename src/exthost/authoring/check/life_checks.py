@@ -15,6 +15,7 @@ from exthost.authoring.check.starter import Starter
 from exthost.errors import ExthostError
 from exthost.model.messages import Notification, Request
 from exthost.model.offer import Offer
+from exthost.model.shortened_text import shorten_to
 from exthost.model.shutdown_steps import CloseStdin, Say, Write
 from exthost.process.exit_status import ExitStatus
 
@@ -112,7 +113,9 @@ class LifeChecks:
             reason = "after the calls of --call it has exited, and a process that it started still"
             fix = "let a tool end the processes that it starts, also when the call fails"
             self._ledger.add_finding(
-                "orphans", f"{reason} runs: {_cut(command)} (pid {pid})", fix=fix
+                "orphans",
+                f"{reason} runs: {shorten_to(_MAX_COMMAND, command)} (pid {pid})",
+                fix=fix,
             )
 
     async def _check_orphans_of_start(self) -> None:
@@ -134,7 +137,7 @@ class LifeChecks:
                 self._ledger.skip("orphans", "it did not exit")
                 return
             for pid, command in await survivors.wait_for_survivors(process.pipes.pid, mark):
-                reason = f"it has exited, and a process that it started still runs: {_cut(command)}"
+                reason = f"it has exited, and a process that it started still runs: {shorten_to(_MAX_COMMAND, command)}"
                 self._ledger.add_finding("orphans", f"{reason} (pid {pid})", process)
             self._ledger.mark_checked("orphans", time.perf_counter() - began)
         except (NoAnswer, ExthostError) as error:
@@ -193,11 +196,6 @@ class LifeChecks:
             self._ledger.add_finding("signal", reason, process)
         self._ledger.mark_checked("signal", time.perf_counter() - began)
         await self._starter.release(process)
-
-
-def _cut(command: str) -> str:
-    """Return a command line. `…` marks where it was cut."""
-    return command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]}…"
 
 
 async def _write(process: CheckedProcess, data: bytes) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from exthost.errors import ProtocolViolation
 from exthost.model import messages
+from exthost.model.shortened_text import shorten_to
 from exthost.wire.framing import Broken, Skipped
 
 # A longer text is cut in the report of a vector that fails.
@@ -79,8 +80,7 @@ class GarbagePattern:
 
 def shorten(text: object) -> str:
     """Return a value as text for the report of a failure. `…` marks where it was cut."""
-    text = str(text)
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+    return shorten_to(_MAX_CHARACTERS, str(text))
 
 
 def split_messages(incoming: messages.Incoming) -> list[messages.Message | messages.Noise]:
