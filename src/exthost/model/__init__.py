@@ -18,6 +18,7 @@ In reading order:
     rules             which tool calls are allowed, denied, or need a person
     result_limit      how much of a tool's result a model reads
     names             which names are allowed, and how tool names are made unique
+    secret_names      which names of variables, fields and options are those of secrets
     schema            checks arguments against the JSON Schema of a tool
     schema_survey     finds out whether a schema is safe to be given to a validator
     semver            semantic versions

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import exthost
 from exthost.errors import UsageError
-from exthost.process.secret_names import is_secret_name
+from exthost.model.secret_names import is_secret_name
 from exthost.session.trace import trace_file
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
@@ -122,6 +122,9 @@ def test_an_invalid_recording_is_an_error_with_the_line(
         ("accessToken", True),
         ("GITHUB_TOKEN", True),
         ("password", True),
+        ("passwd", True),
+        ("passphrases", True),
+        ("privateKey", True),
         ("token", True),
         ("Set-Cookie", True),
         ("progressToken", False),

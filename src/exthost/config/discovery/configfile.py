@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from exthost.config.discovery.report import Diagnostic, RejectedManifest, SearchReport
 from exthost.config.discovery.trust import refuse_untrusted
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
+from exthost.model.secret_names import looks_secret
 from exthost.model.spec import Package
-from exthost.process.environment import looks_secret
 from exthost.process.own_process import host_environ
 
 if TYPE_CHECKING:

@@ -1,9 +1,22 @@
-"""Recognises the names of fields, variables and options whose values are secrets. Pure."""
+"""Recognises the names of variables, fields and options whose values are secrets."""
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from exthost.process.environment import looks_secret
+# A name in upper case looks secret if it ends with one of the suffixes, or contains one of the
+# words anywhere. The suffixes are too common inside other names (KEYBOARD, PATH, AUTHOR).
+_SUFFIXES = (
+    "_TOKEN",
+    "_KEY",
+    "_PASS",
+    "_PWD",
+    "_PAT",
+    "_AUTH",
+    "_APIKEY",
+    "_BEARER",
+    "_SESSION",
+)
+_WORDS = ("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "PRIVATE_KEY", "PRIVATEKEY")
 
 # Names of fields and variables whose value is a secret, without `-` and `_` and in lower case.
 # Further names, such as those that contain "password", are recognised by `looks_secret`.
@@ -15,6 +28,13 @@ _SECRET_NAMES = frozenset(
 _HARMLESS_NAMES = frozenset({"progresstoken", "nextpagetoken", "pagetoken"})
 
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@cache  # the same few names at every start
+def looks_secret(name: str) -> bool:
+    """Return whether a variable's name suggests that its value is a secret."""
+    upper = name.upper()
+    return upper.endswith(_SUFFIXES) or any(word in upper for word in _WORDS)
 
 
 @lru_cache(1024)
