@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from exthost.dialects.conformance import Conformance, Problem
@@ -18,6 +19,9 @@ from exthost.wire.framing import Broken, Bytes, Skipped
 from exthost.wire.lines import BOM
 
 _SHOWN_CHARACTERS = 60
+
+# The bytes of a message that are decoded to show its first characters: they may follow white space.
+_QUOTED_BYTES = 1000
 
 # A message has at least one of these fields.
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
@@ -50,11 +54,8 @@ class NotFiniteError(ValueError):
 
 
 class _ResponseWithoutId(NamedTuple):
-    """A response without an id, and the requests that it may answer: those without a response."""
-
     data: bytes
     is_error: bool
-    candidates: set[Id]
 
 
 class MessageAudit:
@@ -65,7 +66,9 @@ class MessageAudit:
         self._requests: dict[Id, str] = {}  # id → method
         self._answered: set[Id] = set()
         self._methods_with_result: set[str] = set()
-        self._without_id: list[_ResponseWithoutId] = []
+        # The requests that a response without an id may answer, which are those without a response
+        # → these responses.
+        self._without_id: dict[frozenset[Id], list[_ResponseWithoutId]] = {}
         self._is_first = True
         # Whether the last line was a part of a message that is written over several lines.
         self._inside_object = False
@@ -223,8 +226,8 @@ class MessageAudit:
             is_error = isinstance(message.get("error"), dict)
             if not is_error and not self._answered:
                 return _missing_id_problem(data)
-            candidates = self._requests.keys() - self._answered
-            self._without_id.append(_ResponseWithoutId(data, is_error, candidates))
+            candidates = frozenset(self._requests.keys() - self._answered)
+            self._without_id.setdefault(candidates, []).append(_ResponseWithoutId(data, is_error))
             return None
         if type(id) not in (int, str) or id not in self._requests:
             intended_id = next(
@@ -248,21 +251,21 @@ class MessageAudit:
     def _check_responses_without_id(self) -> list[Problem]:
         """Return a problem for each response without an id that answers no request: all requests
         that it could answer have got responses of their own."""
-        problems, undecided = [], []
-        for response in self._without_id:
-            if response.candidates <= self._answered:
-                reason = f"a response without an id answers no request: {_quote(response.data)}"
-                problems.append(Problem("notification-reply", reason, response.data))
-            else:
-                undecided.append(response)
-        self._without_id = undecided
+        problems = []
+        for candidates in [*self._without_id]:
+            if candidates <= self._answered:
+                for response in self._without_id.pop(candidates):
+                    reason = f"a response without an id answers no request: {_quote(response.data)}"
+                    problems.append(Problem("notification-reply", reason, response.data))
         return problems
 
     def finish(self) -> list[Problem]:
         """Return the problems that are known only at the end of the output."""
-        results = [response for response in self._without_id if not response.is_error]
-        self._without_id = []
-        return [_missing_id_problem(response.data) for response in results]
+        responses = [*chain.from_iterable(self._without_id.values())]
+        self._without_id = {}
+        return [
+            _missing_id_problem(response.data) for response in responses if not response.is_error
+        ]
 
     def _check_result(self, message: dict[str, Any], data: bytes) -> list[Problem]:
         """Return the problems of the result of a request that is known."""
@@ -397,5 +400,6 @@ def _describe_type(value: Any) -> str:
 
 def _quote(data: bytes) -> str:
     """Return bytes as text in quotes, shortened."""
-    text = data.decode("utf-8", "backslashreplace").strip()
+    # A batch may have a problem for each of its messages, so the time does not depend on its size.
+    text = data[:_QUOTED_BYTES].decode("utf-8", "backslashreplace").strip()
     return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")

@@ -103,7 +103,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             help='name it: manifest = "roder-extension.toml", or give its path as the TARGET; a '
             "program made with exthost.sdk prints it: --manifest roder",
         )
-    denied = context.options.get("denied_capabilities", ())
+    denied = frozenset(context.options.get("denied_capabilities", ()))
     granted = [name for name in manifest.capabilities if name not in denied]
     params = messages.InitializeParams(
         protocol_version=messages.PROTOCOL_VERSION,
