@@ -79,6 +79,7 @@ RESERVED_IDS = frozenset(
 
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 _MAX_DESCRIPTION_CHARS = 512
+_PRIORITY_LIMIT = 2**31
 _MCP_JSON = ".mcp.json"
 _FILE_NAME = "plugin.toml"
 _FORMER_FILE_NAME = "nexo-plugin.toml"
@@ -292,9 +293,12 @@ def _read_description(value: Any, place: Place) -> str | None:
     return value
 
 
-def _read_integer(value: Any, place: Place) -> int | None:
+def _read_priority(value: Any, place: Place) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         place.add_problem(WRONG_VALUE, f"must be a whole number, not {describe_type(value)}")
+        return None
+    if not -_PRIORITY_LIMIT <= value < _PRIORITY_LIMIT:
+        place.add_problem(WRONG_VALUE, f"must be between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
         return None
     return value
 
@@ -305,7 +309,7 @@ _PLUGIN: Mapping[str, Reader] = {
     "name": read_text,
     "description": _read_description,
     "min_agent_version": read_version,
-    "priority": _read_integer,
+    "priority": _read_priority,
 }
 
 
