@@ -72,6 +72,8 @@ def install(folder: Path, entry_points: str, files: dict[str, str]) -> None:
 
 PACKAGE_OF = "from exthost.dialects.package import DialectPackage\nPACKAGE = DialectPackage"
 
+EXITING = "def __getattr__(name): raise SystemExit('bye')"
+
 # The text of the module, the attribute that the entry point names, and a part of the error.
 BROKEN = [
     ("import no_such_module_anywhere", "DIALECT", "No module named 'no_such_module_anywhere'"),
@@ -80,8 +82,7 @@ BROKEN = [
     ("def f(:", "DIALECT", "SyntaxError"),
     ("import sys; sys.exit(3)", "DIALECT", "SystemExit: 3"),
     (
-        f"{PACKAGE_OF}(name='broken', dialect='exthost_broken:DIALECT')\n"
-        "def __getattr__(name): raise SystemExit('bye')",
+        f"{PACKAGE_OF}(name='broken', dialect='exthost_broken:DIALECT')\n{EXITING}",
         "PACKAGE",
         "SystemExit: bye",
     ),
