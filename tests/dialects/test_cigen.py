@@ -64,6 +64,8 @@ def test_the_time_to_compare_conflicts_with_capabilities_is_linear() -> None:
     ]
     others = _find_conflicts(conflicts, capabilities)
     assert others == ["other:x", "other:*", *["a:*"] * 100_000]
+    patterns = [f"a:{number}*" for number in range(100_000)]
+    assert _find_conflicts([f"b:{number}*" for number in range(10)], patterns)
 
 
 def request_with_verb(verb: str = "", **variables: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from exthost.dialects.steps import (
 )
 from exthost.errors import CallFailed, HandshakeFailed, UsageError
 from exthost.model.messages import Request
-from exthost.model.names import capability_fits
+from exthost.model.names import capability_fits, matches_stars
 from exthost.model.offer import Offer, OfferWarnings, Tool
 from exthost.model.shutdown_steps import CloseStdin
 from exthost.model.spec import Limits, Restart
@@ -163,20 +163,24 @@ def _check_capabilities(announced: tuple[str, ...], required: Any) -> None:
 def _find_conflicts(conflicts: Sequence[str], capabilities: Sequence[str]) -> list[str]:
     """Return the conflicts of a plugin with others. A plugin may list all providers in
     `conflicts_with`, itself included; that is not a conflict."""
-    own = frozenset(capabilities)
-    # Names without `*` are looked up, because the time to compare them all is quadratic. Only so
-    # many patterns are compared.
-    patterns = [capability for capability in capabilities if "*" in capability][:_MAX_PATTERNS]
-    others, compared = [], 0
-    for conflict in conflicts:
-        if conflict in own:
-            continue
-        candidates: Sequence[str] = patterns
-        if "*" in conflict and compared < _MAX_PATTERNS:
-            candidates, compared = capabilities, compared + 1
-        if not any(capability_fits(conflict, capability) for capability in candidates):
-            others.append(conflict)
-    return others
+    # Names are looked up, because the time to compare them all is quadratic. Only so many patterns
+    # are compared.
+    known = {*capabilities}
+    for pattern in _find_patterns(conflicts):
+        if any(matches_stars(capability, pattern) for capability in capabilities):
+            known.add(pattern)
+    patterns = _find_patterns(capabilities)
+    return [
+        conflict
+        for conflict in conflicts
+        if conflict not in known
+        and not any(matches_stars(conflict, pattern) for pattern in patterns)
+    ]
+
+
+def _find_patterns(names: Sequence[str]) -> list[str]:
+    """Return the first names with `*`."""
+    return list(dict.fromkeys(name for name in names if "*" in name))[:_MAX_PATTERNS]
 
 
 def _is_announced(method: str, capabilities: tuple[str, ...]) -> bool:
