@@ -22,7 +22,7 @@ import pytest
 import exthost
 from exthost.config import spec_from_mapping
 from exthost.dialects.cigen import messages
-from exthost.dialects.cigen.dialect import DIALECT
+from exthost.dialects.cigen.dialect import DIALECT, _find_conflicts
 from exthost.errors import (
     CallFailed,
     CallTimeout,
@@ -52,6 +52,20 @@ def config_entry(*flags: str, name: str = "plugin", **settings: Any) -> dict[str
 
 def plugin(*flags: str, bus: Bus | None = None, **settings: Any) -> Extension:
     return Extension(spec_from_mapping(config_entry(*flags, **settings)), DIALECT, bus=bus)
+
+
+def test_the_time_to_compare_conflicts_with_capabilities_is_linear() -> None:
+    """A comparison of each conflict with all capabilities would take minutes."""
+    capabilities = [*(f"provider:{number}" for number in range(100_000)), "own.*:x"]
+    conflicts = [
+        *capabilities,
+        *("provider:*", "own.a:x", "other:x", "other:*"),
+        *["a:*"] * 100_000,
+    ]
+    others = _find_conflicts(conflicts, capabilities)
+    assert others == ["other:x", "other:*", *["a:*"] * 100_000]
+    patterns = [f"a:{number}*" for number in range(100_000)]
+    assert _find_conflicts([f"b:{number}*" for number in range(10)], patterns)
 
 
 def request_with_verb(verb: str = "", **variables: str) -> dict[str, Any]:

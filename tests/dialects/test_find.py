@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from exthost.authoring.testing.vectors import package_vectors
-from exthost.config import config_from_mapping
+from exthost.config import DiscoverySettings, config_from_mapping
+from exthost.config.discovery.configfile import read_named_manifest
+from exthost.config.discovery.search import discover
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.blocking_methods import SyncFacet
@@ -23,7 +25,8 @@ from exthost.dialects.hostile_peer import HostilePeer
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.package import DialectPackage
 from exthost.dialects.sniff import sniff
-from exthost.errors import ConfigError
+from exthost.errors import ConfigError, ManifestError
+from exthost.model.spec import Spec
 from tests.faces.cli.cli_process import run_inside
 from tests.toys import stepper
 
@@ -69,12 +72,20 @@ def install(folder: Path, entry_points: str, files: dict[str, str]) -> None:
 
 PACKAGE_OF = "from exthost.dialects.package import DialectPackage\nPACKAGE = DialectPackage"
 
+EXITING = "def __getattr__(name): raise SystemExit('bye')"
+
 # The text of the module, the attribute that the entry point names, and a part of the error.
 BROKEN = [
     ("import no_such_module_anywhere", "DIALECT", "No module named 'no_such_module_anywhere'"),
     ("DIALECT = {}", "DIALECT", "is of type dict, neither a DialectPackage nor a Dialect"),
     ("assert 1 == 2, 'sums are hard'", "DIALECT", "AssertionError: sums are hard"),
     ("def f(:", "DIALECT", "SyntaxError"),
+    ("import sys; sys.exit(3)", "DIALECT", "SystemExit: 3"),
+    (
+        f"{PACKAGE_OF}(name='broken', dialect='exthost_broken:DIALECT')\n{EXITING}",
+        "PACKAGE",
+        "SystemExit: bye",
+    ),
     ("", "DIALECT", "has no attribute 'DIALECT'"),
     (
         f"{PACKAGE_OF}(name='broken', dialect='exthost_broken:DIALECT')\nDIALECT = 7",
@@ -217,6 +228,35 @@ def test_every_part_of_a_third_party_package_is_used(third_party: Path) -> None:
     assert sniffed is not None and sniffed.form == "lines of its own"
     assert sniffed.dialects == ("broken",)
     assert isinstance(find.find_dialect("broken"), Dialect)
+
+
+@pytest.mark.parametrize("statement", ["import sys; sys.exit(3)", "raise KeyError('x')"])
+def test_a_third_party_package_whose_functions_fail_is_named(
+    third_party: Path, statement: str
+) -> None:
+    (third_party / "exthost_failing.py").write_text(
+        "from exthost.dialects.manifest_format import ManifestFormat\n"
+        "from exthost.dialects.package import DialectPackage\n"
+        f"def fail(*arguments): {statement}\n"
+        "FORMAT = ManifestFormat(dialect='failing', names=('x.failing',), read=fail, join=fail)\n"
+        "PACKAGE = DialectPackage(name='failing', dialect='exthost_third:DIALECT',\n"
+        "    manifest=__name__ + ':FORMAT', config_sections={'failing': __name__ + ':fail'})\n"
+    )
+    (third_party / "exthost_broken-1.2.dist-info" / "entry_points.txt").write_text(
+        "[exthost.dialects]\nfailing = exthost_failing:PACKAGE\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        config_from_mapping({"failing": {}})
+    assert caught.value.code == "X0112" and "exthost-broken 1.2" in caught.value.message
+    manifest = third_party / "x.failing"
+    manifest.write_text("")
+    settings = DiscoverySettings(search_paths=(str(third_party),))
+    report = discover(settings, find.load_manifest_formats())
+    [diagnostic] = [item for item in report.diagnostics if item.path == str(manifest)]
+    assert diagnostic.code == "X0202" and "exthost-broken 1.2" in diagnostic.help
+    spec = Spec(id="a", argv=("x",), dialect="failing", manifest_path=str(manifest))
+    with pytest.raises(ManifestError, match="its failing reader failed"):
+        read_named_manifest(spec)
 
 
 def test_detection_tries_third_party_dialects_first(third_party: Path) -> None:

@@ -131,6 +131,12 @@ def test_a_null_error_in_a_reply_with_a_result_is_refused_by_clients_of_mcp(
     assert broken_rules(frame, conformance=find_conformance(dialect)) == rules
 
 
+def test_the_time_to_check_a_batch_is_linear() -> None:
+    # Work that grows with the square of the number of messages would take minutes.
+    batch = b"[" + b'{"level":"info","text":"starting"},' * 50_000 + b"1]"
+    assert set(broken_rules(batch)) == {"stdout-noise", "json"}
+
+
 def test_a_second_reply_to_a_request_is_reported() -> None:
     frame = b'{"id":7,"result":1}'
     assert broken_rules(frame, frame, conformance=Conformance(has_version=False)) == ["reply-once"]

@@ -178,6 +178,12 @@ def test_a_configured_variable_satisfies_the_requirement() -> None:
             admit(replace(spec, env=env), DIALECT, {})
 
 
+@pytest.mark.parametrize("value", [f"0x{'f' * 5000}", "true", "1.0", "1979-05-27", "2147483648"])
+def test_an_invalid_priority(value: str) -> None:
+    text = GOOD.replace("[plugin]\n", f"[plugin]\npriority = {value}\n")
+    assert error_keys(text) == ["plugin.priority"]
+
+
 @shows("nexo-manifest-04")
 def test_a_description_has_512_characters_at_most() -> None:
     def with_description(length: int) -> str:
@@ -276,6 +282,7 @@ def test_unknown_keys_are_errors(section: str, key: str) -> None:
         ("[requires]\nbins = [5]", "requires.bins[0]"),
         ("[outbound_bindings]\nradio = 5", "outbound_bindings.radio"),
         ("[[meta]]\nauthor = 'a'", "meta"),
+        ("[outbound_bindings]\nradio = 1979-05-27", "outbound_bindings.radio"),
     ],
 )
 def test_values_of_the_wrong_type_are_errors(section: str, key: str) -> None:

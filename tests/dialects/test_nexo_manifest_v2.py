@@ -8,10 +8,12 @@ read as Accepted, with the configuration of the extension (`spec`), or as Reject
 import pytest
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected, Remark
+from exthost.dialects.nexo import second_contract
 from exthost.dialects.nexo.manifest import FORMAT, NexoManifest
 from exthost.dialects.nexo.manifest_v2 import ManifestV2
 from exthost.errors import Refused
 from exthost.launch.plan import check_host_version
+from exthost.model.offer import Tool
 from exthost.model.spec import Restart
 from tests.dialects.requirements import shows
 
@@ -70,6 +72,45 @@ def test_the_shape_decides_which_contract_a_manifest_has() -> None:
         "manifest_version: must be 1 or 2"
         in mistakes_in("manifest_version = 3\n" + FIRST_CONTRACT)[0]
     )
+
+
+def test_the_number_of_the_shape_must_be_whole() -> None:
+    assert "manifest_version: must be 1 or 2" in mistakes_in("manifest_version = 2.0\n" + RUNNABLE)
+
+
+# A number in TOML may have any number of hexadecimal digits.
+LONG_NUMBER = f"0x{'f' * 5000}"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        f"[plugin.supervisor]\nbackoff_ms = {LONG_NUMBER}",
+        "[plugin.supervisor]\nmax_attempts = -1",
+        f"[plugin.capabilities.http_server]\nport = {LONG_NUMBER}",
+        "[plugin.supervisor]\nmax_attempts = true",
+        "[plugin.supervisor]\nbackoff_ms = 1979-05-27",
+        "[plugin.supervisor]\nbackoff_ms = inf",
+    ],
+)
+def test_an_odd_value_in_place_of_a_number_is_a_mistake(more: str) -> None:
+    assert "must be a whole number from" in mistakes_in(f"{RUNNABLE}{more}\n")[0]
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", "9" * 5000, "["])
+def test_a_schema_that_is_not_json_is_a_mistake(value: str) -> None:
+    schema = f'{{"type": "object", "default": {value}}}'
+    [mistake] = mistakes_in(f"{RUNNABLE}[plugin.config_schema]\nschema = '{schema}'\n")
+    assert mistake.startswith("plugin.config_schema.schema: is not JSON: ")
+
+
+def test_the_time_to_compare_lists_of_tools_is_linear() -> None:
+    """A comparison of each name with all others would take minutes."""
+    names = [f"tide_{number}" for number in range(100_000)]
+    text = f"{RUNNABLE}[plugin.tools]\nexpose = {names}\ndeferred = {names}\n"
+    manifest = accept(f"{text}[plugin.extends]\ntools = {names}\n").spec.manifest
+    tools = tuple(Tool(name) for name in reversed(names))
+    assert second_contract._check_tools(tools, manifest, []) == tools
 
 
 @shows("nexo-second-01")

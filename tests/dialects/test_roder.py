@@ -137,6 +137,15 @@ async def test_twenty_calls_can_be_in_flight(tmp_path: Path) -> None:
 # -- the handshake -----------------------------------------------------------------------------
 
 
+# Fields of a config whose values are secrets. They are not sent.
+SECRET_FIELDS = (
+    *("token", "key", "pat", "auth", "session", "bearer", "apikey", "privatekey", "privateKey"),
+    *("password", "passwords", "passphrase", "passphrases", "ssh-passphrase", "keyPassphrase"),
+    *("passwd", "dbPasswd", "pwd", "db_pwd", "pass", "smtp-pass", "client_secret", "credentials"),
+    *("Authorization", "cookie", "Set-Cookie"),
+)
+
+
 @shows("roder-echo-01", "roder-echo-02", "roder-config-03", "roder-wire-11")
 async def test_initialize_has_the_specified_fields_and_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
@@ -144,7 +153,12 @@ async def test_initialize_has_the_specified_fields_and_no_secrets(tmp_path: Path
     settings: dict[str, Any] = {
         "text": manifest_text(more='required_capabilities = ["net", "fs"]'),
         "cwd": "link",
-        "config": {"a": [1, {"apiKey": "s3", "b": 2}], "token": "s3", "keyboard": "us"},
+        "config": {
+            "a": [1, {"apiKey": "s3", "b": 2}],
+            **dict.fromkeys(SECRET_FIELDS, "s3"),
+            "keyboard": "us",
+            "max_tokens": 3,
+        },
         "event_filter": {"kinds": ["turn."]},
         "options": {"denied_capabilities": ["fs"]},
     }
@@ -157,7 +171,7 @@ async def test_initialize_has_the_specified_fields_and_no_secrets(tmp_path: Path
             "extensionId": "wire",
             "cwd": str((tmp_path / "real").resolve()),
             "grantedCapabilities": ["net"],
-            "config": {"a": [1, {"b": 2}], "keyboard": "us"},
+            "config": {"a": [1, {"b": 2}], "keyboard": "us", "max_tokens": 3},
             "eventFilter": {"kinds": ["turn."]},
         }
         environment = (await ext.call_tool("environment")).data

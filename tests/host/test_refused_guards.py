@@ -302,6 +302,112 @@ async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 
+# The tables of a plugin.toml in the flat shape of nexo, and in that of its second contract. Each is
+# valid without the hooks that a test adds to it.
+FLAT = """
+[plugin]
+id = "guard"
+version = "1.0.0"
+[transport]
+kind = "stdio"
+command = "./guard"
+[capabilities]
+tools = ["guard_look"]
+"""
+SECOND = """
+manifest_version = 2
+[plugin]
+id = "guard"
+version = "1.0.0"
+name = "Guard"
+description = "Judges calls"
+min_nexo_version = ">=0.1.0"
+[plugin.entrypoint]
+command = "./guard"
+[plugin.extends]
+tools = ["guard_look"]
+"""
+INVALID_HOOKS = [
+    'hook = ["before_tool_call"]',
+    'hook = "before_tool_call"',
+    'Hooks = ["before_tool_call"]',
+    'hooks = "before_tool_call"',
+    'hooks = "before tool call"',
+    'hooks = ["Before-Tool-Call"]',
+    "hooks = [1]",
+    "hooks = true",
+    "hooks = { before_tool_call = true }",
+    'hooks = [{ name = "before_tool_call" }]',
+    'guards = ["before_tool_call"]',
+    'hooks = ["before_tool_call"]\ntool = []',
+]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("hooks", INVALID_HOOKS)
+@pytest.mark.parametrize("manifest", [FLAT, SECOND], ids=["flat", "second"])
+@pytest.mark.sampled
+async def test_an_invalid_declaration_of_hooks_in_a_nexo_manifest_blocks(
+    tmp_path: Path, manifest: str, hooks: str, is_known: bool
+) -> None:
+    write_plugin(tmp_path / "tools")
+    (tmp_path / "guard").mkdir()
+    path = tmp_path / "guard" / "plugin.toml"
+    document = {"discovery": {"search_paths": [str(tmp_path)]}}
+    if is_known:  # the host records that the extension declares no hooks
+        path.write_text(manifest)
+        async with exthost.Host.from_config(document) as host:
+            assert "guard" in host
+    path.write_text(f"{manifest}{hooks}\n")
+    async with exthost.Host.from_config(document) as host:
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == GUARD_FAILED and error.extension == "guard"
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {"hook": [BEFORE]},
+        {"Hooks": BEFORE},
+        {"hooks": BEFORE},
+        {"hooks": {"before_tool_call": {}}},
+        {"hooks": ["before_tool_call"]},
+        {"hooks": [["before_tool_call"]]},
+        {"hooks": "before_tool_call"},
+        {"hooks": False},
+    ],
+)
+@pytest.mark.sampled
+async def test_an_invalid_declaration_of_hooks_in_a_synaps_manifest_blocks(
+    tmp_path: Path, declaration: dict[str, Any], is_known: bool
+) -> None:
+    write_plugin(tmp_path / "tools")
+    guard = write_plugin(tmp_path / "guard", ALLOW)
+    document = {"discovery": {"search_paths": [str(tmp_path)]}}
+    if is_known:  # the host records that the extension declares no hooks
+        async with exthost.Host.from_config(document) as host:
+            assert "guard" in host
+    # Without a valid hook, the permission is not enough for a plugin.
+    rewrite(guard, **{"hooks": None, **declaration}, permissions=["tools.intercept"])
+    async with exthost.Host.from_config(document) as host:
+        error = await error_of(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == GUARD_FAILED and error.extension == "guard"
+
+
+@pytest.mark.parametrize("hooks", ['hooks = ["after_tool_call"]', "hooks = []", ""])
+@pytest.mark.parametrize("manifest", [FLAT, SECOND], ids=["flat", "second"])
+async def test_another_mistake_in_a_nexo_manifest_blocks_nothing(
+    tmp_path: Path, manifest: str, hooks: str
+) -> None:
+    write_plugin(tmp_path / "tools")
+    (tmp_path / "guard").mkdir()
+    path = tmp_path / "guard" / "plugin.toml"
+    path.write_text(f'{manifest}{hooks}\nprovider = ["x"]\n')
+    async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
 @pytest.mark.parametrize(
     # is_known: an earlier host has read the valid manifest, and recorded its id and its hooks
     ("allowlist", "is_known", "is_blocked"),
@@ -401,6 +507,28 @@ async def test_a_reload_adds_and_removes_a_refused_guard(tmp_path: Path) -> None
         write_config(tmp_path, document)
         await host.reload()
         assert "guard" not in host
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+@pytest.mark.parametrize("hooks", [[BEFORE], BEFORE])
+async def test_hooks_that_a_rejected_manifest_adds_to_a_running_extension_block(
+    tmp_path: Path, hooks: Any
+) -> None:
+    plugins = tmp_path / "plugins"
+    write_plugin(plugins / "tools")
+    path = manifest_path(write_plugin(plugins / "guard", ALLOW))
+    valid_manifest = path.read_text()
+    config = write_config(tmp_path, {"discovery": {"search_paths": [str(plugins)]}})
+    async with exthost.Host.from_config(config) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+        rewrite(plugins / "guard", hooks=hooks, permissions=["tools.intercept", "tools.dream"])
+        for _ in range(2):
+            await host.reload()
+            assert host["guard"].state == "ready" and host["guard-2"].state == "refused"
+            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
+        path.write_text(valid_manifest)
+        await host.reload()
+        assert "guard-2" not in host
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from exthost.errors import ConfigError
 from exthost.model.launch_plan import LaunchPlan
-from exthost.process.environment import POLICIES, Snapshot, child_environment, looks_secret
+from exthost.model.secret_names import looks_secret
+from exthost.process.environment import POLICIES, Snapshot, child_environment
 from exthost.process.own_process import host_environ
 
 HOST = {"PATH": "/bin", "HOME": "/root", "GITHUB_TOKEN": "ghp_1", "LANG": "C"}
@@ -48,6 +49,9 @@ VARIABLES = st.dictionaries(NAMES, st.sampled_from(["", "1", "2"]))
         "DB_PASSWD",
         "SMTP_PASS",
         "GPG_PASSPHRASE",
+        "GPG_PASSPHRASE_FILE",
+        "PASSPHRASES",
+        "HTPASSWD",
         "AWS_CREDENTIALS",
         "SSH_PRIVATE_KEY_FILE",
         "my_private_key_path",

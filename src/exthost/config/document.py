@@ -155,11 +155,12 @@ def _read_dialect_file(
     """Return the config in a file of another program. Only this section is read, with the reader of
     the dialect that declares the section."""
     problems = Problems(origin)
-    section_name, value, notes = find.load_reference(package, package.json_config)(
-        document, section
+    section_name, value, notes = find.call_reference(
+        package, package.json_config, document, section
     )
-    read = find.load_reference(package, package.config_sections[section_name])
-    entries: tuple[Entry, ...] = read(value, Place(problems).at(section), origin, folder)
+    reader = package.config_sections[section_name]
+    place = Place(problems).at(section)
+    entries: tuple[Entry, ...] = find.call_reference(package, reader, value, place, origin, folder)
     _check_settings(entries)
     problems.raise_first()
     specs = tuple(entry.spec(NO_SETTINGS, folder) for entry in entries)
@@ -302,8 +303,8 @@ def _dialect_section_reader(package: DialectPackage, reader: Reference) -> _Sect
     imported when the section is read."""
 
     def read(value: Any, place: Place, context: _FileContext) -> tuple[Entry, ...]:
-        entries: tuple[Entry, ...] = find.load_reference(package, reader)(
-            value, place, context.origin, context.folder
+        entries: tuple[Entry, ...] = find.call_reference(
+            package, reader, value, place, context.origin, context.folder
         )
         return entries
 

@@ -21,7 +21,7 @@ from exthost import dialects
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Codec, Role
 from exthost.dialects.package import DialectPackage
-from exthost.errors import ConfigError, Evidence
+from exthost.errors import ConfigError, Evidence, ExthostError
 from exthost.model.names import nearest
 from exthost.wire.framing import Framing
 
@@ -155,7 +155,7 @@ def find_conformance_of(dialect: Dialect) -> Conformance:
 
         try:
             request = dialect.codec(Role.HOST).request(UNKNOWN_METHOD, {}, 1)
-        except Exception:  # code of another package, which may know no such method
+        except (Exception, SystemExit):  # code of another package, which may know no such method
             request = b""
         return infer_conformance(request)
     conformance = load_reference(package, reference)
@@ -186,6 +186,18 @@ def load_reference(package: DialectPackage, reference: Reference) -> Any:
     """Import the value that a reference of this package names. Raises ConfigError if that fails."""
     module, _, attribute = reference.partition(":")
     return _load_guarded(package.name, lambda: getattr(importlib.import_module(module), attribute))
+
+
+def call_reference(package: DialectPackage, reference: Reference, *arguments: Any) -> Any:
+    """Call the function that a reference of this package names. Raises the errors of exthost that
+    the function raises, and ConfigError for any other exception."""
+    function = load_reference(package, reference)
+    try:
+        return function(*arguments)
+    except ExthostError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failed_code_error(package.name, error) from error
 
 
 def load_reference_or_warn(package: DialectPackage, reference: Reference) -> Any:
@@ -238,30 +250,33 @@ def _check_interfaces(name: str, dialect: Dialect) -> None:
 def _load_guarded(name: str, load: Callable[[], T]) -> T:
     """Call `load`, which imports a part of a dialect, and translate any exception to ConfigError.
 
-    The import runs code of another package, so it may raise any exception.
+    The import runs code of another package, so it may raise any exception, and may call `sys.exit`.
     """
     try:
         return load()
-    except Exception as error:
-        import traceback
+    except (Exception, SystemExit) as error:
+        raise _failed_code_error(name, error) from error
 
-        # The innermost frame is the line that raised. Its number may be None: 0 means unknown.
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error}"
-        raise _broken_package_error(name, text, frame.filename, frame.lineno or 0) from error
+
+def _failed_code_error(name: str, error: BaseException) -> ConfigError:
+    """Return the error for an exception of a dialect's code."""
+    import traceback
+
+    # The innermost frame is the line that raised. Its number may be None: 0 means unknown.
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}"
+    return _broken_package_error(name, text, frame.filename, frame.lineno or 0)
 
 
 def _broken_package_error(name: str, reason: str, path: str = "", line: int = 0) -> ConfigError:
     """Return the error for a dialect that cannot be used. It names the package at fault."""
-    entry = None if name in BUILT_IN else _entry_points().get(name)
-    if entry is not None and entry.dist is not None:
-        package = f"{entry.dist.name} {entry.dist.version}"
+    package = find_distribution(name)
+    if package != "exthost":
         help = (
             f"the package {package} is at fault, not your config or the extension: update it, "
             f"uninstall it, or report this to its authors"
         )
     else:
-        package = "exthost"
         help = "exthost is at fault, or something it needs is not installed: install it again"
     return ConfigError(
         "X0112",
@@ -269,6 +284,15 @@ def _broken_package_error(name: str, reason: str, path: str = "", line: int = 0)
         help=help,
         evidence=Evidence(path=path, line=line),
     )
+
+
+def find_distribution(name: str) -> str:
+    """Return the name and version of the installed package with this dialect; "exthost" for a
+    built-in dialect."""
+    entry = None if name in BUILT_IN else _entry_points().get(name)
+    if entry is None or entry.dist is None:
+        return "exthost"
+    return f"{entry.dist.name} {entry.dist.version}"
 
 
 def _describe_type(value: object) -> str:

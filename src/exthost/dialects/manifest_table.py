@@ -68,7 +68,9 @@ class ManifestTable:
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text."""
-        return str(self._get(key, str, "text", default))
+        text = str(self._get(key, str, "text", default))
+        self._check_text(key, text)
+        return text
 
     def whole(self, key: str, default: int) -> int:
         """Return a whole number."""
@@ -79,6 +81,8 @@ class ManifestTable:
         items = self._get(key, list, "a list of text", [])
         if not all(type(item) is str for item in items):
             raise self.value_error(key, "must be a list of text")
+        for item in items:
+            self._check_text(key, item)
         return tuple(items)
 
     def any_list(self, key: str) -> list[Any]:
@@ -98,6 +102,17 @@ class ManifestTable:
             replace(self, values=item, place=f"{place}[{index}]")
             for index, item in enumerate(items)
         ]
+
+    def _check_text(self, key: str, text: str) -> None:
+        """Raise ManifestError for text that cannot be an argument of a program or the name of a
+        file."""
+        if "\0" in text:
+            raise self.value_error(key, "must not contain a NUL character")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            reason = "contains half of a surrogate pair, which is not a character"
+            raise self.value_error(key, reason) from None
 
     def _place_of(self, key: str) -> str:
         """Return the path of a key in the document, or that of the table for the key ""."""

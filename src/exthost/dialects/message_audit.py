@@ -24,6 +24,9 @@ _SHOWN_CHARACTERS = 60
 _MAX_UNDECIDED = 100
 _KEPT_BYTES = 1024
 
+# The bytes of a message that are decoded to show its first characters: they may follow white space.
+_QUOTED_BYTES = 1000
+
 # A longer text is not parsed as Python: its syntax tree would take a hundred times as much memory.
 _MAX_PYTHON_CHARACTERS = 64 * 1024
 
@@ -409,5 +412,6 @@ def _describe_type(value: Any) -> str:
 
 def _quote(data: bytes) -> str:
     """Return bytes as text in quotes, shortened."""
-    text = data.decode("utf-8", "backslashreplace").strip()
+    # A batch may have a problem for each of its messages, so the time does not depend on its size.
+    text = data[:_QUOTED_BYTES].decode("utf-8", "backslashreplace").strip()
     return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")

@@ -43,9 +43,8 @@ from exthost.launch.tree_snapshot import NotSmall
 from exthost.model.documents.units import format_number
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.lock_record import Bytecode, LockChange, LockRecord, SpecLock, compare_start
+from exthost.model.secret_names import is_secret_name, looks_secret
 from exthost.model.spec import Permissions, Spec
-from exthost.process.environment import looks_secret
-from exthost.process.secret_names import is_secret_name
 from exthost.process.small_files import read_start
 from exthost.process.state_root import state_root
 

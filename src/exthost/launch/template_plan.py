@@ -20,8 +20,8 @@ from exthost.launch.known_programs import known_programs, program_name
 from exthost.launch.machine_check import uses_landlock
 from exthost.launch.sandbox import strict
 from exthost.model.launch_plan import LaunchPlan, Wrapper
+from exthost.model.secret_names import looks_secret
 from exthost.model.spec import Spec
-from exthost.process.environment import looks_secret
 from exthost.process.init_channel import SandboxCopy
 from exthost.process.small_files import read_start
 from exthost.process.template import TemplateInputs, find_file, pack

@@ -19,6 +19,7 @@ In reading order:
     result_limit      how much of a tool's result a model reads
     shortened_text    the beginning of a text of an extension, for a message
     names             which names are allowed, and how tool names are made unique
+    secret_names      which names of variables, fields and options are those of secrets
     schema            checks arguments against the JSON Schema of a tool
     schema_survey     finds out whether a schema is safe to be given to a validator
     semver            semantic versions

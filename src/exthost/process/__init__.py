@@ -42,7 +42,6 @@ In reading order:
     user_ids         the user that a root host runs an extension as
     user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)
-    secret_names     which names of fields, variables and options are those of secrets (pure)
     own_process      the host's own process: its variables and working folder
     access_observer  observes which files a program uses, and which addresses it connects to
     observed_program the script that puts the filter of the observer on a program

@@ -18,37 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from exthost.errors import ConfigError
 from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.secret_names import looks_secret
 
 POLICIES = ("filtered", "minimal", "declared")
 
 # How many environments a snapshot caches. Most extensions of a host have the same.
 _MAX_CACHED = 64
-
-# A name in upper case looks secret if it ends with one of the suffixes, or contains one of the
-# words anywhere. The suffixes are too common inside other names (KEYBOARD, PATH, AUTHOR).
-SECRET_SUFFIXES = (
-    "_TOKEN",
-    "_KEY",
-    "_SECRET",
-    "_PASSWORD",
-    "_PASSWD",
-    "_PASS",
-    "_PASSPHRASE",
-    "_PWD",
-    "_CREDENTIAL",
-    "_CREDENTIALS",
-    "_PAT",
-    "_AUTH",
-    "_APIKEY",
-    "_BEARER",
-    "_SESSION",
-)
-SECRET_WORDS = ("PASSWORD", "SECRET", "CREDENTIAL", "PRIVATE_KEY")
 
 
 class Variables(dict[str, str]):
@@ -98,13 +77,6 @@ class Environment:
     passed: tuple[str, ...]
     held_back: tuple[str, ...]
     configured: tuple[str, ...]
-
-
-@lru_cache(1024)  # the same few names at every start
-def looks_secret(name: str) -> bool:
-    """Return whether a variable's name suggests that its value is a secret."""
-    upper = name.upper()
-    return upper.endswith(SECRET_SUFFIXES) or any(word in upper for word in SECRET_WORDS)
 
 
 def child_environment(

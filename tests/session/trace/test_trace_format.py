@@ -26,7 +26,7 @@ import exthost
 from exthost.dialects.nexo.dialect import DIALECT as NEXO
 from exthost.errors import UsageError
 from exthost.model.messages import Request
-from exthost.process.secret_names import is_secret_name
+from exthost.model.secret_names import is_secret_name
 from exthost.session.trace import trace_file
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
@@ -133,6 +133,9 @@ def test_an_invalid_recording_is_an_error_with_the_line(
         ("accessToken", True),
         ("GITHUB_TOKEN", True),
         ("password", True),
+        ("passwd", True),
+        ("passphrases", True),
+        ("privateKey", True),
         ("token", True),
         ("Set-Cookie", True),
         ("progressToken", False),

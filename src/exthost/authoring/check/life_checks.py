@@ -137,8 +137,9 @@ class LifeChecks:
                 self._ledger.skip("orphans", "it did not exit")
                 return
             for pid, command in await survivors.wait_for_survivors(process.pipes.pid, mark):
-                reason = f"it has exited, and a process that it started still runs: {shorten_to(_MAX_COMMAND, command)}"
-                self._ledger.add_finding("orphans", f"{reason} (pid {pid})", process)
+                reason = "it has exited, and a process that it started still runs"
+                command = shorten_to(_MAX_COMMAND, command)
+                self._ledger.add_finding("orphans", f"{reason}: {command} (pid {pid})", process)
             self._ledger.mark_checked("orphans", time.perf_counter() - began)
         except (NoAnswer, ExthostError) as error:
             self._ledger.skip("orphans", f"it did not start again: {describe_error(error)}")

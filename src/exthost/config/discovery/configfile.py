@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from exthost.config.discovery.report import Diagnostic, RejectedManifest, SearchReport
 from exthost.config.discovery.trust import refuse_untrusted
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
+from exthost.model.secret_names import looks_secret
 from exthost.model.spec import Package
-from exthost.process.environment import looks_secret
 from exthost.process.own_process import host_environ
 
 if TYPE_CHECKING:
@@ -322,8 +322,15 @@ def read_named_manifest(spec: Spec) -> Spec:
                 evidence=Evidence(path=path),
             )
         manifest = ManifestFile(path=path, folder=str(Path(path).parent), data=data)
-        joined = replace(format.join(spec, manifest), manifest_path=None, manifest_file=path)
-        return with_environ(joined)
+        try:
+            joined = format.join(spec, manifest)
+        except ManifestError:
+            raise
+        except (Exception, SystemExit) as error:
+            from exthost.config.discovery.search import failed_reader_error
+
+            raise failed_reader_error(format, path, error) from error
+        return with_environ(replace(joined, manifest_path=None, manifest_file=path))
     except ManifestError as error:
         error.extension = spec.id
         raise

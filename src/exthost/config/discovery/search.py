@@ -31,7 +31,7 @@ from exthost.config.discovery.untrusted_files import (
 )
 from exthost.config.discovery.walk import Hit, unsearchable_diagnostic, walk
 from exthost.config.discovery_section import ENV_PATH
-from exthost.dialects.find import find_dialect
+from exthost.dialects.find import find_dialect, find_distribution
 from exthost.dialects.manifest_format import ManifestFile, ManifestFormat, Rejected, Remark, Verdict
 from exthost.errors import ConfigError, Evidence, ManifestError
 from exthost.model.spec import Package, Spec
@@ -263,15 +263,21 @@ def _read_manifest(format: ManifestFormat, manifest: ManifestFile) -> Verdict:
         return format.read(manifest)
     except ManifestError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # For example a RecursionError for a manifest that is nested a thousand deep. Whatever a
         # reader raises, one file must not hide all the others.
-        raise ManifestError(
-            "X0202",
-            f"its {format.dialect} reader failed: {type(error).__name__}: {error}",
-            help="if the manifest is right, this is a bug in exthost: please report it",
-            evidence=Evidence(path=manifest.path),
-        ) from error
+        raise failed_reader_error(format, manifest.path, error) from error
+
+
+def failed_reader_error(format: ManifestFormat, path: str, error: BaseException) -> ManifestError:
+    """Return the error for an exception of the code that reads manifests of this format."""
+    return ManifestError(
+        "X0202",
+        f"its {format.dialect} reader failed: {type(error).__name__}: {error}",
+        help="if the manifest is right, this is a bug in "
+        f"{find_distribution(format.dialect)}: please report it",
+        evidence=Evidence(path=path),
+    )
 
 
 def read_rejected_hooks(format: ManifestFormat, manifest: ManifestFile) -> Spec | None:
@@ -287,7 +293,7 @@ def read_rejected_hooks(format: ManifestFormat, manifest: ManifestFile) -> Spec 
     if format.read_hooks is not None:
         try:
             spec = format.read_hooks(manifest)
-        except Exception:  # as in `_read_manifest`: what it declares is then not known
+        except (Exception, SystemExit):  # as in `_read_manifest`: its hooks are then not known
             _log.exception("the hooks of %s cannot be read", manifest.path)
     return replace(spec, origin=manifest.path, manifest_file=manifest.path)
 

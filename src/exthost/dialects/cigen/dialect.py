@@ -43,8 +43,8 @@ from exthost.dialects.steps import (
 )
 from exthost.errors import CallFailed, HandshakeFailed, UsageError
 from exthost.model.messages import Request
-from exthost.model.names import capability_fits
-from exthost.model.offer import Offer, Tool
+from exthost.model.names import capability_fits, matches_stars
+from exthost.model.offer import Offer, OfferWarnings, Tool
 from exthost.model.shutdown_steps import CloseStdin
 from exthost.model.spec import Limits, Restart
 from exthost.wire.prefixed import Prefixed
@@ -62,6 +62,9 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "validate": "The mistakes in fragments",
     "preflight": "Whether a job needs to run",
 }
+
+# How many capabilities and conflicts with `*` are compared with all others. Real plugins have few.
+_MAX_PATTERNS = 20
 
 _CAPABILITY = re.compile(r"[^\s:]+:\S+")
 
@@ -97,12 +100,10 @@ def _handshake(context: HandshakeContext) -> Handshake:
         )
     capabilities = tuple(info["capabilities"])
     _check_capabilities(capabilities, options.get("capability"))
-    # A plugin may list all providers in `conflicts_with`, itself included; that is not a conflict.
-    warnings = [
+    warnings = OfferWarnings(
         f"it reports a conflict with {conflict}"
-        for conflict in info["conflicts_with"]
-        if not any(capability_fits(conflict, capability) for capability in capabilities)
-    ]
+        for conflict in _find_conflicts(info["conflicts_with"], capabilities)
+    )
     configured_methods = options.get("methods", ())
     has_plan = options.get("plan") is not False
     required_methods = {"plan", "generate"} if has_plan else {"generate"}
@@ -117,7 +118,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
         tools=tuple(Tool(name, _DESCRIPTIONS[name]) for name in methods),
         version=info["version"],
         name=info["name"],
-        warnings=tuple(warnings),
+        warnings=warnings.report(),
         capabilities=capabilities,
         extra=MappingProxyType(
             {
@@ -157,6 +158,29 @@ def _check_capabilities(announced: tuple[str, ...], required: Any) -> None:
             f"it does not have the capability {required}",
             help=f"it has: {', '.join(announced) or 'none'}",
         )
+
+
+def _find_conflicts(conflicts: Sequence[str], capabilities: Sequence[str]) -> list[str]:
+    """Return the conflicts of a plugin with others. A plugin may list all providers in
+    `conflicts_with`, itself included; that is not a conflict."""
+    # Names are looked up, because the time to compare them all is quadratic. Only so many patterns
+    # are compared.
+    known = {*capabilities}
+    for pattern in _find_patterns(conflicts):
+        if any(matches_stars(capability, pattern) for capability in capabilities):
+            known.add(pattern)
+    patterns = _find_patterns(capabilities)
+    return [
+        conflict
+        for conflict in conflicts
+        if conflict not in known
+        and not any(matches_stars(conflict, pattern) for pattern in patterns)
+    ]
+
+
+def _find_patterns(names: Sequence[str]) -> list[str]:
+    """Return the first names with `*`."""
+    return list(dict.fromkeys(name for name in names if "*" in name))[:_MAX_PATTERNS]
 
 
 def _is_announced(method: str, capabilities: tuple[str, ...]) -> bool:

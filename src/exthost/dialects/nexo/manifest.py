@@ -22,7 +22,7 @@ beside the manifest is a warning, not an error.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +37,7 @@ from exthost.dialects.manifest_format import (
     Verdict,
 )
 from exthost.dialects.nexo import manifest_v2
+from exthost.dialects.nexo.hooks import HOOKS
 from exthost.dialects.nexo.manifest_parts import (
     MAX_NAME_CHARS,
     make_errors,
@@ -78,6 +79,7 @@ RESERVED_IDS = frozenset(
 
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 _MAX_DESCRIPTION_CHARS = 512
+_PRIORITY_LIMIT = 2**31
 _MCP_JSON = ".mcp.json"
 _FILE_NAME = "plugin.toml"
 _FORMER_FILE_NAME = "nexo-plugin.toml"
@@ -206,30 +208,46 @@ def _read_mcp_json(
 
 
 def read_hooks(file: ManifestFile) -> Spec:
-    """Return a spec with the hooks of a plugin.toml that has a mistake, as far as they can be read.
-    The host blocks the calls that these hooks would judge. Hooks in a section of any name count,
-    because the mistake may be the name of the section."""
+    """Return a spec with the hooks that a plugin.toml with a mistake may declare, in either shape.
+    The host blocks the calls that these hooks would judge."""
     spec = Spec(id=file.folder_name, argv=(), dialect="nexo")
     try:
         document, _ = parse_file(file)
     except ManifestError:
         return replace(spec, has_unknown_hooks=True)
-    sections = [section for section in document.values() if isinstance(section, Mapping)]
     plugin = document.get("plugin")
     id = plugin.get("id") if isinstance(plugin, Mapping) else None
-    hooks = [hook for section in sections for hook in _as_list(section.get("hooks", []))]
+    found = set(_find_hooks(document))
     return replace(
         spec,
         id=id if isinstance(id, str) and _ID.fullmatch(id) else spec.id,
-        declared_hooks=tuple(hook for hook in hooks if isinstance(hook, str)),
-        has_unknown_hooks=not all(isinstance(hook, str) for hook in hooks),
+        declared_hooks=tuple(hook for hook in HOOKS if hook in found),
         manifest=NexoManifest(),
     )
 
 
-def _as_list(value: Any) -> list[Any]:
-    """Return a list as it is, and any other value as a list of one item."""
-    return value if isinstance(value, list) else [value]
+def _find_hooks(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the hooks that a manifest with a mistake may declare. The mistake may be the name of a
+    key or the form of its value, so the name of a hook counts wherever it is. A key `hooks`, or one
+    like it, that does not have a list of such names may declare any hook."""
+    remaining: list[Any] = [document]
+    while remaining:
+        value = remaining.pop()
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                if find_nearest(key, ("hooks",)) and not _is_list_of_hooks(item):
+                    yield from HOOKS
+                remaining += (key, item)
+        elif isinstance(value, list):
+            remaining += value
+        elif isinstance(value, str) and value in HOOKS:
+            yield value
+
+
+def _is_list_of_hooks(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(item, str) and item in HOOKS for item in value
+    )
 
 
 # -- sections --------------------------------------------------------------------------------
@@ -275,9 +293,12 @@ def _read_description(value: Any, place: Place) -> str | None:
     return value
 
 
-def _read_integer(value: Any, place: Place) -> int | None:
+def _read_priority(value: Any, place: Place) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         place.add_problem(WRONG_VALUE, f"must be a whole number, not {describe_type(value)}")
+        return None
+    if not -_PRIORITY_LIMIT <= value < _PRIORITY_LIMIT:
+        place.add_problem(WRONG_VALUE, f"must be between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
         return None
     return value
 
@@ -288,7 +309,7 @@ _PLUGIN: Mapping[str, Reader] = {
     "name": read_text,
     "description": _read_description,
     "min_agent_version": read_version,
-    "priority": _read_integer,
+    "priority": _read_priority,
 }
 
 

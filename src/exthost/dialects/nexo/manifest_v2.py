@@ -22,7 +22,6 @@ contract, such as channels and model providers. Their form is checked as far as 
 warning names those that a manifest uses.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,6 +54,7 @@ from exthost.model.documents.toml_positions import KeyPath
 from exthost.model.offer import Tool
 from exthost.model.spec import Requires, Restart, Spec
 from exthost.model.versionreq import NotAVersion, VersionReq
+from exthost.wire import jsontext
 
 # The documentation of the contract allows hyphens, though its own host refuses them.
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
@@ -121,7 +121,8 @@ def is_version_2(document: Mapping[str, Any]) -> bool:
     """Return whether a manifest has this shape: its `manifest_version` is 2, or it has keys or
     tables in `[plugin]` that the flat shape of the first contract never has."""
     if "manifest_version" in document:
-        return bool(document["manifest_version"] == 2)
+        version = document["manifest_version"]
+        return type(version) is int and version == 2
     plugin = document.get("plugin")
     return isinstance(plugin, Mapping) and (
         "min_nexo_version" in plugin or any(isinstance(value, Mapping) for value in plugin.values())
@@ -269,13 +270,19 @@ def _range_reader(minimum: int, maximum: int) -> Reader:
         if type(value) is not int or not minimum <= value <= maximum:
             place.add_problem(
                 WRONG_VALUE,
-                f"must be a whole number from {minimum} to {maximum}, not "
-                f"{value if type(value) is int else describe_type(value)}",
+                f"must be a whole number from {minimum} to {maximum}, not {_describe(value)}",
             )
             return None
         return value
 
     return read
+
+
+def _describe(value: Any) -> str:
+    """Return a number, unless it is very long, or the type of any other value."""
+    if type(value) is not int:
+        return describe_type(value)
+    return str(value) if abs(value) < 2**64 else "a number of many digits"
 
 
 def _read_schema(value: Any, place: Place) -> Any:
@@ -284,9 +291,10 @@ def _read_schema(value: Any, place: Place) -> Any:
     if text is None:
         return None
     try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        place.add_problem(WRONG_VALUE, f"is not JSON: {error}", "write a JSON Schema as text")
+        schema = jsontext.decode(text.encode())
+    except jsontext.NotJson as reason:
+        message = str(reason).removeprefix("not JSON: ")
+        place.add_problem(WRONG_VALUE, f"is not JSON: {message}", "write a JSON Schema as text")
         return None
     if not isinstance(schema, dict):
         place.add_problem(WRONG_VALUE, "must be a JSON Schema, which is a JSON object")
@@ -361,7 +369,7 @@ def _read_tools(value: Any, place: Place) -> dict[str, Any]:
     tools = read_table(
         value, place, {"expose": read_names, "deferred": read_names, "outbound": _read_outbound}
     )
-    exposed = tools.get("expose") or ()
+    exposed = frozenset(tools.get("expose") or ())
     for name in tools.get("deferred") or ():
         if name not in exposed:
             place.at("deferred").add_problem(

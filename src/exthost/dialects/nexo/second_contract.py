@@ -158,8 +158,9 @@ def _check_tools(
 ) -> tuple[Tool, ...]:
     """Return the tools. Raises HandshakeFailed for one that the manifest does not list, or whose
     name does not begin with the id."""
+    listed = frozenset(manifest.tools)
     for tool in tools:
-        if tool.name not in manifest.tools:
+        if tool.name not in listed:
             raise _tool_error(
                 f"it offers the tool {tool.name!r}, which its manifest does not list",
                 "add it to [plugin.extends] tools",

@@ -14,7 +14,6 @@ handshake show the version, the id or the checksum that the extension sent.
 The handshake is a generator: it yields a message and is resumed with its reply (`dialects.steps`).
 """
 
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -37,6 +36,7 @@ from exthost.dialects.value_result import value_text
 from exthost.errors import ExthostError, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.model.messages import Incoming, Notification, Reply, Request
 from exthost.model.offer import Offer
+from exthost.model.secret_names import is_secret_name
 from exthost.model.shutdown_steps import CloseStdin, Say
 from exthost.model.spec import Breaker, Limits, Restart, Spec
 from exthost.tool_result import Block, ResultReader, TextBlock
@@ -103,7 +103,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             help='name it: manifest = "roder-extension.toml", or give its path as the TARGET; a '
             "program made with exthost.sdk prints it: --manifest roder",
         )
-    denied = context.options.get("denied_capabilities", ())
+    denied = frozenset(context.options.get("denied_capabilities", ()))
     granted = [name for name in manifest.capabilities if name not in denied]
     params = messages.InitializeParams(
         protocol_version=messages.PROTOCOL_VERSION,
@@ -126,21 +126,15 @@ def _handshake(context: HandshakeContext) -> Handshake:
     )
 
 
-_SECRET_NAME = re.compile(
-    r"(?:^|_)(?:token|key|apikey|pat|auth|bearer|session)$|password|secret|credential|private_?key",
-    re.IGNORECASE,
-)
-# Between the words of a camelCase name, which is compared as snake_case.
-_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
 def _without_secrets(value: Any) -> Any:
     """Return a config without the fields whose names suggest a secret, at every depth."""
     if isinstance(value, Mapping):
+        # With the underscore, a name that is only the last word of others is one too, such as `key`
+        # or `pwd`.
         return {
             name: _without_secrets(item)
             for name, item in value.items()
-            if not _SECRET_NAME.search(_CAMEL_BOUNDARY.sub("_", name).replace("-", "_"))
+            if not is_secret_name(f"_{name}")
         }
     if isinstance(value, list | tuple):
         return [_without_secrets(item) for item in value]

@@ -56,6 +56,9 @@ _SERVICE_TYPES: Final = (
     "tool_provider",
 )
 
+# The highest value of `startup_timeout_ms`.
+_MAX_MILLISECONDS: Final = 2**31 - 1
+
 # The deepest nesting of a schema. JSON parsers of other programs have slightly higher limits.
 _MAX_DEPTH: Final = 100
 
@@ -225,10 +228,16 @@ def _parse_launch(table: ManifestTable) -> LaunchSection:
     env = table.table("env").values if "env" in table.values else {}
     if not all(isinstance(value, str) for value in env.values()):
         raise table.value_error("env", "must be a table whose values are strings")
+    if any(not name or "=" in name or "\0" in name + value for name, value in env.items()):
+        reason = "a variable's name must be text without = in it, and neither it nor its value may"
+        raise table.value_error("env", f"{reason} contain a NUL character")
     milliseconds = table.values.get("startup_timeout_ms")
-    if milliseconds is not None and (type(milliseconds) is not int or milliseconds < 1):
+    if milliseconds is not None and (
+        type(milliseconds) is not int or not 1 <= milliseconds <= _MAX_MILLISECONDS
+    ):
         raise table.value_error(
-            "startup_timeout_ms", "must be a positive whole number of milliseconds"
+            "startup_timeout_ms",
+            f"must be a positive whole number of milliseconds, at most {_MAX_MILLISECONDS}",
         )
     return LaunchSection(
         command=table.text("command"),
@@ -258,7 +267,9 @@ def _is_json(value: Any, depth: int) -> bool:
         return all(_is_json(item, depth - 1) for item in value)
     if isinstance(value, float):
         return math.isfinite(value)
-    return isinstance(value, str | int)
+    if isinstance(value, int):  # TOML also has hexadecimal numbers of any length
+        return -(2**63) <= value < 2**64
+    return isinstance(value, str)
 
 
 def _parse_toml(data: bytes, path: str) -> Mapping[str, Any]:

@@ -510,23 +510,28 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
 
 def read_hooks(file: ManifestFile) -> Spec:
     """Return a spec with the hooks of a plugin.json that has a mistake, as far as they can be read.
-    The host blocks the calls that these hooks would judge. A filter that cannot be read is left
-    out, and a hook of an unknown name counts as one that may stop a tool call."""
+    The host blocks the calls that these hooks would judge. The mistake may be the name of the key
+    or the form of its value. A filter that cannot be read is left out, and a hook of an unknown
+    name counts as one that may stop a tool call."""
     spec = Spec(id=file.folder_name, argv=(), dialect="synaps", advisory_hooks=ADVISORY_HOOKS)
     try:
         extension = _parse_json(file).get("extension")
     except ManifestError:
         extension = None
-    hooks = (extension.get("hooks") or []) if type(extension) is dict else None
-    if type(hooks) is not list or not all(type(hook) is dict for hook in hooks):
+    if type(extension) is not dict:
         return replace(spec, has_unknown_hooks=True)
-    manifest = SynapsManifest(subscriptions=tuple(_read_subscription(hook) for hook in hooks))
+    values = [value for key, value in extension.items() if nearest(key, ("hooks",))]
+    hooks = [hook for value in values for hook in (value if type(value) is list else [value])]
+    manifest = SynapsManifest(
+        subscriptions=tuple(_read_subscription(hook) for hook in hooks if hook is not None)
+    )
     return replace(spec, declared_hooks=manifest.hooks, manifest=manifest)
 
 
-def _read_subscription(hook: Mapping[str, Any]) -> Subscription:
+def _read_subscription(hook: Any) -> Subscription:
     """Return a subscription of a manifest with mistakes, for `read_hooks`."""
-    name, tool, match = hook.get("hook"), hook.get("tool"), hook.get("match")
+    fields = hook if type(hook) is dict else {"hook": hook}
+    name, tool, match = fields.get("hook"), fields.get("tool"), fields.get("match")
     if type(name) is not str or name not in HOOKS:
         name = "before_tool_call"
     subscription = Subscription(name, tool if type(tool) is str else None)

@@ -25,9 +25,9 @@ from exthost.faces.cli.unapplied_settings import find_unapplied_settings
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import prepare
+from exthost.model.secret_names import looks_secret
 from exthost.model.spec import Spec
 from exthost.model.tool_choice import choose_tools
-from exthost.process.environment import looks_secret
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -14,9 +14,8 @@ from exthost.launch.bridge import is_remote, server_host
 from exthost.launch.locked_code import mask_url_secrets
 from exthost.model.documents.remote_server import keys_of_variables
 from exthost.model.names import variable_name
+from exthost.model.secret_names import is_secret_name, looks_secret
 from exthost.model.spec import Spec, ValueReference
-from exthost.process.environment import looks_secret
-from exthost.process.secret_names import is_secret_name
 
 # The code of the diagnostic for a config that others can write.
 _OPEN_FILE = "X0113"

@@ -22,7 +22,7 @@ from exthost.config.placeholders import fill_placeholders, with_dollars
 from exthost.dialects.mcp.config_files import CONFIG_FILES, PROJECT, ConfigFile
 from exthost.dialects.mcp.json_config import get_servers, read_json_servers
 from exthost.model.documents import jsonc
-from exthost.process.secret_names import is_secret_name
+from exthost.model.secret_names import is_secret_name
 
 # The names of the section with MCP servers, in the files of various programs.
 _SECTIONS = ("mcpServers", "mcp_servers", "servers", "context_servers", "mcp")

@@ -20,8 +20,8 @@ from exthost.config import config_from_mapping
 from exthost.errors import ConfigError
 from exthost.faces.cli.server_files import ForeignServer
 from exthost.model.names import variable_name
+from exthost.model.secret_names import is_secret_name
 from exthost.model.spec import Spec
-from exthost.process.secret_names import is_secret_name
 from exthost.session.trace.secrets import HIDDEN
 
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")

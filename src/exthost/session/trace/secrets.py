@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote_from_bytes, unquote
 
-from exthost.process.secret_names import is_secret_name
+from exthost.model.secret_names import is_secret_name
 
 HIDDEN = "***"
 
