@@ -22,6 +22,11 @@ class FakeProcess:
     def send(self, message: Notification) -> None:
         self.keys.append(message.params["key"])
 
+    def unread_bytes(self) -> int:
+        return 0
+
+    async def drained(self) -> None: ...
+
 
 def watch(*keys: str) -> WatchConfig:
     """Return the request to watch these keys, or every key."""
