@@ -463,7 +463,12 @@ async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> No
     write_plugin(tmp_path / "notes")
     wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
-        for key, value, code in ((wrong_value, "red", "X1335"), ("color", wrong_value, "X1338")):
+        for key, value, code in (
+            (wrong_value, "red", "X1335"),
+            ("color", wrong_value, "X1338"),
+            ("color", "\ud800", "X1338"),
+            ("\ud800", "red", "X1338"),
+        ):
             with pytest.raises(UsageError) as caught:
                 await host.configure("notes", key, value)
             assert caught.value.code == code

@@ -126,6 +126,11 @@ class HostApi:
         check_name(key, "a setting")
         if not isinstance(value, str):
             raise wrong_type_error("the value of a setting", "a string", value)
+        for text in (key, value):
+            try:
+                text.encode()
+            except UnicodeEncodeError:  # a lone surrogate
+                raise wrong_type_error("a setting", "valid Unicode", text) from None
         stored = None
         # Reported to `external_changes`, so that it does not take this write for one of another
         # host.
