@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from exthost.errors import ExthostError, UsageError
 from exthost.faces.cli.common import Args, discard_stream, forget_shown_lines, print_error
-from exthost.faces.cli.verbs import COMMAND_VERBS, INTERRUPTED, VERBS
+from exthost.faces.cli.verbs import BROKEN_PIPE, COMMAND_VERBS, INTERRUPTED, VERBS
 from exthost.model.names import nearest
 from exthost.process.own_process import deleted_working_folder
 
@@ -182,7 +182,7 @@ def report_write_error(error: OSError) -> int:
     the exit code."""
     discard_stream(sys.stdout)
     if isinstance(error, BrokenPipeError):
-        return 0
+        return BROKEN_PIPE
     write_error = UsageError(
         "X1379",
         f"the output cannot be written: {error.strerror or error}",
