@@ -288,10 +288,7 @@ def test_a_trace_whose_reader_has_left_ends_without_a_message(folder: Path) -> N
         while process.poll() is None:
             run_exthost(folder, "call", "text", "shout", "text=x")
         errors = process.stderr.read()
-    assert (process.returncode, errors) == (
-        BROKEN_PIPE,
-        "messages of text; Ctrl-C ends\n",
-    )
+    assert (process.returncode, errors) == (BROKEN_PIPE, "messages of text; Ctrl-C ends\n")
 
 
 @pytest.mark.more

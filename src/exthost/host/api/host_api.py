@@ -44,8 +44,8 @@ _INVALID_PARAMS = -32602
 _MAX_WATCHED_KEYS = 1000
 _MAX_WATCHED_BYTES = 64 * 1024
 
-# While a process has more unread bytes than this, which is the default size of a pipe, only the last
-# value of each setting is kept for it.
+# While a process has more unread bytes than this, only the last value of each setting is kept for
+# it. This is the default size of a pipe.
 _MAX_UNREAD_BYTES = 64 * 1024
 
 
