@@ -6,6 +6,7 @@ how it answers each hook. With `heard`, the plugin writes each message that it g
 A hook is a function of a plugin that the host calls before or after an event such as a tool call.
 """
 
+import asyncio
 import json
 import logging
 from functools import partial
@@ -490,7 +491,12 @@ async def test_a_setting_that_cannot_be_stored_is_reported(tmp_path: Path) -> No
     write_plugin(tmp_path / "notes")
     wrong_value: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
-        for key, value, code in ((wrong_value, "red", "X1335"), ("color", wrong_value, "X1338")):
+        for key, value, code in (
+            (wrong_value, "red", "X1335"),
+            ("color", wrong_value, "X1338"),
+            ("color", "\ud800", "X1338"),
+            ("\ud800", "red", "X1338"),
+        ):
             with pytest.raises(UsageError) as caught:
                 await host.configure("notes", key, value)
             assert caught.value.code == code
@@ -621,6 +627,45 @@ async def test_a_subscriber_is_notified_of_changes_while_it_runs(tmp_path: Path)
     # The replaced process may have received the last change, too, before it ended.
     assert [*dict.fromkeys(item["value"] for item in changes())] == ["1", "4", "5"]
     assert {item["key"] for item in changes()} == {"a"}
+
+
+async def test_only_the_last_values_are_kept_for_a_subscriber_that_does_not_read(
+    tmp_path: Path,
+) -> None:
+    received, until = tmp_path / "heard", tmp_path / "until"
+    behaviour = {"heard": str(received), "init": [["config.subscribe", {}]]}
+    write_plugin(tmp_path / "p" / "watcher", behaviour)
+
+    def changes() -> list[tuple[str, str]]:
+        messages = map(json.loads, received.read_text().splitlines())
+        return [
+            (item["params"]["key"], item["params"]["value"][:3])
+            for item in messages
+            if item.get("method") == "config.changed"
+        ]
+
+    async with exthost.Host(config(tmp_path / "p")) as host:
+        call = asyncio.create_task(host.call_tool("watcher:nap", {"until": str(until)}))
+        (session,) = host["watcher"].internals.queue.live_sessions
+        await wait_until(lambda: "nap" in received.read_text())
+        for number in range(100, 150):
+            for key in ("b", "a"):
+                await host.configure("watcher", key, str(number) + "x" * 100_000)
+        assert session.unread_bytes() < 2_000_000
+        until.touch()
+        await call
+        await wait_until(lambda: changes()[-2:] == [("b", "149"), ("a", "149")])
+    assert len(changes()) < 50
+
+
+@pytest.mark.parametrize("method", ["config.get", "config.set", "config.subscribe"])
+async def test_a_plugin_cannot_use_keys_of_megabytes(tmp_path: Path, method: str) -> None:
+    write_plugin(tmp_path / "p" / "watcher")
+    key = "k" * 2_000_000
+    request = {"method": method, "params": {"key": key, "value": "v", "keys": [key]}}
+    async with exthost.Host(config(tmp_path / "p")) as host:
+        answer = (await host.call_tool("watcher:ask", request)).data
+        assert answer["error"]["code"] == -32602 and "bytes" in answer["error"]["message"]
 
 
 @shows("synaps-ask-03")

@@ -169,6 +169,40 @@ def test_the_last_request_is_answered_with_files_as_stdin_and_stdout(tmp_path: P
     assert json.loads(replies.read_text())["result"]["protocolVersion"] == "2025-11-25"
 
 
+@pytest.mark.more
+def test_a_request_that_the_bridge_cannot_send_is_answered_and_the_next_is_served(
+    tmp_path: Path,
+) -> None:
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "file", "version": "1"},
+    }
+    lines: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": params},
+        {"id": 2, "method": "a\nmethod"},
+        {"id": 3, "method": "tools/call", "params": {"name": "\ud800"}},
+        {"id": 4, "method": "ping"},
+    ]
+    command = [sys.executable, "-m", "exthost", "bridge"]
+    with (
+        remote_server("http") as url,
+        subprocess.Popen(
+            [*command, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as bridge,
+    ):
+        assert bridge.stdin is not None and bridge.stdout is not None
+        replies = []
+        for line in lines:
+            bridge.stdin.write(json.dumps({"jsonrpc": "2.0", **line}) + "\n")
+            bridge.stdin.flush()
+            replies.append(json.loads(bridge.stdout.readline()))
+        bridge.stdin.close()
+        assert bridge.wait(90) == 0
+    assert [reply["id"] for reply in replies] == [1, 2, 3, 4]
+    assert ["error" in reply for reply in replies] == [False, True, True, False]
+
+
 # -- logins ----------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,15 @@ replies to `tools/list`.
 
 from typing import Any
 
-from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
+import pytest
+from mcp.shared.inbound import decode_header_value
+from mcp_types import (
+    PROTOCOL_VERSION_META_KEY,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 
 from exthost.faces.bridge.request_headers import RequestHeaders
 
@@ -37,6 +45,23 @@ def test_a_tool_with_an_invalid_header_name_is_removed_from_the_list() -> None:
     [reason] = headers.process_reply(reply)
     assert "'bad' cannot be called" in reason
     assert reply.result["tools"] == []
+
+
+@pytest.mark.parametrize("method", ["a\nb", "métier", "名", " a", "x\r\nHost: evil"])
+def test_a_method_and_a_version_that_do_not_fit_into_a_header_are_encoded(method: str) -> None:
+    headers = RequestHeaders()
+    initialize = JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize")
+    headers.for_request(initialize)
+    reply = JSONRPCResponse(jsonrpc="2.0", id=1, result={"protocolVersion": method})
+    headers.process_reply(reply)
+    meta = {"_meta": {PROTOCOL_VERSION_META_KEY: method}}
+    for params in (None, meta):
+        request = JSONRPCRequest(jsonrpc="2.0", id=2, method=method, params=params)
+        sent = headers.for_request(request)
+        assert len(sent) == 2
+        for value in sent.values():
+            assert value.isascii() and value.isprintable()
+            assert decode_header_value(value) == method
 
 
 def test_a_request_that_failed_is_forgotten() -> None:

@@ -28,6 +28,14 @@ def run_check(*arguments: str | Path, cwd: Path | None = None) -> tuple[int, Any
     return result.returncode, json.loads(result.stdout)
 
 
+def test_a_report_that_cannot_be_written_is_an_error_before_the_checks(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = ["--dialect", "nexo", "--", "/bin/sh", "-c", f"touch {started}"]
+    result = run_inside("check", "--junit", tmp_path / "missing" / "report.xml", *program)
+    assert result.returncode == 2 and "cannot be written" in result.stderr
+    assert not started.exists()
+
+
 def test_a_fault_is_shown_with_rule_bytes_and_fix_and_exits_with_1(tmp_path: Path) -> None:
     junit = tmp_path / "report.xml"
     result = run_inside("check", "--junit", junit, *faulty_extension("nexo", "no-version"))

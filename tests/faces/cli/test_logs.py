@@ -124,6 +124,14 @@ def test_an_unknown_name_is_an_error_with_a_suggestion(tmp_path: Path) -> None:
     assert (error["code"], error["help"]) == ("X1276", "did you mean 'one'?")
 
 
+def test_a_name_that_begins_with_a_hyphen_is_written_after_two_hyphens(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("-f"))
+    result = run_exthost(tmp_path, "logs", "--", "-f")
+    assert result.returncode == 0 and "-f has written nothing yet" in result.stderr
+    result = run_exthost(tmp_path, "info", "--json", "--", "-f")
+    assert json.loads(result.stdout)["id"] == "-f"
+
+
 def test_an_extension_cannot_write_to_the_terminal_of_a_reader_of_its_log(
     folder_of_ended_host: Path,
 ) -> None:

@@ -332,8 +332,12 @@ def test_the_exit_code_of_up_is_that_of_a_shell_if_a_signal_killed_its_host(tmp_
     process.poll.return_value = -9
     with mock.patch.object(subprocess, "Popen", return_value=process):
         result = run_exthost(tmp_path, "up", "-d")
-    assert result.returncode == 137
+        as_json = run_exthost(tmp_path, "up", "-d", "--json")
+    assert result.returncode == as_json.returncode == 137
     assert "the host ended with exit code 137; its output is in " in result.stderr
+    error = json.loads(as_json.stdout)["error"]
+    assert error["code"] == "X1075"
+    assert error["message"].startswith("the host ended with exit code 137; its output is in ")
 
 
 def test_an_interrupted_up_leaves_the_output_of_another_host_alone(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from exthost.faces.cli.verbs import BROKEN_PIPE
 from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
@@ -258,6 +259,54 @@ def test_a_session_that_is_saved_from_its_start_can_be_replayed(
     assert process.returncode == 0 and f"in {file}" in errors
     result = run_inside("replay", file, "--json", "--", *PROGRAM)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("call", "text", "shout", "text=x"),
+        ("call", "text", "shout", "text=x", "--timeout", "9m"),
+        ("list",),
+        ("logs",),
+        ("status",),
+        ("status", "--json"),
+        ("tools",),
+        ("info", "text"),
+        ("inspect", "text"),
+    ],
+    ids=" ".join,
+)
+def test_a_verb_whose_reader_has_left_ends_without_a_message(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    run_exthost(folder, "call", "text", "shout", "text=x")  # so that there is a log
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        command = [*EXTHOST, *arguments]
+        process = subprocess.run(
+            command,
+            cwd=folder,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert process.returncode == BROKEN_PIPE
+    assert "error" not in process.stderr and "Error" not in process.stderr
+
+
+def test_a_trace_whose_reader_has_left_ends_without_a_message(folder: Path) -> None:
+    with start_trace(folder, "text") as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        while process.poll() is None:
+            run_exthost(folder, "call", "text", "shout", "text=x")
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (BROKEN_PIPE, "messages of text; Ctrl-C ends\n")
 
 
 @pytest.mark.more

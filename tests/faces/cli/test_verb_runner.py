@@ -37,6 +37,7 @@ USAGE_ERRORS = {
     ("replay", "x", "--process", "٣"): ("'٣' is not a number", "see exthost replay --help"),
     ("replay", "x", "--process", "-1"): ("'-1' is not a number", "see exthost replay --help"),
     ("down", "x"): ("unrecognized arguments: x", "see exthost down --help"),
+    ("down", "--", "x"): ("this verb takes no command after --", "exthost inspect -- COMMAND"),
     ("unit", "--run-as", "a\nb"): ("'a\\nb' has a control character", "choose another name"),
     ("inspect", "n" * 5000): ("and there is no exthost.toml here", "give a name, a path"),
     ("inspect", "."): ("it has no manifest and no exthost.toml", "name another folder; a program"),

@@ -5,11 +5,17 @@ keys, or of every key. A later request for some keys must not end a subscription
 """
 
 import asyncio
+import logging
+import sqlite3
 from pathlib import Path
 
+import pytest
+
 from exthost.dialects.host_requests import WatchConfig
+from exthost.host.api import external_changes
 from exthost.host.api.host_api import HostApi, _RequestServer
 from exthost.model.messages import Notification
+from tests.extensions.harness import wait_until
 
 
 class FakeProcess:
@@ -21,6 +27,11 @@ class FakeProcess:
 
     def send(self, message: Notification) -> None:
         self.keys.append(message.params["key"])
+
+    def unread_bytes(self) -> int:
+        return 0
+
+    async def drained(self) -> None: ...
 
 
 def watch(*keys: str) -> WatchConfig:
@@ -46,3 +57,40 @@ async def test_a_process_that_watches_every_key_continues_to_do_so(tmp_path: Pat
         assert process.keys == ["a", "b", "c"]
     server._unsubscribe()
     await api.close()
+
+
+@pytest.mark.parametrize("failing_round", [1, 2])
+async def test_changes_of_another_host_are_seen_after_a_poll_that_failed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    failing_round: int,
+) -> None:
+    read_settings = external_changes._settings_since
+    rounds = 0
+
+    def fail_once(
+        connection: sqlite3.Connection, version: int | None
+    ) -> tuple[int, external_changes.Settings]:
+        nonlocal rounds
+        rounds += 1
+        if rounds == failing_round:
+            raise sqlite3.OperationalError("disk I/O error")
+        return read_settings(connection, version)
+
+    monkeypatch.setattr(external_changes, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(external_changes, "_settings_since", fail_once)
+    api, other = (HostApi({"EXTHOST_HOME": str(tmp_path)}) for _ in range(2))
+    await other.configure("x", "a", "1")
+    process = FakeProcess()
+    server = _RequestServer(api, "x", process, None)
+    with caplog.at_level(logging.WARNING, "exthost"):
+        await server.perform(watch("a"))
+        await wait_until(lambda: rounds > failing_round + 1)
+    assert [record.getMessage()[-14:] for record in caplog.records] == ["disk I/O error"]
+    process.keys.clear()
+    await other.configure("x", "a", "2")
+    await wait_until(lambda: process.keys == ["a"])
+    server._unsubscribe()
+    await api.close()
+    await other.close()

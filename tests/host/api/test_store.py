@@ -312,6 +312,19 @@ def test_an_answer_that_does_not_fit_into_a_message_is_refused(store: Store) -> 
 
 
 @shows("synaps-ask-03")
+def test_a_million_empty_memories_do_not_fit_into_an_answer(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_MAX_ANSWER_BYTES", 100_000)  # so that a thousand are enough
+    memories = Memories(store)
+    for future in [memories.append("n", Remember("")) for _ in range(1000)]:
+        result_of(future)
+    with pytest.raises(UsageError) as caught:
+        result_of(memories.query("n", Recall(limit=10**9)))
+    assert caught.value.code == "X1350"
+    assert len(result_of(memories.query("n", Recall(limit=500)))) == 500
+
+
 def test_settings_are_separate_and_changes_are_reported_to_subscribers(store: Store) -> None:
     stored = StoredSettings(store)
     reports: list[tuple[str, str]] = []

@@ -402,6 +402,20 @@ def test_a_value_that_json_cannot_express_becomes_an_error_reply() -> None:
     assert message.id == 7 and message.error is not None and message.error.code == "X1302"
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_folder_without_locks_is_reported_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(fd: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path), "EXTHOST_HOME": str(tmp_path)}
+    with pytest.raises(errors.Refused) as caught:
+        HostLock(str(tmp_path / "exthost.toml"), environ)
+    assert caught.value.code == "X0375" and os.strerror(number) in caught.value.message
+
+
 def test_the_error_names_a_host_whose_socket_is_missing(tmp_path: Path) -> None:
     config = str(tmp_path / "exthost.toml")
     other_environ = {"XDG_RUNTIME_DIR": str(tmp_path), "EXTHOST_HOME": str(tmp_path)}

@@ -45,6 +45,25 @@ def host(config: Path) -> Iterator[exthost.SyncHost]:
         yield host
 
 
+def test_close_on_the_loop_of_the_host_is_an_error_and_closes_nothing(
+    host: exthost.SyncHost, config: Path
+) -> None:
+    command = [sys.executable, "-S", "-E", str(TEXT)]
+    connection = exthost.sync_connect(command, dialect="morphir")
+    with exthost.sync_attach(config) as attached, connection as extension:
+        for opened, loop_thread in (
+            (host, host._opened_loop_thread),
+            (attached, attached._opened_loop_thread),
+            (connection, connection._loop_thread),
+        ):
+            assert loop_thread is not None
+            with pytest.raises(errors.UsageError) as caught:
+                loop_thread.run_plain(opened.close)
+            assert caught.value.code == "X1314"  # a blocking call on the loop
+        for text in (host["text"], attached["text"], extension):
+            assert text.call_tool("shout", {"text": "hi"}).data == {"text": "HI"}
+
+
 def test_a_blocking_program_calls_a_host_that_runs_elsewhere(
     host: exthost.SyncHost, config: Path
 ) -> None:

@@ -25,6 +25,7 @@ from exthost.model.spec import Spec
 
 _BAD_PARAMS = -32602
 _MAX_CONTENT_BYTES = 16 * 1024
+_MAX_KEY_BYTES = 1024
 _FORBIDDEN_IN_KEYS = "./ "
 # A permission that is never granted. A manifest that requests it is refused when it is read.
 _RESERVED = "tools.override"
@@ -123,6 +124,8 @@ def _key(params: Any) -> str:
         raise _refusal_error("X0751", "the config key is empty")
     if any(char in key for char in _FORBIDDEN_IN_KEYS):
         raise _refusal_error("X0751", "a config key has no dots, slashes or spaces")
+    if len(key.encode()) > _MAX_KEY_BYTES:
+        raise _refusal_error("X0751", f"a config key has at most {_MAX_KEY_BYTES} bytes")
     return key
 
 
@@ -144,7 +147,9 @@ def _parse_subscribe(spec: Spec, params: Any) -> host_requests.WatchConfig:
     if type(keys) is not list or any(type(key) is not str for key in keys):
         raise _refusal_error("X0751", "keys must be a list of text")
     # A key that `_key` would refuse is accepted here: it is never set, so it never changes.
-    return host_requests.WatchConfig(tuple(key.strip() for key in keys), _make_change_notification)
+    return host_requests.WatchConfig(
+        tuple(_check_unicode(key, "keys").strip() for key in keys), _make_change_notification
+    )
 
 
 def _make_change_notification(key: str, value: str) -> Notification:

@@ -23,6 +23,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import (
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     ErrorData,
     JSONRPCError,
@@ -44,6 +45,7 @@ from exthost.faces.bridge.login import (
 )
 from exthost.faces.bridge.request_headers import RequestHeaders
 from exthost.faces.bridge.token_file import TokenFile
+from exthost.wire import jsontext
 
 # The largest message of either side: the limit that the host has for a message.
 _MAX_MESSAGE = 64 * 2**20
@@ -100,7 +102,7 @@ async def run_bridge(server: RemoteServer) -> None:
     """Relay messages until stdin ends. Raises ExthostError if the server cannot be used."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)  # its errors are raised here
     stdin, write_line = await _open_stdio()
-    first = await _read_message(stdin)
+    first = await _read_message(stdin, write_line)
     if first is None:
         return
     unsent = [first]
@@ -169,8 +171,11 @@ class _Relay:
                 async def pass_on_input() -> None:
                     for message in first:
                         await self._send(message, send)
-                    while (next_message := await _read_message(self._stdin)) is not None:
-                        await self._send(next_message, send)
+                    while True:
+                        message_read = await _read_message(self._stdin, self._write_line)
+                        if message_read is None:
+                            break
+                        await self._send(message_read, send)
                     self._has_ended = True
                     with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
                         await self._wait_for_answers()
@@ -359,13 +364,32 @@ def _is_file(stream: BinaryIO) -> bool:
     return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not stream.isatty())
 
 
-async def _read_message(stdin: asyncio.StreamReader) -> JSONRPCMessage | None:
-    """Return the next message; None at the end of stdin. Lines that are not messages are
-    skipped."""
+async def _read_message(
+    stdin: asyncio.StreamReader, write_line: Callable[[bytes], Any]
+) -> JSONRPCMessage | None:
+    """Return the next message; None at the end of stdin. Lines that are not messages are skipped. A
+    request among them, such as one with a lone surrogate, is answered with an error."""
     while line := await stdin.readline():
         try:
             return jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
             if line.strip():
                 print("a line on stdin is not a message of MCP", file=sys.stderr, flush=True)
+            id = _request_id(line)
+            if id is not None:
+                error = {"code": INVALID_REQUEST, "message": "the bridge cannot send this request"}
+                answer = {"jsonrpc": "2.0", "id": id, "error": error}
+                await write_line(jsontext.encode(answer) + b"\n")
     return None
+
+
+def _request_id(line: bytes) -> RequestId | None:
+    """Return the id of a request that is not a valid message of MCP; None if there is none."""
+    try:
+        message = jsontext.decode(line)
+    except jsontext.NotJson:
+        return None
+    if not isinstance(message, dict) or "method" not in message:
+        return None
+    id = message.get("id")
+    return id if type(id) in (int, str) else None

@@ -45,12 +45,14 @@ class RequestHeaders:
             self._awaited[request.id] = method
         meta = params.get("_meta")
         version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
+        # Encoded, as names are: any text can be called as a method.
+        method_header = {inbound.MCP_METHOD_HEADER: inbound.encode_header_value(method)}
         if not isinstance(version, str):  # the handshake era
             version_headers = {} if method == "initialize" else self.negotiated_version()
-            return {**version_headers, inbound.MCP_METHOD_HEADER: method}
+            return {**version_headers, **method_header}
         headers = {
-            inbound.MCP_PROTOCOL_VERSION_HEADER: version,
-            inbound.MCP_METHOD_HEADER: method,
+            inbound.MCP_PROTOCOL_VERSION_HEADER: inbound.encode_header_value(version),
+            **method_header,
         }
         name_field = inbound.NAME_BEARING_METHODS.get(method)  # such as "name" or "uri"
         name = None if name_field is None else params.get(name_field)
@@ -65,7 +67,9 @@ class RequestHeaders:
     def negotiated_version(self) -> dict[str, str]:
         """Return the header with the version that was negotiated, if any. A notification or a reply
         has no other headers."""
-        return {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else {}
+        if not self._version:
+            return {}
+        return {inbound.MCP_PROTOCOL_VERSION_HEADER: inbound.encode_header_value(self._version)}
 
     def process_reply(self, reply: JSONRPCResponse | JSONRPCError) -> list[str]:
         """Remember the version and the schemas in a reply, for later headers. Remove tools from the

@@ -119,6 +119,8 @@ def run(args: CheckArgs) -> int:
     if args.rules:
         return _list_rules(args)
     calls = tuple(parse_call(text) for text in args.call)
+    if args.junit is not None:  # before the checks, which take long
+        _write_junit(args.junit, "", mode="a")
     try:
         spec = find_unlocked_spec(args, args.target)
     except (ManifestError, ConfigError) as error:
@@ -163,12 +165,7 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
 def _write_report(args: CheckArgs, report: Report) -> int:
     """Print the report, and with --junit also write it to a file. Return the exit code."""
     if args.junit is not None:
-        try:
-            Path(args.junit).write_text(junit_text(report), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(
-                "X1316", f"{args.junit} cannot be written: {error.strerror}", help=write_help(error)
-            ) from None
+        _write_junit(args.junit, junit_text(report))
     if args.json:
         show_json(report.as_dict())
     else:
@@ -177,6 +174,16 @@ def _write_report(args: CheckArgs, report: Report) -> int:
             show_text(line)
         say(summary)
     return 0 if report.ok else FAULT
+
+
+def _write_junit(path: str, text: str, mode: str = "w") -> None:
+    try:
+        with Path(path).open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(
+            "X1316", f"{path} cannot be written: {error.strerror}", help=write_help(error)
+        ) from None
 
 
 def parse_call(text: str) -> tuple[str, object]:

@@ -208,7 +208,8 @@ class _LiveTop:
 
     def _run_verb(self, verb: list[str], name: str) -> None:
         """Run another verb in the terminal until q, Esc or Ctrl-C is pressed, or it ends."""
-        command = [*PYTHON_COMMAND, *verb, name, "--config", config_path(self._args)]
+        # After `--`, because a name may begin with a hyphen.
+        command = [*PYTHON_COMMAND, *verb, "--config", config_path(self._args), "--", name]
         # Ctrl-C is to end the other program only. A handler that does nothing is not inherited by
         # it, as SIG_IGN would be.
         previous_handler = signal.signal(signal.SIGINT, lambda *_: None)

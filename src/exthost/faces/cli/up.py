@@ -14,9 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from exthost.config.discovery.configfile import read_config
-from exthost.errors import ExthostError, NotFound, Refused, SpawnFailed, UsageError
+from exthost.errors import (
+    Evidence,
+    ExtensionGone,
+    ExthostError,
+    NotFound,
+    Refused,
+    SpawnFailed,
+    UsageError,
+)
 from exthost.faces.cli import run as run_module
-from exthost.faces.cli.common import Args, list_names, require_config_path, say, show_json
+from exthost.faces.cli.common import (
+    Args,
+    list_names,
+    print_error,
+    require_config_path,
+    say,
+    show_json,
+)
 from exthost.faces.cli.mcp_service import http_arguments
 from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.host.control.address import make_private_folder
@@ -29,6 +44,9 @@ from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
 _POLL_SECONDS = 0.05
+
+# How many of the last messages of a host that has ended are in the error of --json.
+_EVIDENCE_LINES = 20
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +86,8 @@ def run(args: Args) -> int:
             )
             process.returncode = 0  # suppresses the warning that the process still runs
         raise
-    sys.stderr.write(new_output.read_text("utf-8", "replace"))
+    messages = new_output.read_text("utf-8", "replace")
+    sys.stderr.write(messages)
     if host is None:
         where = ""
         if _is_served(path):  # another process has started its host first
@@ -79,7 +98,12 @@ def run(args: Args) -> int:
         code = process.returncode
         if code < 0:  # a signal killed it: the exit code of a shell for that
             code = 128 - code
-        say(f"the host ended with exit code {code}{where}")
+        reason = f"the host ended with exit code {code}{where}"
+        if args.json:
+            evidence = Evidence(stderr=tuple(messages.splitlines()[-_EVIDENCE_LINES:]))
+            print_error(ExtensionGone("X1075", reason, evidence=evidence), wants_json=True)
+        else:
+            say(reason)
         return code or 1
     new_output.replace(output)
     say(f"its output is in {output}")

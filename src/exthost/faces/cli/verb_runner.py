@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from exthost.errors import ExthostError, UsageError
 from exthost.faces.cli.common import Args, discard_stream, forget_shown_lines, print_error
-from exthost.faces.cli.verbs import COMMAND_VERBS, INTERRUPTED, VERBS
+from exthost.faces.cli.verbs import BROKEN_PIPE, COMMAND_VERBS, INTERRUPTED, VERBS
 from exthost.model.names import nearest
 from exthost.process.own_process import deleted_working_folder
 
@@ -42,8 +42,19 @@ _LEAVE_FOLDER = "change to a folder that exists: cd ~"
 class _Parser(argparse.ArgumentParser):
     """The parser of a verb. Its errors are UsageErrors that suggest what was meant."""
 
-    def parse_verb_arguments(self, arguments: list[str], command: list[str]) -> Args:
-        """Return the parsed arguments. `command` are those after `--`. Raises UsageError."""
+    def parse_verb_arguments(
+        self, arguments: list[str], command: list[str], names: list[str]
+    ) -> Args:
+        """Return the parsed arguments. Those after `--` are `command`; or `names`, which may begin
+        with a hyphen, if the verb takes no command. Raises UsageError."""
+        if names:
+            if not any(not action.option_strings for action in self._actions):
+                raise UsageError(
+                    "X1316",
+                    "this verb takes no command after --",
+                    help="exthost inspect -- COMMAND ARGS…",
+                )
+            return self.parse_args([*arguments, "--", *names], namespace=Args(command=command))
         if not arguments:  # argparse would name the missing options alone
             names = [_argument_name(action) for action in self._required_actions()]
             self._refuse_missing(names)
@@ -118,14 +129,11 @@ def run_verb(verb: str, arguments: list[str], begun: BegunCall | None = None) ->
     forget_shown_lines()
     try:
         verb_arguments, command = _split_command(arguments)
-        parsed = parser.parse_verb_arguments(verb_arguments, command)
+        names: list[str] = []
+        if verb not in COMMAND_VERBS:
+            names, command = command, []
+        parsed = parser.parse_verb_arguments(verb_arguments, command, names)
         wants_json = parsed.json  # also for a beginning of the option, such as --js
-        if command and verb not in COMMAND_VERBS:
-            raise UsageError(
-                "X1316",
-                "this verb takes no command after --",
-                help="exthost inspect -- COMMAND ARGS…",
-            )
         parsed.begun = begun
         code = int(module.run(parsed))
         sys.stdout.flush()
@@ -182,7 +190,7 @@ def report_write_error(error: OSError) -> int:
     the exit code."""
     discard_stream(sys.stdout)
     if isinstance(error, BrokenPipeError):
-        return 0
+        return BROKEN_PIPE
     write_error = UsageError(
         "X1379",
         f"the output cannot be written: {error.strerror or error}",

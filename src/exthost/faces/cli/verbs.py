@@ -84,8 +84,11 @@ EXIT_CODES = {
     6: "a call timed out",
     7: "the extension died or broke the protocol, or its circuit breaker is open",
     130: "Ctrl-C",
+    141: "the reader of the output has closed it, as head does",
 }
 # The exit code after Ctrl-C: 128 + SIGINT, as in shells.
 INTERRUPTED = 130
+# The exit code after the reader of stdout has closed it: 128 + SIGPIPE, as in shells.
+BROKEN_PIPE = 141
 # The exit code without any argument.
 USAGE = 2

@@ -122,7 +122,10 @@ def make_error(message: "dict[str, Any]", reason: str) -> bytes:
     import json
 
     id = message.get("id")
-    if "method" not in message or type(id) not in (int, str):
+    if "method" not in message or type(id) not in (int, str, float):
+        return b""
+    # JSON has no text for what 1e999 or NaN is read as.
+    if type(id) is float and id - id != 0:
         return b""
     error = {"code": _INTERNAL_ERROR, "message": reason}
     return json.dumps({"jsonrpc": "2.0", "id": id, "error": error}).encode() + b"\n"

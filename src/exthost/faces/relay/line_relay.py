@@ -552,7 +552,7 @@ class LineRelay:
             return None
         try:
             message["id"] = json.loads(id)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return json.dumps(message).encode()
 

@@ -85,19 +85,29 @@ class ExternalChanges:
         due = asyncio.Event()  # the timer sets it when the next poll is due
         timer = make_deadline_timer(loop, due.set)
         version: int | None = None
+        has_read = False  # whether `_last_settings` are of this task
+        is_failing = False
         try:
-            version, self._last_settings = await self._read(None)
-            first_read.set()
             while True:
+                try:
+                    version, settings = await self._read(version)
+                    if has_read:
+                        self._compare(settings)
+                    else:
+                        self._last_settings = settings
+                except Exception as error:  # such as a full disk; the next poll may succeed
+                    if not is_failing:
+                        reason = error.message if isinstance(error, ConfigError) else repr(error)
+                        _log.warning("changes by other hosts are not seen for now: %s", reason)
+                    version, is_failing = None, True
+                else:
+                    has_read, is_failing = True, False
+                first_read.set()  # also after an error, so that `start` returns
                 timer.set(loop.time() + POLL_SECONDS)
                 await due.wait()
                 due.clear()
-                version, settings = await self._read(version)
-                self._compare(settings)
-        except ConfigError as error:  # the store cannot be read
-            _log.warning("changes by other hosts are no longer seen: %s", error.message)
         finally:
-            first_read.set()  # also after an error, so that `start` returns
+            first_read.set()
             timer.cancel()
 
     def _compare(self, settings: Settings) -> None:

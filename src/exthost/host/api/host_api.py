@@ -39,16 +39,25 @@ _log = logging.getLogger("exthost.host.api")
 _STORAGE_ERROR = -32000
 _INVALID_PARAMS = -32602
 
-# The most keys that one process may subscribe to. One that needs more can subscribe to all keys.
+# The most keys that one process may subscribe to, and their size together. One that needs more can
+# subscribe to all keys.
 _MAX_WATCHED_KEYS = 1000
+_MAX_WATCHED_BYTES = 64 * 1024
+
+# While a process has more unread bytes than this, only the last value of each setting is kept for
+# it. This is the default size of a pipe.
+_MAX_UNREAD_BYTES = 64 * 1024
 
 
 class RequestingProcess(Protocol):
-    """A process of an extension that sends requests. `ended` is done when the process is gone."""
+    """A process of an extension that sends requests. `ended` is done when the process is gone.
+    `drained` waits until everything that was sent is in the pipe, or the process has ended."""
 
     ended: asyncio.Future[None]
 
     def send(self, message: Notification) -> None: ...
+    def unread_bytes(self) -> int: ...
+    async def drained(self) -> None: ...
 
 
 class HostApi:
@@ -117,6 +126,11 @@ class HostApi:
         check_name(key, "a setting")
         if not isinstance(value, str):
             raise wrong_type_error("the value of a setting", "a string", value)
+        for text in (key, value):
+            try:
+                text.encode()
+            except UnicodeEncodeError:  # a lone surrogate
+                raise wrong_type_error("a setting", "valid Unicode", text) from None
         stored = None
         # Reported to `external_changes`, so that it does not take this write for one of another
         # host.
@@ -174,6 +188,9 @@ class _RequestServer:
         self._quota = quota
         self._watched_keys: frozenset[str] | None = frozenset()  # None: every key
         self._cancel_subscription: Callable[[], None] | None = None
+        # Notifications that wait until the process reads, by key, and the task that sends them.
+        self._unsent: dict[str, Notification] = {}
+        self._send_task: asyncio.Task[None] | None = None
         process.ended.add_done_callback(lambda _: self._unsubscribe())
 
     async def perform(self, action: host_requests.HostAction) -> Any:
@@ -212,23 +229,46 @@ class _RequestServer:
             keys = None
         else:
             keys = self._watched_keys | frozenset(action.keys)
+            message = ""
             if len(keys) > _MAX_WATCHED_KEYS:
                 message = f"more than {_MAX_WATCHED_KEYS} keys to watch"
+            elif sum(len(key.encode()) for key in keys) > _MAX_WATCHED_BYTES:
+                message = f"the keys to watch have more than {_MAX_WATCHED_BYTES} bytes"
+            if message:
                 raise _error_reply("X0751", message, _INVALID_PARAMS)
         cancel_old = self._cancel_subscription
         self._watched_keys = keys
         self._cancel_subscription = self._api.settings.subscribe(
             self._extension,
             keys,
-            lambda key, value: self._process.send(action.make_notification(key, value)),
+            lambda key, value: self._notify(key, action.make_notification(key, value)),
         )
         if cancel_old is not None:
             cancel_old()
+
+    def _notify(self, key: str, message: Notification) -> None:
+        """Notify the process of a change of this key. If it does not read, keep the notification,
+        and drop an earlier one of the same key."""
+        if not self._unsent and self._process.unread_bytes() <= _MAX_UNREAD_BYTES:
+            self._process.send(message)
+            return
+        self._unsent.pop(key, None)  # so that the order is that of the last changes
+        self._unsent[key] = message
+        if self._send_task is None or self._send_task.done():
+            self._send_task = asyncio.get_running_loop().create_task(self._send_unsent())
+
+    async def _send_unsent(self) -> None:
+        """Send what `_notify` has kept, one notification at a time, as the process reads."""
+        while self._unsent:
+            await self._process.drained()
+            if self._unsent:
+                self._process.send(self._unsent.pop(next(iter(self._unsent))))
 
     def _unsubscribe(self) -> None:
         if self._cancel_subscription is not None:
             self._cancel_subscription()
             self._cancel_subscription = None
+        self._unsent.clear()  # `_send_unsent` returns: nothing waits for a process that has ended
         if not self._api.settings.has_subscribers:
             self._api.external_changes.stop()
 

@@ -49,6 +49,9 @@ _BLOCK_BYTES = 256 * 1024
 # The largest answer: it must fit into a message, and must not exhaust the memory of the host.
 _MAX_ANSWER_BYTES = 3 * 2**20
 
+# The size of a record in an answer in addition to its texts, for the names of its fields.
+_RECORD_BYTES = 128
+
 # The largest integer of SQLite.
 _MAX_INTEGER = 2**63 - 1
 
@@ -276,12 +279,12 @@ def _tag_condition(prefix: str) -> tuple[str, list[str]]:
     # The upper bound is the smallest text that is greater than every text with the prefix: the
     # prefix with its last character increased. A last character that is the greatest of Unicode is
     # dropped. The code points from U+D800 to U+DFFF (surrogates) are not characters.
-    for index in range(len(prefix) - 1, -1, -1):
-        increased = ord(prefix[index]) + 1
-        increased = 0xE000 if increased == 0xD800 else increased
-        if increased <= 0x10FFFF:
-            return "tag >= ? AND tag < ?", [prefix, prefix[:index] + chr(increased)]
-    return "tag >= ?", [prefix]
+    shorter = prefix.rstrip("\U0010ffff")
+    if not shorter:
+        return "tag >= ?", [prefix]
+    increased = ord(shorter[-1]) + 1
+    increased = 0xE000 if increased == 0xD800 else increased
+    return "tag >= ? AND tag < ?", [prefix, shorter[:-1] + chr(increased)]
 
 
 def _find_content(
@@ -302,7 +305,8 @@ def _to_memories(rows: Iterable[_Row]) -> list[Memory]:
     records = []
     size = 0
     for _, at, content, tags, meta in rows:
-        size += len(content.encode()) + len(tags.encode()) + len((meta or "").encode())
+        texts = len(content.encode()) + len(tags.encode()) + len((meta or "").encode())
+        size += texts + _RECORD_BYTES
         if size > _MAX_ANSWER_BYTES:
             raise UsageError(
                 "X1350",

@@ -47,9 +47,10 @@ _NUL, _REPLACEMENT = "\0", "\ufffd"
 # Pads short texts to a trigram. It is a private-use character, which is rare in texts.
 _PADDING = "\ue000"
 
-# The most trigrams in a search. More would rarely exclude another block, and FTS5 limits the size
-# of an expression.
+# The most trigrams in a search, and the beginning of its text that they are taken from. More would
+# rarely exclude another block, and FTS5 limits the size of an expression.
 _MAX_TRIGRAMS = 60
+_MAX_SEARCHED_CHARS = 1000
 
 # The most blocks that one write indexes. There is more than one only if earlier blocks are not
 # indexed yet.
@@ -140,7 +141,7 @@ def _has_index(connection: sqlite3.Connection, n: int) -> bool:
 
 def _match_expression(text: str) -> str:
     """Return an FTS5 expression for the blocks that contain every trigram of this text."""
-    text = text.replace(_NUL, _REPLACEMENT).ljust(3, _PADDING)
+    text = text[:_MAX_SEARCHED_CHARS].replace(_NUL, _REPLACEMENT).ljust(3, _PADDING)
     trigrams = dict.fromkeys(
         text[offset : offset + 3] for offset in range(len(text) - 2)
     )  # an ordered set

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, ExthostError, NotFound
@@ -131,19 +131,32 @@ class HostClient:
         """Write `request`, and handle lines until the reply. Return its value or raise its
         error."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        try:
-            # A host with too many clients sends an error and closes the connection before it reads
-            # a request. The error can be read even though the request cannot be written.
-            with contextlib.suppress(BrokenPipeError):
-                self._socket.sendall(request)
-            while True:
+        # A host with too many clients sends an error and closes the connection before it reads a
+        # request. The error can be read even though the request cannot be written.
+        with self._translated_errors(verb, timeout), contextlib.suppress(BrokenPipeError):
+            self._socket.sendall(request)
+        while True:
+            with self._translated_errors(verb, timeout):
                 line = protocol.read_line(self._receive_line(deadline))
-                if line.event is None:
-                    break
-                if line.event.get("kind") == "question":
-                    self._answer(line.event, confirm)
-                elif on_event is not None:
-                    on_event(line.event)
+            if line.event is None:
+                break
+            # Errors of the callbacks are not translated, such as that of a stdout whose reader has
+            # closed it.
+            if line.event.get("kind") == "question":
+                answer = protocol.encode_request(_answer(line.event, confirm))
+                with self._translated_errors(verb, timeout):
+                    self._socket.sendall(answer)
+            elif on_event is not None:
+                on_event(line.event)
+        if line.error is not None:
+            raise line.error
+        return line.value
+
+    @contextlib.contextmanager
+    def _translated_errors(self, verb: str, timeout: float | None) -> Iterator[None]:
+        """Translate the errors of the socket."""
+        try:
+            yield
         except TimeoutError:
             assert timeout is not None  # without a timeout, no TimeoutError is raised
             if verb in _PROMPT_VERBS:
@@ -151,20 +164,6 @@ class HostClient:
             raise _timeout_error(timeout, self.host["pid"]) from None
         except OSError:
             raise host_gone_error() from None
-        if line.error is not None:
-            raise line.error
-        return line.value
-
-    def _answer(
-        self, question: Mapping[str, Any], confirm: Callable[[Mapping[str, Any]], bool] | None
-    ) -> None:
-        """Answer a question of the host. Without `confirm` the answer is no."""
-        answer = {"question": question.get("question"), "agreed": False}
-        try:
-            answer["agreed"] = confirm is not None and confirm(question) is True
-        except ExthostError as error:
-            answer["error"] = error.message
-        self._socket.sendall(protocol.encode_request(ControlRequest("answer", params=answer)))
 
     def _receive_line(self, deadline: float | None) -> bytes:
         """Return the next line. Raises TimeoutError at the deadline."""
@@ -182,6 +181,18 @@ class HostClient:
         for item in self._framing.feed(data):
             # A line that is too long is not valid JSON: `read_line` raises the error.
             self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
+
+
+def _answer(
+    question: Mapping[str, Any], confirm: Callable[[Mapping[str, Any]], bool] | None
+) -> ControlRequest:
+    """Return the answer to a question of the host. Without `confirm` the answer is no."""
+    answer = {"question": question.get("question"), "agreed": False}
+    try:
+        answer["agreed"] = confirm is not None and confirm(question) is True
+    except ExthostError as error:
+        answer["error"] = error.message
+    return ControlRequest("answer", params=answer)
 
 
 def _timeout_error(timeout: float, pid: int) -> CallTimeout:

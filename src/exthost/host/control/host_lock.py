@@ -123,15 +123,19 @@ def _user_lock(config: str) -> Iterator[Path]:
 
 def _take_lock(lock: Path, config: str) -> int:
     """Take the lock, and return its file descriptor. The lock is held until the descriptor is
-    closed or this process ends. Raises UsageError if another process has it."""
+    closed or this process ends. Raises UsageError if another process has it, and OSError if the
+    file cannot be locked."""
     while True:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
             os.close(fd)
             raise _lock_taken_error(lock, config, holder) from None
+        except OSError:  # a file system without locks
+            os.close(fd)
+            raise
         if _is_file_at(fd, lock):
             # The pid is only for the error of a second host, so it may be missing: the disk may be
             # full.
