@@ -409,9 +409,9 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
                 "X0381", f"and that is never granted{via_symlink}", "name the folder that it needs"
             )
     if not os.path.lexists(full):
-        from exthost.process.spawn_errors import find_closed_folder
+        from exthost.process.user_ids import find_forbidden_folder
 
-        if closed := find_closed_folder(full):
+        if closed := find_forbidden_folder(full):
             reason = f"and the folder {closed} is closed to the user of the host"
             raise refused_error("X0382", reason, "name a path that this user can reach")
         raise refused_error("X0382", "and there is nothing", "create it, or take the entry out")

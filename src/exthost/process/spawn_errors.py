@@ -19,6 +19,7 @@ from exthost.process.build_command import find_build_command
 from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, first_words, read_start
+from exthost.process.user_ids import find_forbidden_folder
 
 # The errors for too few descriptors, processes or memory.
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -79,13 +80,13 @@ def spawn_error(
         )
 
     if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-        if plan.cwd is not None and (closed := find_closed_folder(f"{plan.cwd}/-")):
+        if plan.cwd is not None and (closed := find_forbidden_folder(f"{plan.cwd}/-")):
             return failed(
                 "X0402",
                 f"its working folder {plan.cwd} cannot be entered: {_describe_closed(closed)}",
                 _open_help(closed),
             )
-        if "/" in plan.argv[0] and (closed := find_closed_folder(plan.argv[0])):
+        if "/" in plan.argv[0] and (closed := find_forbidden_folder(plan.argv[0])):
             return failed(
                 "X0404",
                 f"{program} cannot be executed: {_describe_closed(closed)}",
@@ -135,7 +136,7 @@ def spawn_error(
             )
     if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and "/" not in plan.argv[0]:
         places = (f"{folder}/-" for folder in os.get_exec_path(plan.env))
-        if closed := next(filter(None, map(find_closed_folder, places)), ""):
+        if closed := next(filter(None, map(find_forbidden_folder, places)), ""):
             return failed(
                 "X0401",
                 f"there is no program {plan.argv[0]!r} on PATH, or it is in a folder that "
@@ -165,7 +166,7 @@ def spawn_error(
         )
     words = first_words(str(program)) if number == errno.EACCES else []
     if words and os.access(program, os.X_OK) and not os.access(words[0], os.X_OK):
-        closed = find_closed_folder(words[0])
+        closed = find_forbidden_folder(words[0])
         reason = f": {_describe_closed(closed)}" if closed else ""
         help = (
             _open_help(closed) if closed else f"chmod +x it, or correct the first line of {program}"
@@ -247,16 +248,6 @@ def _find_help(program: str) -> str:
     if " " in program:
         return "put the arguments of the program in `args`"
     return "check the spelling and PATH, or give an absolute path"
-
-
-def find_closed_folder(path: str) -> str:
-    """Return the first folder on the way to a path that this user is not allowed to enter; "" if
-    there is none."""
-    try:
-        folders = reversed(Path(os.path.realpath(path)).parents)
-    except ValueError:  # no file has such a name
-        return ""
-    return next((str(f) for f in folders if os.path.isdir(f) and not os.access(f, os.X_OK)), "")  # noqa: PTH112
 
 
 def _describe_closed(folder: str) -> str:

@@ -79,6 +79,17 @@ def find_inaccessible_folder(path: str, uid: int) -> str:
     return ""
 
 
+def find_forbidden_folder(path: str) -> str:
+    """Return the outermost of the folders on the way to a path that the user of this process cannot
+    enter; "" if there is none. Symbolic links are followed."""
+    try:
+        folders = [str(folder) for folder in reversed(Path(os.path.realpath(path)).parents)]
+    except ValueError:  # no file has such a name
+        return ""
+    # Not `Path.is_dir`, which raises PermissionError below such a folder.
+    return next((f for f in folders if os.path.isdir(f) and not os.access(f, os.X_OK)), "")  # noqa: PTH112
+
+
 def find_inaccessible_path(path: str, uid: int) -> str:
     """Return the file or folder whose permissions keep this user from reading a path: the path
     itself, or a folder above it; "" if the user can read the path."""

@@ -79,7 +79,7 @@ RESERVED_IDS = frozenset(
 
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 _MAX_DESCRIPTION_CHARS = 512
-_PRIORITY_LIMIT = 2**31
+_PRIORITY_LIMIT = 2**63
 _MCP_JSON = ".mcp.json"
 _FILE_NAME = "plugin.toml"
 _FORMER_FILE_NAME = "nexo-plugin.toml"
@@ -298,7 +298,7 @@ def _read_priority(value: Any, place: Place) -> int | None:
         place.add_problem(WRONG_VALUE, f"must be a whole number, not {describe_type(value)}")
         return None
     if not -_PRIORITY_LIMIT <= value < _PRIORITY_LIMIT:
-        place.add_problem(WRONG_VALUE, f"must be between -{_PRIORITY_LIMIT} and {_PRIORITY_LIMIT}")
+        place.add_problem(WRONG_VALUE, "must be a whole number of 64 bits")
         return None
     return value
 

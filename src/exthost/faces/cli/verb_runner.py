@@ -45,10 +45,11 @@ class _Parser(argparse.ArgumentParser):
     def parse_verb_arguments(
         self, arguments: list[str], command: list[str], names: list[str]
     ) -> Args:
-        """Return the parsed arguments. Those after `--` are `command`; or `names`, which may begin
-        with a hyphen, if the verb takes no command. Raises UsageError."""
+        """Return the parsed arguments. Those after `--` are `command`; or, if the verb takes no
+        command, `names`, the first of which begins with a hyphen. Raises UsageError."""
         if names:
-            if not any(not action.option_strings for action in self._actions):
+            takes_names = any(not action.option_strings for action in self._actions)
+            if not (takes_names and names[0].startswith("-")):
                 raise UsageError(
                     "X1316",
                     "this verb takes no command after --",
