@@ -510,28 +510,6 @@ async def test_a_reload_adds_and_removes_a_refused_guard(tmp_path: Path) -> None
         assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
 
 
-@pytest.mark.parametrize("hooks", [[BEFORE], BEFORE])
-async def test_hooks_that_a_rejected_manifest_adds_to_a_running_extension_block(
-    tmp_path: Path, hooks: Any
-) -> None:
-    plugins = tmp_path / "plugins"
-    write_plugin(plugins / "tools")
-    path = manifest_path(write_plugin(plugins / "guard", ALLOW))
-    valid_manifest = path.read_text()
-    config = write_config(tmp_path, {"discovery": {"search_paths": [str(plugins)]}})
-    async with exthost.Host.from_config(config) as host:
-        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
-        rewrite(plugins / "guard", hooks=hooks, permissions=["tools.intercept", "tools.dream"])
-        for _ in range(2):
-            await host.reload()
-            assert host["guard"].state == "ready" and host["guard-2"].state == "refused"
-            assert (await error_of(host.call_tool(TOOL, {"a": 1}))).code == GUARD_FAILED
-        path.write_text(valid_manifest)
-        await host.reload()
-        assert "guard-2" not in host
-        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
-
-
 async def test_a_reload_removes_a_refused_guard_whose_manifest_is_gone(tmp_path: Path) -> None:
     refused = RefusedGuard(tmp_path, "broken_json")
     config = write_config(tmp_path, refused.document)

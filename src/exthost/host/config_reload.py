@@ -18,12 +18,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exthost.errors import ExthostError
-from exthost.host.hook_policy import may_block
-from exthost.host.known_hooks import make_unique
 
 if TYPE_CHECKING:
     from exthost.config.discovery.report import RejectedManifest
@@ -65,7 +62,6 @@ class ConfigReloader:
         with errors: an extension of such a manifest stays as it is, and the error is reported."""
         enabled = {spec.id: spec for spec in specs if spec.enabled}
         by_id = self._extensions.by_id  # the extensions that the host has now
-        guards = self._choose_guards(guards)
         await self._retire_guards(guards, keep=enabled.keys())
 
         # Remove the extensions that are gone. One whose manifest has an error stays.
@@ -105,9 +101,8 @@ class ConfigReloader:
         )
 
     async def update_guards(self, guards: Sequence[Spec]) -> None:
-        """Add and remove refused guards so that the host has those of these that it needs. Other
-        extensions are not changed."""
-        guards = self._choose_guards(guards)
+        """Add and remove refused guards so that the host has exactly these. Other extensions are
+        not changed."""
         await self._retire_guards(guards, keep=())
         await self._add_guards(guards)
 
@@ -136,32 +131,14 @@ class ConfigReloader:
                 if id not in keep and extension is not None and extension.spec == spec:
                     await self._extensions.retire(id)
 
-    def _choose_guards(self, guards: Sequence[Spec]) -> list[Spec]:
-        """Return the refused guards that the host needs. If an extension that was loaded from an
-        earlier version of the manifest still runs, it continues to judge calls, so its refused
-        guard is needed only for hooks that are new. That guard gets an id of its own."""
-        running = {
-            id: extension
-            for id, extension in self._extensions.by_id.items()
-            if self._refused_guards.get(id) != extension.spec
-        }
-        by_manifest = {_real_manifest(extension.spec): extension for extension in running.values()}
-        taken_ids = {*running, *(spec.id for spec in guards)}
-        chosen = []
-        for spec in guards:
-            extension = by_manifest.get(_real_manifest(spec))
-            if extension is None:
-                chosen.append(spec)
-            elif _has_new_hooks(spec, extension):
-                id = make_unique(spec.id, taken_ids)
-                taken_ids.add(id)
-                chosen.append(replace(spec, id=id))
-        return chosen
-
     async def _add_guards(self, guards: Sequence[Spec]) -> list[Extension]:
-        """Add the refused guards, as far as their ids are free."""
+        """Add the refused guards. If an extension that was loaded from an earlier version of the
+        manifest still runs, it continues to judge calls, so its refused guard is not added."""
         by_id = self._extensions.by_id
-        new_guards = [spec for spec in guards if spec.id not in by_id]
+        running = {_real_manifest(extension.spec) for extension in by_id.values()}
+        new_guards = [
+            spec for spec in guards if spec.id not in by_id and _real_manifest(spec) not in running
+        ]
         self._refused_guards |= {spec.id: spec for spec in new_guards}
         return await self._add(new_guards)
 
@@ -187,14 +164,6 @@ class ConfigReloader:
             error.extension = spec.id
             return error
         return None
-
-
-def _has_new_hooks(guard: Spec, extension: Extension) -> bool:
-    """Return whether the rejected manifest of `guard` declares hooks that may stop a call, and that
-    the extension, which was loaded from an earlier version of the manifest, does not have."""
-    spec = extension.spec
-    known = {*spec.declared_hooks, *spec.known_hooks, *extension.offer.hooks}
-    return any(may_block(guard, hook) and hook not in known for hook in guard.declared_hooks)
 
 
 def _real_manifest(spec: Spec) -> str:

@@ -168,7 +168,7 @@ class KnownHooks:
                 continue
             if not self._may_be_on_allowlist(guard, manifest, filters.allowlist, taken_ids):
                 continue
-            id = make_unique(guard.id, taken_ids)
+            id = _make_unique(guard.id, taken_ids)
             taken_ids.add(id)
             spec = config.apply_overrides(replace(guard, id=id))
             refusal = _make_refusal(manifest)
@@ -208,7 +208,7 @@ class KnownHooks:
         return guard if _is_guard(guard) else None
 
 
-def make_unique(id: str, taken_ids: Collection[str]) -> str:
+def _make_unique(id: str, taken_ids: Collection[str]) -> str:
     """Return the id, with a number if another extension has it: "policy-2"."""
     unique_id, number = id, 2
     while unique_id in taken_ids:
