@@ -312,15 +312,16 @@ async def test_a_host_can_close_while_a_new_extension_starts(tmp_path: Path) -> 
 
 
 async def test_folders_whose_names_are_not_utf_8_do_not_end_the_watch(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watch, "_RESTART_SECONDS", 0.05)
     unwatched = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     inner = Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/\xfe"))
     for path, id in ((unwatched, "a"), (inner, "b"), (tmp_path / "root" / "c", "c")):
         write_plugin(path, id)
-    watch = {"enabled": True, "debounce_ms": 50, "reload": True}
+    settings = {"enabled": True, "debounce_ms": 50, "reload": True}
     search_paths = [str(unwatched), str(tmp_path / "root")]
-    discovery = {"search_paths": search_paths, "watch": watch}
+    discovery = {"search_paths": search_paths, "watch": settings}
     for _ in range(2):  # the second host reads what the first one has recorded
         async with exthost.Host.from_config({"discovery": discovery}) as host:
             assert list(host) == ["a", "b", "c"] and not host.diagnostics

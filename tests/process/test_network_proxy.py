@@ -183,6 +183,35 @@ async def test_the_last_connections_before_the_end_of_the_proxy_are_reported(
     assert [refused.target for refused in observer.refusals] == ["one.test:443", "two.test:443"]
 
 
+async def test_the_end_of_a_proxy_that_is_still_starting_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_proxy, "LAST_REPORT_SECONDS", 1e6)
+    proxy = NetworkProxy(ProxyPolicy(()), "tester")
+    proxy.watch(asyncio.get_running_loop(), Observer())
+    assert proxy.pid is not None
+    os.kill(proxy.pid, signal.SIGSTOP)
+    proxy.close()
+
+
+async def test_a_client_that_sends_for_ever_after_its_server_has_gone_is_disconnected() -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    server = await asyncio.start_server(leave, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, Proxied(f"localhost:{port}") as proxied:
+        _, writer = await proxied.connect()
+        writer.write(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
+        async with asyncio.timeout(WAIT_SECONDS):
+            with pytest.raises(ConnectionError):
+                while True:
+                    writer.write(bytes(1000))
+                    await writer.drain()
+                    await asyncio.sleep(0)
+        writer.close()
+
+
 async def test_a_plain_request_reaches_its_host_once() -> None:
     async with echo_server() as (port, received), Proxied(f"localhost:{port}") as proxied:
         second = b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n"

@@ -128,7 +128,7 @@ def _read_node_project(folder: Path, documents: tuple[str, ...]) -> Project:
         registry="npm",
         name=package["name"],
         version=package["version"],
-        description=package.get("description", ""),
+        description=package.get("description") or "",
         author=_author_name(package.get("author", "")),
         entry=entry,
         files=(entry, "package.json", *documents),

@@ -68,8 +68,12 @@ class ManifestTable:
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text."""
-        text = str(self._get(key, str, "text", default))
-        self._check_text(key, text)
+        return str(self._get(key, str, "text", default))
+
+    def argument(self, key: str) -> str:
+        """Return a text that can be an argument of a program or the name of a file."""
+        text = self.text(key)
+        self._check_argument(key, text)
         return text
 
     def whole(self, key: str, default: int) -> int:
@@ -81,9 +85,15 @@ class ManifestTable:
         items = self._get(key, list, "a list of text", [])
         if not all(type(item) is str for item in items):
             raise self.value_error(key, "must be a list of text")
-        for item in items:
-            self._check_text(key, item)
         return tuple(items)
+
+    def arguments(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts that can be arguments of a program; it is empty if the key is
+        missing."""
+        items = self.texts(key)
+        for item in items:
+            self._check_argument(key, item)
+        return items
 
     def any_list(self, key: str) -> list[Any]:
         """Return a list of any values; it is empty if the key is missing or null."""
@@ -103,7 +113,7 @@ class ManifestTable:
             for index, item in enumerate(items)
         ]
 
-    def _check_text(self, key: str, text: str) -> None:
+    def _check_argument(self, key: str, text: str) -> None:
         """Raise ManifestError for text that cannot be an argument of a program or the name of a
         file."""
         if "\0" in text:

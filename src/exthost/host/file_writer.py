@@ -111,11 +111,12 @@ def _read_text(root: str, path: str) -> str | None:
     try:
         # O_NONBLOCK: opening a named pipe would wait for its writer.
         fd = os.open(Path(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise CallFailed(
+                "X0721", f"{path} is not an ordinary file: nothing can be merged into it"
+            )
         with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise CallFailed(
-                    "X0721", f"{path} is not an ordinary file: nothing can be merged into it"
-                )
             return file.read().decode()
     except FileNotFoundError:
         return None

@@ -326,7 +326,8 @@ class Host(AsyncOnly):
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
         replaced, removed ones end after their calls in flight. An invalid config only raises.
-        Concurrent reloads run one after the other."""
+        Concurrent reloads run one after the other, and after the host has opened. So a handler that
+        an extension waits for when it starts must not wait for a reload."""
         self._extensions.require_open()
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")

@@ -194,15 +194,20 @@ class HostTools:
     def converted(self, convert: Callable[[HostTool], _T]) -> list[_T]:
         """Return the tools that can be called now, in the form of a framework, to which `convert`
         converts one tool. A tool that the framework does not accept, for example because of its
-        schema, is left out with a warning, so that the agent has the others."""
+        schema, is left out with a warning, so that the agent has the others. If it accepts none,
+        its first error is raised."""
         converted: list[_T] = []
+        first_error: Exception | None = None
         for tool in self.listed():
             try:
                 converted.append(convert(tool))
             except Exception as error:
+                first_error = first_error or error
                 reason = " ".join(str(error).split())[:_ERROR_CHARACTERS]
                 warning = f"{tool.name} is left out: the framework does not accept it: {reason}"
                 log_once(_log, self._logged_warnings, warning)
+        if first_error is not None and not converted:
+            raise first_error
         return converted
 
     async def call(

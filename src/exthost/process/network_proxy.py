@@ -71,6 +71,7 @@ class NetworkProxy:
 
     __slots__ = (
         "_channel",
+        "_has_listener",
         "_observer",
         "_policy",
         "_process",
@@ -89,6 +90,7 @@ class NetworkProxy:
         self._restarts: list[float] = []
         self._splicer: subprocess.Popen[bytes] | None = None
         self._unread = b""
+        self._has_listener = False  # whether the proxy accepts connections
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel, self.child_end = ours.detach(), theirs.detach()
         try:
@@ -209,8 +211,9 @@ class NetworkProxy:
         if not data:
             return False
         *lines, self._unread = (self._unread + data).split(b"\n")
+        self._has_listener = True
         for line in lines:
-            if self._observer is not None:
+            if line and self._observer is not None:
                 report = json.loads(line)
                 for target, count in report["reached"].items():
                     self._observer.reached(target, count)
@@ -226,7 +229,7 @@ class NetworkProxy:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._remove_reader()
             self._remove_reader = None
-        self._unread = b""
+        self._unread, self._has_listener = b"", False
         process.kill()
         status = process.wait()
         self._end_splicer()
@@ -254,6 +257,11 @@ class NetworkProxy:
         """Let the proxy end, and read what it still reports, for a limited time."""
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.close()
+        while self._has_report(0.0):
+            if not self._read_reports():
+                return
+        if not self._has_listener:  # there are no reports, and it may still be starting
+            return
         deadline = time.monotonic() + LAST_REPORT_SECONDS
         while self._has_report(max(0.0, deadline - time.monotonic())) and self._read_reports():
             pass

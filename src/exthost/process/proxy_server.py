@@ -71,6 +71,9 @@ _CLIENT_BUFFER_BYTES = 256 * 1024
 _KEEPALIVE_SECONDS = 60
 _KEEPALIVE_PROBES = 5
 
+# How long a client may go on sending after the server has ended the connection.
+_DROP_SECONDS = 2.0
+
 # How often the deadlines of connections are compared with the clock.
 _EXPIRE_SECONDS = 0.25
 
@@ -246,17 +249,18 @@ class Direction:
                dropped
     on_end     is called when the direction has ended: with True after the end of the source, with
                False after an error
-    is_upload  whether the target may reply before it has read everything, and close the connection.
-               What the source sends then is read and dropped, because the source would lose the
-               reply if the proxy closed the connection with unread data
+    on_drop    None, or for an upload: its target may reply and close the connection before it has
+               read everything. What the source sends then is read and dropped, because the source
+               would lose the reply if the proxy closed the connection with unread data. `on_drop`
+               is called before that, to limit its time
     """
 
     __slots__ = (
         "_copied",
-        "_is_upload",
         "_loop",
         "_may_splice",
         "_number",
+        "_on_drop",
         "_on_end",
         "_pending",
         "_remaining",
@@ -277,10 +281,10 @@ class Direction:
         remaining: int | None,
         on_end: Callable[[bool], None],
         *,
-        is_upload: bool = False,
+        on_drop: Callable[[], None] | None = None,
     ) -> None:
         self._loop, self._splicer = loop, splicer
-        self._is_upload = is_upload
+        self._on_drop = on_drop
         self._source, self._target = source, target
         self._pending = memoryview(pending)
         self._remaining = remaining
@@ -330,7 +334,7 @@ class Direction:
             self._loop.set_writer(self._target.fileno(), self._flush)
             return
         except OSError:
-            if self._is_upload:
+            if self._on_drop is not None:
                 self.drop_rest()
             else:
                 self._on_end(False)
@@ -354,7 +358,7 @@ class Direction:
         self._number = 0
         if outcome == SpliceOutcome.ENDED:
             self.finish()
-        elif outcome == SpliceOutcome.FAILED and self._is_upload and _was_reset(self._target):
+        elif outcome == SpliceOutcome.FAILED and self._on_drop and _was_reset(self._target):
             self.drop_rest()
         elif outcome == SpliceOutcome.FAILED:
             self._on_end(False)
@@ -374,6 +378,8 @@ class Direction:
 
     def drop_rest(self) -> None:
         """Read on until the end of the source, and drop the bytes."""
+        assert self._on_drop is not None
+        self._on_drop()
         self._target_has_ended = True
         self._pending, self._remaining, self._may_splice = memoryview(b""), 0, False
         if not self._number:  # otherwise the splicer notices, and answers
@@ -424,6 +430,7 @@ class ProxyConnection:
         self._waits_for = -1  # a descriptor
         self._resolutions = 0  # a counter, by which a late result of the resolver is recognised
         self._steps: _Steps | None = self._serve()
+        self._has_limited_drop = False
         self.has_request = False
         self.deadline = 0.0
         self.is_closed = False
@@ -458,6 +465,13 @@ class ProxyConnection:
 
     def _on_ready(self) -> None:
         self.resume(True)
+
+    def expire(self) -> None:
+        """Handle that the deadline is over."""
+        if self._steps is None:
+            self.close()
+        else:
+            self.resume(False)
 
     def close(self) -> None:
         if self.is_closed:
@@ -546,13 +560,21 @@ class ProxyConnection:
         client, upstream, splicer = self._client, self._upstream, self._server.splicer
         self._directions = (
             Direction(
-                self._loop, splicer, client, upstream, rest, remaining, self._on_end, is_upload=True
+                *(self._loop, splicer, client, upstream, rest, remaining, self._on_end),
+                on_drop=self._limit_drop,
             ),
             Direction(self._loop, splicer, upstream, client, self._early, None, self._on_reply_end),
         )
         for direction in self._directions:
             if not self.is_closed:
                 direction.start()
+
+    def _limit_drop(self) -> None:
+        """Close the connection soon: the server has ended it, and the client still sends."""
+        if not self._has_limited_drop:
+            self._has_limited_drop = True
+            self.deadline = time.monotonic() + _DROP_SECONDS
+            self._server.wait_again(self)
 
     def _on_end(self, ended_well: bool) -> None:
         """Close the connection after an error, or when both directions have ended."""
@@ -809,6 +831,10 @@ class ProxyServer:
         """Handle that a connection is relayed from now on, without a deadline."""
         self._waiting.pop(connection, None)
 
+    def wait_again(self, connection: ProxyConnection) -> None:
+        """Handle that a connection that is relayed has a deadline again."""
+        self._waiting[connection] = None
+
     def forget(self, connection: ProxyConnection) -> None:
         """Remove a closed connection, and accept others: there is room now."""
         self._connections.discard(connection)
@@ -870,6 +896,10 @@ class ProxyServer:
         self._listener = socket.socket(fileno=descriptors[-1])
         self._listener.setblocking(False)
         self.loop.set_reader(self._listener.fileno(), self._accept)
+        try:
+            os.write(1, b"\n")  # from now on there may be reports: the host waits for the last ones
+        except OSError:  # the host has ended
+            pass
 
     def _accept(self) -> None:
         """Accept one connection, if there is room."""
@@ -896,7 +926,7 @@ class ProxyServer:
     def _expire(self, now: float) -> None:
         """Resume the connections that have waited too long; what they wait for then fails."""
         for connection in [item for item in self._waiting if now >= item.deadline]:
-            connection.resume(False)
+            connection.expire()
 
     def _report(self, now: float) -> None:
         """Write what was reached and refused since the last report, as far as the pipe has room."""

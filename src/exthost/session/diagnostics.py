@@ -105,6 +105,7 @@ class Diagnostics:
         "_hide_in_cut",
         "_loop",
         "_passed_on_in_tick",
+        "_shown_names",
         "_stderr",
         "_stderr_level",
         "_tail",
@@ -140,6 +141,7 @@ class Diagnostics:
         self._bus = bus
         self._loop = loop
         self._tail: StderrTail | None = None
+        self._shown_names: dict[str, str] = {}  # a cache: the search for secrets takes long
         self.unnamed_error_at = -1.0
         self.stray_reason = ""
         self._waiting = _NOTHING_WAITS
@@ -319,13 +321,22 @@ class Diagnostics:
     def count_and_log(self, name: str) -> None:
         """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its name. The name
         may contain text of the extension, in which secrets are hidden."""
-        name = self.shorten(name)
-        if name not in self.counts and len(self.counts) >= MAX_NAMES:
-            name = OTHER_NAMES
+        name = self._find_shown_name(name)
         self.count(name)
         times = self.counts[name]
         if times & (times - 1) == 0:  # a power of two
             self.log("stdout", logging.WARNING, f"dropped: {name} ({times} so far)")
+
+    def _find_shown_name(self, name: str) -> str:
+        """Return the name under which something is counted: shortened, and without secrets."""
+        shown = self._shown_names.get(name)
+        if shown is None:
+            shown = self.shorten(name)
+            if shown not in self.counts and len(self.counts) >= MAX_NAMES:
+                shown = OTHER_NAMES
+            if len(self._shown_names) < MAX_NAMES and len(name) <= SHOWN_BYTES:
+                self._shown_names[name] = shown
+        return shown
 
     @property
     def exit(self) -> str:

@@ -133,9 +133,7 @@ class EffectPerformer:
         assert isinstance(stream, EventStream)
         if stream.ended:
             return
-        stream.max_bytes = MAX_STREAM_BYTES
-        if (open_streams := self._conversation.stream_count) > 1:
-            stream.max_bytes = min(MAX_STREAM_BYTES, MAX_SESSION_BYTES // open_streams)
+        stream.max_bytes = self._stream_limit(stream, size)
         room = stream.room(size, lambda: self._others_wait(stream))
         if room is Room.OVERRUN:
             self._session.leave_stream(stream, "its events were not read")
@@ -146,6 +144,15 @@ class EffectPerformer:
         stream.push(event, size)
         if room is Room.PAUSE and not is_last:
             self._session.pause_for(stream)
+
+    def _stream_limit(self, stream: StreamQueue, size: int) -> int:
+        """Return how many bytes may wait in a stream that gets an event of `size` bytes: an equal
+        part of what all streams may hold together, if they would hold more."""
+        part = MAX_SESSION_BYTES // max(1, self._conversation.stream_count)
+        if stream.bytes + size <= part or part >= MAX_STREAM_BYTES:
+            return MAX_STREAM_BYTES
+        total = size + sum(other.bytes for other in self._conversation.streams())
+        return MAX_STREAM_BYTES if total <= MAX_SESSION_BYTES else part
 
     def _others_wait(self, stream: StreamQueue) -> bool:
         # The consumer of the stream may itself wait for a call, inside its `async for` loop.

@@ -24,6 +24,8 @@ MAX_REQUESTS_AT_ONCE = 256
 # The maximum length of the id of a request, because the answer repeats it.
 _MAX_ID_CHARACTERS = 1024
 
+_INVALID_REQUEST = -32600
+
 Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Takes the params of a request and returns its result. Raises CallFailed to answer with an
 error."""
@@ -80,6 +82,9 @@ class InboundRequests:
         key = request_key(request.id)
         if key is None:
             self._counts.count("requests with an id that is too long")
+            # The answer does not repeat the id.
+            reason = f"the id of the request has more than {_MAX_ID_CHARACTERS} characters"
+            self._send(Failure(None, reason, _INVALID_REQUEST))
         elif handler is None:
             self._send(self._refuse(request))
         elif key in self._tasks:

@@ -7,6 +7,7 @@ The tests pass messages of the host to an endpoint, the part of the SDK that spe
 import asyncio
 import json
 import os
+import re
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,10 @@ from exthost.sdk import Context, Extension
 LONG_SECONDS = 60.0
 
 
+# Before each message, in the dialects that do not have a message in a line.
+_HEADER = re.compile(rb"Content-Length: [0-9]+\r\n\r\n")
+
+
 class ListWriter:
     """Keeps the messages that are sent."""
 
@@ -35,7 +40,7 @@ class ListWriter:
 
     def send(self, data: bytes) -> None:
         with self._has_message:
-            self.messages += map(json.loads, data.splitlines())
+            self.messages += map(json.loads, filter(None, _HEADER.sub(b"\n", data).split(b"\n")))
             self._has_message.notify_all()
 
     def wait(self) -> Generator[Any, None, None]:
@@ -202,6 +207,42 @@ def test_the_server_is_idle_only_when_the_reply_was_sent() -> None:
         endpoint.receive(request(1, "tools/call", name="work"))
         writer.wait_for(1)
     assert idle == [False]
+
+
+async def test_a_call_that_is_cancelled_before_it_runs_does_not_stay() -> None:
+    extension = Extension("x")
+
+    @extension.tool
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    server = Server(ListWriter(), loop=asyncio.get_running_loop())
+    endpoint = load_dialect("mcp").endpoint(identify(extension, "mcp"), server)
+    server.endpoint = endpoint
+    assert endpoint.receive(request(1, "tools/call", name="wait", arguments={})) is None
+    assert endpoint.receive(notification("notifications/cancelled", requestId=1)) is None
+    assert await server.wait_until_idle_async(LONG_SECONDS)
+
+
+def test_a_command_whose_error_cannot_be_sent_ends_its_task() -> None:
+    extension = Extension("x")
+
+    @extension.command
+    def build(context: Context) -> None:
+        context.progress(1, 2)
+        raise ToolError("broken", data=object())
+
+    with serving(extension, "synaps") as (endpoint, writer):
+        params = {"command": "build", "args": [], "request_id": "r"}
+        assert endpoint.receive(request(1, "command.invoke", **params)) is None
+        methods = [message.get("method") for message in writer.wait_for(4)]
+    assert methods == ["task.start", "task.update", "task.done", None]
+
+
+def test_a_method_whose_name_is_nearly_as_long_as_a_message_is_refused() -> None:
+    with serving(Extension("x"), "roder") as (endpoint, _):
+        reply = endpoint.receive(request(1, "x" * (4 * 2**20 - 60)))
+    assert reply is not None and json.loads(reply)["error"]["code"] == -32601
 
 
 async def test_a_closing_writer_writes_what_a_thread_has_sent() -> None:

@@ -5,6 +5,8 @@ extension that breaks one rule. `tests/authoring/check/` tests the checks themse
 """
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,15 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_checks(tmp_path:
     result = run_inside("check", "--junit", tmp_path / "missing" / "report.xml", *program)
     assert result.returncode == 2 and "cannot be written" in result.stderr
     assert not started.exists()
+
+
+def test_a_report_is_written_to_a_pipe_whole(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        run_inside("check", "--junit", pipe, *faulty_extension("nexo", "no-version"))
+        output, _ = reader.communicate(timeout=60)
+    assert ElementTree.fromstring(output)[0].get("failures") == "1"
 
 
 def test_a_fault_is_shown_with_rule_bytes_and_fix_and_exits_with_1(tmp_path: Path) -> None:

@@ -188,7 +188,8 @@ class SynapsEndpoint(JsonRpcEndpoint):
         return self._end_task(id) + reply
 
     def _encode_command_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
-        return self._end_task(id) + self.encode_error_reply(id, function, error)
+        reply = self.encode_error_reply(id, function, error)
+        return self._end_task(id) + reply
 
     def _end_task(self, id: Any) -> bytes:
         if id not in self._tasks:

@@ -27,6 +27,9 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 HANDLER_FAILED = -32000
 
+# How much of a text of the host an error repeats.
+_SHOWN = 2000
+
 Method = Callable[[Any, Any], bytes | None]
 """Handles a request or a notification: (id, params). The id of a notification is None. Returns the
 frame of the reply, or None if there is none yet or none at all."""
@@ -93,14 +96,18 @@ class JsonRpcEndpoint(Endpoint):
                 return handle(id, message.get("params"))
             return self.receive_unknown(id, method, message.get("params"))
         except BadParams as error:
-            return self.error(id, INVALID_PARAMS, f"{method}: {error}")
+            return self._short_error(id, INVALID_PARAMS, method, str(error))
         except Exception as error:
             report(error)
-            return self.error(id, INTERNAL_ERROR, f"{method}: {describe(error)}")
+            return self._short_error(id, INTERNAL_ERROR, method, describe(error))
+
+    def _short_error(self, id: Any, code: int, method: Any, reason: str) -> bytes | None:
+        """Return the frame of an error that is not too large for the host, whatever it has sent."""
+        return self.error(id, code, f"{method!s:.{_SHOWN}}: {reason:.{_SHOWN}}")
 
     def receive_unknown(self, id: Any, method: Any, params: Any) -> bytes | None:
         """Return the reply to a method that is not in `methods`."""
-        return self.error(id, METHOD_NOT_FOUND, f"method not found: {method}")
+        return self.error(id, METHOD_NOT_FOUND, f"method not found: {method!s:.{_SHOWN}}")
 
     # -- messages ----------------------------------------------------------------------------
 

@@ -95,7 +95,10 @@ class Server:
         if function.execution is Execution.ASYNC:
             if self._loop is None:
                 raise RuntimeError("an asynchronous handler was registered after the start")
-            call.task = self._create_task(self._run_async(call))
+            task = call.task = self._create_task(self._run_async(call))
+            if sys.version_info < (3, 12):  # the task starts later, and may be cancelled before
+                task.add_done_callback(lambda task: self._end_unstarted(call, task))
+            call.task.add_done_callback(lambda _: self._end_unstarted(call))
         elif function.execution is Execution.THREAD:
             self._pool.submit(lambda: self._run_in_thread(call))
         else:
@@ -186,6 +189,12 @@ class Server:
         finally:
             if not is_handed_over:
                 self._end(call, frame)
+
+    def _end_unstarted(self, call: HandlerCall, task: "Task[None]") -> None:
+        """End a call whose task was cancelled before its first step. Later, `_run_async` catches
+        the cancellation."""
+        if task.cancelled():
+            self._end(call, None)
 
     def _encode_failure(self, call: HandlerCall, error: BaseException) -> bytes | None:
         """Return the frame of the error; None if the call was cancelled, which needs no reply."""

@@ -116,8 +116,10 @@ KEPT_CHARACTERS = 2000
 # The time limit for a message that is written in pieces, which includes the start of the program.
 _SPLIT_SECONDS = 60.0
 
-# How many bytes of answers may wait for the process to read them.
+# How many bytes of answers may wait for the process to read them, and what is counted for each
+# answer besides its bytes.
 _MAX_UNREAD_BYTES = 2**24
+_ANSWER_BYTES = 2**12
 
 # A frame of at most this many bytes is written byte by byte, a longer frame in about this many
 # pieces.
@@ -210,7 +212,8 @@ class CheckedProcess:
         self._loop = asyncio.get_running_loop()
         # Held while a message is written, so that no other message is written inside it.
         self._write_lock = asyncio.Lock()
-        self._answers: dict[asyncio.Task[None], int] = {}  # answers to write, and their bytes
+        self._answers: set[asyncio.Task[None]] = set()  # each writes an answer
+        self._answer_bytes = 0  # of these answers
         self._output_arrived = asyncio.Event()
         self._changed = asyncio.Event()  # set when a call may have ended or taken a step
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
@@ -319,12 +322,18 @@ class CheckedProcess:
         """Write the answer to a request of the process, after the message that is being written. It
         is lost if the process does not read the answers to earlier requests."""
         data = self._conversation.encode(message)
-        if sum(self._answers.values()) > _MAX_UNREAD_BYTES:
+        if self._answer_bytes > _MAX_UNREAD_BYTES:
             return
         self.byte_log.add(">", data)
         task = self._loop.create_task(self._write_whole(data))
-        self._answers[task] = len(data)
-        task.add_done_callback(self._answers.pop)
+        self._answers.add(task)
+        self._answer_bytes += len(data) + _ANSWER_BYTES
+
+        def forget(task: asyncio.Task[None]) -> None:
+            self._answers.discard(task)
+            self._answer_bytes -= len(data) + _ANSWER_BYTES
+
+        task.add_done_callback(forget)
 
     async def _write_whole(self, data: bytes) -> None:
         try:

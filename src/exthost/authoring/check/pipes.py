@@ -42,6 +42,7 @@ class Pipes:
         self._loop = asyncio.get_running_loop()
         self._tail = StderrTail()
         self._exited = asyncio.Event()
+        self._writable = asyncio.Event()  # whether stdin has room, or is closed
         self.ended = asyncio.Event()  # set at the end of the output
         self._child = child = Child(plan, extension)
         for fd in (child.stdin, child.stdout, child.stderr):
@@ -104,12 +105,13 @@ class Pipes:
             try:
                 view = view[os.write(fd, view) :]
             except BlockingIOError:
-                writable = asyncio.Event()
-                self._loop.add_writer(fd, writable.set)
+                self._writable.clear()
+                self._loop.add_writer(fd, self._writable.set)
                 try:
-                    await writable.wait()
+                    await self._writable.wait()
                 finally:
-                    self._loop.remove_writer(fd)
+                    if fd == self._child.stdin:  # it is still open
+                        self._loop.remove_writer(fd)
 
     async def wait_read(self, *, has_begun: bool = True) -> None:
         """Wait until the process has read everything in the pipe.
@@ -137,6 +139,7 @@ class Pipes:
         if self._child.stdin != CLOSED:
             self._loop.remove_writer(self._child.stdin)
         self._child.close_stdin()
+        self._writable.set()  # a `write` that waits fails
 
     def terminate(self) -> None:
         """Send SIGTERM."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from exthost.config.discovery.report import Diagnostic, RejectedManifest, SearchReport
 from exthost.config.discovery.trust import refuse_untrusted
-from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
+from exthost.errors import ConfigError, Evidence, ExthostError, ManifestError, UsageError
 from exthost.model.secret_names import looks_secret
 from exthost.model.spec import Package
 from exthost.process.own_process import host_environ
@@ -324,7 +324,7 @@ def read_named_manifest(spec: Spec) -> Spec:
         manifest = ManifestFile(path=path, folder=str(Path(path).parent), data=data)
         try:
             joined = format.join(spec, manifest)
-        except ManifestError:
+        except ExthostError:
             raise
         except (Exception, SystemExit) as error:
             from exthost.config.discovery.search import failed_reader_error

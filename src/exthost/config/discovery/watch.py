@@ -14,6 +14,7 @@ that the constructor imports.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
@@ -39,6 +40,9 @@ ChangeKind: TypeAlias = Literal["new", "changed", "removed", "invalid"]
 # Changes are reported after one debounce time (`watch.debounce_ms`) without notifications, but at
 # the latest after this many debounce times, because some programs never stop writing.
 _MAX_DEBOUNCES = 10
+
+# How long changes are not noticed after an event in a folder whose name is not UTF-8.
+_RESTART_SECONDS = 5.0
 
 
 class Change(NamedTuple):
@@ -156,9 +160,12 @@ class Watch:
                 except Exception as error:
                     if not _is_about_encoding(error):
                         raise
-                    # Something has changed in a folder whose name is not UTF-8. That has ended the
-                    # notifications, which begin again after the debounce time.
-                    await asyncio.sleep(debounce_ms / 1000)
+                    # Something has happened in a folder whose name is not UTF-8, which ends the
+                    # notifications. To compare the manifests, that folder is opened, which would be
+                    # the next such event. So the notifications begin again only after a while.
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(stop.wait(), _RESTART_SECONDS)
+                        return
                     notifications = begin()
                 next_notification = asyncio.ensure_future(anext(notifications, None))
         finally:

@@ -303,6 +303,8 @@ def make_input_operation(method: str) -> steps.OneRequestOrMore:
         has_type = yield from _has_result_type(method, result)
         if not has_type or type(params) is RelayedParams:
             return result
+        if result["resultType"] == "task" and type(result.get("taskId")) is not str:
+            return result  # of the handshake era, in which the field has no meaning
         return (yield from _follow_result(method, object_or_empty(params), result))
 
     return steps.OneRequestOrMore(make_request, read_result)

@@ -140,7 +140,7 @@ def parse(data: bytes, path: str = "") -> RoderManifest:
     """Return the manifest in these bytes. Raises ManifestError for the first mistake."""
     table = ManifestTable(_parse_toml(data, path), path, "X0240", "a table")
     manifest = RoderManifest(
-        id=table.text("id"),
+        id=table.argument("id"),
         name=table.text("name"),
         version=table.text("version"),
         api_version=table.text("api_version"),
@@ -240,9 +240,9 @@ def _parse_launch(table: ManifestTable) -> LaunchSection:
             f"must be a positive whole number of milliseconds, at most {_MAX_MILLISECONDS}",
         )
     return LaunchSection(
-        command=table.text("command"),
-        args=table.texts("args"),
-        cwd=table.text("cwd") if "cwd" in table.values else None,
+        command=table.argument("command"),
+        args=table.arguments("args"),
+        cwd=table.argument("cwd") if "cwd" in table.values else None,
         env=MappingProxyType(dict(env)),
         startup_seconds=None if milliseconds is None else milliseconds / 1000,
         kinds=table.texts("event_filter_kinds"),

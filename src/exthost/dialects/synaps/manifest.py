@@ -254,11 +254,11 @@ def _observer_hooks(permissions: Collection[str]) -> tuple[str, ...]:
 
 def _argv(table: ManifestTable, file: ManifestFile) -> tuple[str, ...]:
     """Return the command line of the plugin."""
-    command = table.text("command")
+    command = table.argument("command")
     # A name without a slash is looked up on PATH. Joining keeps an absolute path as it is.
     if "/" in command:
         command = str(PurePosixPath(file.folder, command))
-    args = table.texts("args")
+    args = table.arguments("args")
     # An argument that names a file of the plugin becomes an absolute path.
     paths = (str(PurePosixPath(file.folder, arg)) if file.has_file(arg) else arg for arg in args)
     return (command, *paths)
@@ -351,7 +351,7 @@ def _parse_context_provider(table: ManifestTable) -> str:
             raise table.value_error(key, "must not be blank")
     if table.whole("schema_version", 1) < 1:
         raise table.value_error("schema_version", "must be at least 1")
-    return table.text("id")
+    return table.argument("id")
 
 
 def _parse_hook(
@@ -403,7 +403,7 @@ def _parse_setting(table: ManifestTable, id: str) -> DeclaredSetting:
     required = table.values.get("required", False)
     if type(required) is not bool:
         raise table.value_error("required", "must be true or false")
-    secret = table.text("secret_env") if table.has("secret_env") else ""
+    secret = table.argument("secret_env") if table.has("secret_env") else ""
     return DeclaredSetting(
         key=key,
         variables=_variables(id, key, secret),

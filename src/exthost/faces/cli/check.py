@@ -17,6 +17,7 @@ The exit code is 0 if there is no fault, 1 if there is one, and 2 if nothing cou
 """
 
 import argparse
+import errno
 import logging
 import os
 import shlex
@@ -120,7 +121,7 @@ def run(args: CheckArgs) -> int:
         return _list_rules(args)
     calls = tuple(parse_call(text) for text in args.call)
     if args.junit is not None:  # before the checks, which take long
-        _write_junit(args.junit, "", mode="a")
+        _check_writable(args.junit)
     try:
         spec = find_unlocked_spec(args, args.target)
     except (ManifestError, ConfigError) as error:
@@ -165,7 +166,10 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
 def _write_report(args: CheckArgs, report: Report) -> int:
     """Print the report, and with --junit also write it to a file. Return the exit code."""
     if args.junit is not None:
-        _write_junit(args.junit, junit_text(report))
+        try:
+            Path(args.junit).write_text(junit_text(report), encoding="utf-8")
+        except OSError as error:
+            raise _unwritable_error(args.junit, error) from None
     if args.json:
         show_json(report.as_dict())
     else:
@@ -176,14 +180,26 @@ def _write_report(args: CheckArgs, report: Report) -> int:
     return 0 if report.ok else FAULT
 
 
-def _write_junit(path: str, text: str, mode: str = "w") -> None:
-    try:
-        with Path(path).open(mode, encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(
-            "X1316", f"{path} cannot be written: {error.strerror}", help=write_help(error)
-        ) from None
+def _check_writable(path: str) -> None:
+    """Raise UsageError if a file cannot be written. It is not opened: a pipe has one reader."""
+    target = path if os.path.lexists(path) else os.path.dirname(path) or "."  # noqa: PTH120
+    if os.path.isdir(path):  # noqa: PTH112
+        number = errno.EISDIR
+    elif not os.path.exists(target):  # noqa: PTH110
+        number = errno.ENOENT
+    elif target != path and not os.path.isdir(target):  # noqa: PTH112
+        number = errno.ENOTDIR
+    elif not os.access(target, os.W_OK):
+        number = errno.EACCES
+    else:
+        return
+    raise _unwritable_error(path, OSError(number, os.strerror(number), path))
+
+
+def _unwritable_error(path: str, error: OSError) -> UsageError:
+    return UsageError(
+        "X1316", f"{path} cannot be written: {error.strerror}", help=write_help(error)
+    )
 
 
 def parse_call(text: str) -> tuple[str, object]:

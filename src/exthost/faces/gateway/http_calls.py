@@ -133,7 +133,7 @@ class ClientRequests:
             return await answer
         except asyncio.CancelledError:
             # The server gives the request up, or its call was cancelled.
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(Exception):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await send(_cancellation(id))
             raise

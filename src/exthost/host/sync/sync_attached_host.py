@@ -118,9 +118,10 @@ class SyncAttachedHost:
     def close(self) -> None:
         """Close the connection, and the thread of the event loop. The host keeps running. Closing
         twice is allowed."""
-        if self._opened_loop_thread is not None:
-            self._opened_loop_thread.refuse_own_thread()  # before anything is closed
-        loop_thread, self._opened_loop_thread = self._opened_loop_thread, None
+        loop_thread = self._opened_loop_thread
+        if loop_thread is not None:
+            loop_thread.refuse_own_thread()  # before anything is closed
+        self._opened_loop_thread = None
         # In a fork of the process, nothing is closed: thread and connection are the parent's.
         if loop_thread is not None and not loop_thread.is_copy:
             try:

@@ -67,9 +67,10 @@ class SyncConnection:
         return SyncExtension(extension, loop_thread)
 
     def __exit__(self, *_: object) -> None:
-        if self._loop_thread is not None:
-            self._loop_thread.refuse_own_thread()  # before anything is closed
-        loop_thread, self._loop_thread = self._loop_thread, None
+        loop_thread = self._loop_thread
+        if loop_thread is not None:
+            loop_thread.refuse_own_thread()  # before anything is closed
+        self._loop_thread = None
         # In a fork of the process, nothing is closed: thread and extension are the parent's.
         if loop_thread is not None and not loop_thread.is_copy:
             try:

@@ -159,9 +159,10 @@ class SyncHost:
 
         `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
-        if self._opened_loop_thread is not None:
-            self._opened_loop_thread.refuse_own_thread()  # before anything is closed
-        loop_thread, self._opened_loop_thread = self._opened_loop_thread, None
+        loop_thread = self._opened_loop_thread
+        if loop_thread is not None:
+            loop_thread.refuse_own_thread()  # before anything is closed
+        self._opened_loop_thread = None
         # In a fork of the process, nothing is closed: thread and extensions are the parent's.
         if loop_thread is not None and not loop_thread.is_copy:
             host = self._target

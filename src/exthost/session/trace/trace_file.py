@@ -6,6 +6,7 @@ slower than the traffic, records wait in the queue up to a limit. Further record
 record of the kind "dropped" in the file has their number.
 """
 
+import contextlib
 import logging
 import os
 import stat
@@ -123,17 +124,14 @@ def _write_bytes(fd: int, data: bytes) -> None:
 
 
 def _open(path: str) -> int:
-    """Open a file that only its owner can read. A file that exists loses the permissions of other
-    users; a device or a pipe keeps them."""
+    """Open a file that only its owner can read. A file of this user that exists loses the
+    permissions of other users; a device or a pipe keeps them."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISREG(mode) and stat.S_IMODE(mode) & ~_FILE_MODE:
-            try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) & ~_FILE_MODE:
+            with contextlib.suppress(PermissionError):  # another user's, who lets this one write it
                 os.fchmod(fd, _FILE_MODE)
-            except OSError:
-                os.close(fd)
-                raise
         return fd
     except OSError as error:
         raise UsageError(
