@@ -98,7 +98,6 @@ class Server:
             task = call.task = self._create_task(self._run_async(call))
             if sys.version_info < (3, 12):  # the task starts later, and may be cancelled before
                 task.add_done_callback(lambda task: self._end_unstarted(call, task))
-            call.task.add_done_callback(lambda _: self._end_unstarted(call))
         elif function.execution is Execution.THREAD:
             self._pool.submit(lambda: self._run_in_thread(call))
         else:
