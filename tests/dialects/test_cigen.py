@@ -54,6 +54,7 @@ def plugin(*flags: str, bus: Bus | None = None, **settings: Any) -> Extension:
     return Extension(spec_from_mapping(config_entry(*flags, **settings)), DIALECT, bus=bus)
 
 
+@pytest.mark.more
 def test_the_time_to_compare_conflicts_with_capabilities_is_linear() -> None:
     """A comparison of each conflict with all capabilities would take minutes."""
     capabilities = [*(f"provider:{number}" for number in range(100_000)), "own.*:x"]

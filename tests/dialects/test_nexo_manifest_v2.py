@@ -104,6 +104,7 @@ def test_a_schema_that_is_not_json_is_a_mistake(value: str) -> None:
     assert mistake.startswith("plugin.config_schema.schema: is not JSON: ")
 
 
+@pytest.mark.more
 def test_the_time_to_compare_lists_of_tools_is_linear() -> None:
     """A comparison of each name with all others would take minutes."""
     names = [f"tide_{number}" for number in range(100_000)]

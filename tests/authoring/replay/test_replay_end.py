@@ -73,6 +73,7 @@ def test_lines_on_stderr_do_not_count_as_messages(tmp_path: Path) -> None:
     assert outcome.difference is not None and "nothing within 0.1 s" in str(outcome.difference)
 
 
+@pytest.mark.more
 def test_lines_that_are_not_messages_do_not_count_as_messages() -> None:
     outcome = play_host(SCRIPT, [sys.executable, "-SE", "-c", FLOODS], seconds=0.1)
     assert outcome.difference is not None and "no message within 0.1 s" in str(outcome.difference)

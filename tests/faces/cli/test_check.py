@@ -38,6 +38,7 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_checks(tmp_path:
     assert not started.exists()
 
 
+@pytest.mark.more
 def test_a_report_is_written_to_a_pipe_whole(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

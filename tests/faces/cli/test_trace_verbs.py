@@ -276,6 +276,7 @@ def test_a_session_that_is_saved_from_its_start_can_be_replayed(
     ],
     ids=" ".join,
 )
+@pytest.mark.sampled
 def test_a_verb_whose_reader_has_left_ends_without_a_message(
     folder: Path, arguments: tuple[str, ...]
 ) -> None:
