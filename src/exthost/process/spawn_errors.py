@@ -206,11 +206,10 @@ def spawn_error(
         sizes = [(len(os.fsencode(text)), f"argument, {text[:20]!r}…") for text in plan.argv]
         sizes += [(len(os.fsencode(text)), f"variable, {name}") for name, text in plan.env.items()]
         size, longest = max(sizes)
-        total = sum(size for size, _ in sizes)
         return failed(
             "X0406",
-            "it could not be started: its arguments and variables are too long for the system "
-            f"({total} bytes); the longest {longest}, has {size} bytes",
+            "it could not be started: its arguments and variables are too long for the system; "
+            f"the longest {longest}, has {size} bytes",
             "one argument or variable has at most 128 KiB on Linux: pass the data in a file, and "
             "its path as the argument",
         )
