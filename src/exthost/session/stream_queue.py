@@ -19,7 +19,7 @@ STREAM_EVENTS = 256
 MAX_STREAM_EVENTS = 4096
 MAX_STREAM_BYTES = 16 * 2**20
 
-# The limit of all streams of one process together: with many streams, each gets an equal part.
+# When all streams of one process together would hold more, each may hold an equal part of this.
 MAX_SESSION_BYTES = 64 * 2**20
 
 
