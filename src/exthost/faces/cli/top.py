@@ -208,8 +208,8 @@ class _LiveTop:
 
     def _run_verb(self, verb: list[str], name: str) -> None:
         """Run another verb in the terminal until q, Esc or Ctrl-C is pressed, or it ends."""
-        # After `--`, because a name may begin with a hyphen.
-        command = [*PYTHON_COMMAND, *verb, "--config", config_path(self._args), "--", name]
+        names = ["--", name] if name.startswith("-") else [name]  # otherwise it would be an option
+        command = [*PYTHON_COMMAND, *verb, "--config", config_path(self._args), *names]
         # Ctrl-C is to end the other program only. A handler that does nothing is not inherited by
         # it, as SIG_IGN would be.
         previous_handler = signal.signal(signal.SIGINT, lambda *_: None)
