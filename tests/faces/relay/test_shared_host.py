@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.extensions.proc import read_process
 from tests.faces.cli.cli_process import host_process, run_inside
 from tests.faces.relay.relay_process import (
     SECONDS,
@@ -199,12 +200,18 @@ def test_a_client_of_another_version_gets_a_host_of_its_own(tmp_path: Path) -> N
         assert "exthost 0.0.1" in stderr and "its own host" in stderr
 
 
+def is_stopped(pid: int) -> bool:
+    process = read_process(pid)
+    return process is not None and process.state == "T"
+
+
 @pytest.mark.more
 def test_a_stale_socket_is_named_and_replaced(tmp_path: Path) -> None:
     config = shared_config(tmp_path)
     with joined(config) as client:
         pid = host_pid(config)
         os.kill(pid, signal.SIGSTOP)  # so that it does not end in order after its last client
+        wait_until(lambda: is_stopped(pid), "the host has stopped")
         client.process.kill()  # first, so that it starts no other host
         client.process.wait()
         os.kill(pid, signal.SIGKILL)
