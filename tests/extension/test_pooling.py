@@ -99,19 +99,24 @@ async def test_the_extension_stays_ready_while_a_dead_process_is_replaced() -> N
     assert [after for _, after in ledger.states].count("ready") == 1
 
 
+def kill_at_once(pids: list[int]) -> None:
+    """Kill these processes, and wait until they have ended. The event loop does not run meanwhile,
+    so that it sees all exits at once."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 async def test_two_processes_that_die_at_the_same_time_are_both_replaced() -> None:
     restart = {"strategy": "immediate", "max_retries": 9}
     async with extension_without_namespace(pool={"min": 3, "max": 3}, restart=restart) as ext:
         await wait_until(lambda: ext.stats.processes == 3)
         sessions = ext._supervisor.processes.sessions
         dead_pids = [session.lifetime.child.pid for session in sessions[:2]]
-        for pid in dead_pids:
-            os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        # The loop does not run here, so it sees both exits at once.
-        while any(map(is_running, dead_pids)):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)  # noqa: ASYNC251
+        kill_at_once(dead_pids)
         await wait_until(lambda: ext.stats.crashes == 2 and ext.stats.processes == 3)
 
 
@@ -136,13 +141,7 @@ async def test_a_call_whose_process_ended_is_sent_again_to_a_living_process_of_t
         await wait_until(lambda: ext.stats.in_flight == 1)
         sessions = sorted(ext._queue.sessions, key=lambda session: -len(session.pending))
         dead_pids = [session.lifetime.child.pid for session in sessions[:2]]
-        for pid in dead_pids:
-            os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        # The loop does not run here, so it sees both exits at once.
-        while any(map(is_running, dead_pids)):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)  # noqa: ASYNC251
+        kill_at_once(dead_pids)
         await wait_until(lambda: len(sessions[2].pending) == 1)
         assert await ext.call("release") == 1
         assert await kept_call == "kept"
