@@ -35,6 +35,9 @@ ErrorFactory = Callable[[str], ExthostError]
 # Shared by all extensions whose calls never had to wait, to save memory. It stays empty.
 _NO_CALLS: OrderedDict[Call, None] = OrderedDict()
 
+# Shared too: each `frozenset()` is an object of its own, of more than 200 bytes.
+_NO_SESSIONS: frozenset[Session] = frozenset()
+
 
 class CallQueue:
     """The calls of one extension. Methods run on the loop's thread, except those for threads."""
@@ -90,7 +93,7 @@ class CallQueue:
         self.live_sessions: list[Session] = []
         # The live sessions whose calls do not count for the breaker: a restart, or the breaker, has
         # replaced their processes.
-        self.replaced_sessions: frozenset[Session] = frozenset()
+        self.replaced_sessions = _NO_SESSIONS
         # Two threads must not create it at the same time, so a shared queue has it from the start.
         self.waiting: OrderedDict[Call, None] = OrderedDict() if is_shared else _NO_CALLS
         self.wakes = WakeBatch(loop)

@@ -118,7 +118,7 @@ class Calls:
         self._thread = get_ident()  # the thread of the loop: an extension is made there
         self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
-        self.factory.hide_secrets = lambda text: status.hide_secrets(text)
+        self.factory.hide_secrets = status.without_secrets
         if spec.lock is not None:
             # A tool that differs from the lock (the record of what was approved) is in quarantine:
             # it must not be called. A call that waits for a process is checked again before it is

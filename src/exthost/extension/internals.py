@@ -26,6 +26,11 @@ class ExtensionInternals:
     """The internals of one extension. `calls` makes its calls, `queue` sends them, and `totals`
     counts them, also across reloads."""
 
+    __slots__ = (
+        "_counts", "_dialect", "_spec", "_starter", "_status", "_supervisor", "calls", "queue",
+        "totals",
+    )  # fmt: skip
+
     def __init__(
         self,
         spec: Spec,

@@ -671,8 +671,7 @@ class Start:
             child.network_proxy.watch(queue.loop, starter.network)
         self._publish_spawned(child, launch)
         session = self.session = self._open_session(child, launch, first_id)
-        on_listed = partial(starter.on_tools_listed, session)
-        self.tool_refresh = ToolRefresh(session, starter.check_tools, on_listed)
+        self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
         session.on_stale_offer = self.tool_refresh.request
         handshake_began_at = queue.loop.time()
         try:

@@ -128,6 +128,10 @@ class Status:
         self.hide_secrets: Callable[[str], str] = str
         self.reported_health: Health | None = None
 
+    def without_secrets(self, text: str) -> str:
+        """Return a text without the secrets of the last process."""
+        return self.hide_secrets(text)
+
     def apply_event(self, event: Event, reason: str = "", retry: Retry | None = None) -> None:
         """Go to the next state by the life-cycle table, and publish and log the change. `retry` is
         the restart that follows, if one does.

@@ -31,7 +31,7 @@ _CALM_SECONDS = 1.0
 
 class ToolRefresh:
     """Keeps the tools of one session up to date. `check` raises Refused if a new list differs from
-    the pinned tools; `on_listed` is called with each other list."""
+    the pinned tools; `on_listed` is called with the session and each other list."""
 
     __slots__ = (
         "_check",
@@ -49,7 +49,7 @@ class ToolRefresh:
         self,
         session: Session,
         check: Callable[[tuple[Tool, ...]], object],
-        on_listed: Callable[[tuple[Tool, ...]], None],
+        on_listed: Callable[[Session, tuple[Tool, ...]], None],
     ) -> None:
         self._session = session
         self._check = check
@@ -119,5 +119,5 @@ class ToolRefresh:
             except Refused as refused:
                 self._session.end(PinBroken(refused))
                 return
-            self._on_listed(reply.result())
+            self._on_listed(self._session, reply.result())
         self._send_if_requested()
