@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -252,10 +253,10 @@ def _pool_settings(pool: Pool) -> dict[str, object]:
 
 @pytest.mark.more
 async def test_a_start_fails_if_every_node_has_its_maximum_of_processes_for_too_long() -> None:
-    settings = ClusterSettings(silence=60.0, place=2.0)
     pool = {"engine": "local", "per_node": 1, "max": 2}
-    async with remote(nodes=1, cluster=settings, pool=pool) as r:
-        await r.extension.start()
+    async with remote(nodes=1, pool=pool) as r:
+        await r.extension.start()  # this may take long, because it starts the agent
+        r.cluster._settings = replace(r.cluster._settings, place=0.5)
         (node,) = await r.nodes.nodes()
         spawn = r.extension._starter.spawn
         error = await error_of(spawn(PLAN, "hostile"))  # type: ignore[arg-type]
