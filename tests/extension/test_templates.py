@@ -33,7 +33,7 @@ import pytest
 from exthost.config import spec_from_mapping
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from exthost.extension.templates import TemplateStarter
+from exthost.extension.templates import Learned, TemplateStarter
 from exthost.process.child import Child
 from exthost.process.procfs import children_of, descendants
 from exthost.process.template import Template
@@ -78,9 +78,16 @@ def templates(extension: Extension) -> TemplateStarter:
 async def restart_from_full_template(extension: Extension) -> None:
     """Restart the extension from a template that has the modules of its first run."""
     starter = templates(extension)
+    await wait_until(lambda: has_recorded_modules(starter))
     starter._learn(extension._starter.prepared().plan)
     await extension.restart()
     assert starter.last.method == "template", starter.last
+
+
+def has_recorded_modules(starter: TemplateStarter) -> bool:
+    """Return whether the modules of the program are known, or are recorded: in a pool, the process
+    that records them may not be the first that is ready."""
+    return starter._is_recorded or (starter._learned is not None and bool(starter._learned.modules))
 
 
 def start_method(extension: Extension) -> dict[str, Any]:
@@ -846,6 +853,61 @@ async def test_a_pool_is_forked_from_one_template() -> None:
         await wait_until(lambda: len(full_templates(extension)) == 1)
         replies = await asyncio.gather(*(extension.call("echo", {"n": n}) for n in range(8)))
         assert [reply["n"] for reply in replies] == list(range(8))
+
+
+async def test_modules_are_not_read_before_the_process_that_records_them_is_ready(
+    tmp_path: Path,
+) -> None:
+    """The processes of a pool start at the same time, and only the first of them records."""
+    flag = tmp_path / "flag"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, os, sys, time\n"
+        "is_first = not os.path.exists(sys.argv[1])\n"
+        "open(sys.argv[1], 'w').close()\n"
+        "while is_first and os.path.exists(sys.argv[1]):\n"
+        "    time.sleep(0.01)\n"
+        "import colorsys\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'result': []}), flush=True)\n"
+    )
+    pool = {"min": 2, "max": 2}
+    async with started(sys.executable, str(program), str(flag), pool=pool) as extension:
+        starter = templates(extension)
+        starter._take_recorded()
+        assert starter._learned is not None and not starter._learned.modules
+        flag.unlink()
+        await wait_until(lambda: extension.stats.processes == 2)
+        starter._take_recorded()
+        assert "colorsys" in starter._learned.modules
+
+
+async def test_modules_are_recorded_again_if_the_process_that_records_them_is_never_ready(
+    tmp_path: Path,
+) -> None:
+    flag = tmp_path / "flag"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, os, sys\n"
+        "if os.path.exists(sys.argv[1]):\n"
+        "    sys.exit(1)\n"
+        "import colorsys\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'result': []}), flush=True)\n"
+    )
+    async with started(sys.executable, str(program), str(flag)) as extension:
+        starter = templates(extension)
+        starter._take_recorded()
+        starter._learned = Learned()  # as if nothing had been recorded yet
+        flag.touch()
+        with pytest.raises(ExthostError):
+            await extension.restart()
+        starter._take_recorded()
+        assert not starter._learned.modules
+        flag.unlink()
+        await extension.restart()
+        starter._take_recorded()
+        assert "colorsys" in starter._learned.modules
 
 
 async def test_a_sandboxed_start_without_its_template_is_repeated(

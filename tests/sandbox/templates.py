@@ -308,6 +308,10 @@ async def restart_from_template(extension: Extension) -> None:
     """Restart the extension from a template that has imported the modules of its last run."""
     templates = extension._starter.templates
     assert templates is not None
+    learned = templates._learned
+    assert learned is not None
+    # In a pool, the process that records its modules may not be the first that is ready.
+    await wait_until(lambda: templates._is_recorded or bool(learned.modules))
     templates._learn(extension._starter.prepared().plan)  # now, not some time after the start
     await extension.restart()
     assert templates.last.method == "template", templates.last

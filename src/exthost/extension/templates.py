@@ -326,8 +326,10 @@ class TemplateStarter:
         self._templates = _templates.setdefault(loop, Templates(loop))
         self._learned: Learned | None = None
         self._file = ""  # the path of the file from which `_learned` was read
-        # The descriptor of the file in which a running program records its modules, or -1.
+        # The descriptor of the file in which a running program records its modules, or -1; and
+        # whether the program is ready. Before, it has not imported all its modules.
         self._record_fd = -1
+        self._is_recorded = False
         self._failures = 0  # starts from a template that have failed since the last good one
         self._skips_template = False  # whether the next start, but only that, uses no template
         self._reason = ""  # why the last start that failed was not forked from its template
@@ -450,8 +452,16 @@ class TemplateStarter:
             partial(plan_copy, wrapper) if wrapper is not None and wrapper.is_strict else None,
             waits=waits,
         )
-        start.on_close = lambda: self._templates.end_unused(template)
+        start.on_close = partial(self._on_ended, template, records=records)
         return start
+
+    def _on_ended(self, template: Template, *, records: bool) -> None:
+        """Handle the end of a process. If it was to record its modules but did not get ready, the
+        next one records them."""
+        if records:
+            self._take_recorded()
+            self._end_recording()
+        self._templates.end_unused(template)
 
     # -- the next process ----------------------------------------------------------------------
 
@@ -526,8 +536,10 @@ class TemplateStarter:
         if was_forked:
             self._failures = 0
         has_modules = template is not None and template.inputs.modules
-        if self._record_fd >= 0 and self._learn_timer is None:
-            self._learn_timer = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
+        if start.records:
+            self._is_recorded = True
+            if self._learn_timer is None:
+                self._learn_timer = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
         elif was_forked and template is not None and has_modules and not self._preparing:
             # The first call writes to many pages of memory, so the first time wait longer before
             # looking at which pages were copied.
@@ -599,16 +611,22 @@ class TemplateStarter:
             _log.info("[%s] its modules could not be recorded: %s", self._extension, error)
 
     def _take_recorded(self) -> None:
-        """Read the modules that a running program has recorded."""
-        if self._record_fd < 0 or self._learned is None:
+        """Read the modules that a program has recorded, if it has been ready."""
+        if not self._is_recorded or self._learned is None:
             return
         text = os.pread(self._record_fd, LEARNED_BYTES, 0).partition(b"\0")[0]
         modules = _valid_modules(text.decode("utf-8", "replace").split())
         if modules:
-            os.close(self._record_fd)
-            self._record_fd = -1
+            self._end_recording()
             self._learned.modules = modules
             self._save_learned()
+
+    def _end_recording(self) -> None:
+        """Close the file with the recorded modules, if there is one."""
+        self._is_recorded = False
+        if self._record_fd >= 0:
+            os.close(self._record_fd)
+            self._record_fd = -1
 
     def _learn(self, plan: LaunchPlan) -> None:
         """Make a template with the modules that a program has recorded."""
@@ -712,9 +730,7 @@ class TemplateStarter:
             self._building.cancel()
             await asyncio.wait([self._building])
         self._take_recorded()
-        if self._record_fd >= 0:
-            os.close(self._record_fd)
-            self._record_fd = -1
+        self._end_recording()
         self.end_next()
         self._templates.release(self._extension)
         await self._templates.wait_ended()

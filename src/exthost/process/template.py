@@ -305,7 +305,8 @@ class WarmStart:
     """One start from a template: a `TemplateStart` for `Child`.
 
     A start can be made in advance (`waits`). Its process copies the pages of memory that an earlier
-    process has copied, and waits for `go_on` before it runs the program."""
+    process has copied, and waits for `go_on` before it runs the program. If `records`, the process
+    records the modules that it imports."""
 
     def __init__(
         self,
@@ -319,6 +320,7 @@ class WarmStart:
         self.template: Template | None = template
         self.has_modules = bool(template.inputs.modules)
         self.waits = waits
+        self.records = learned >= 0
         self._gate = -1  # the pipe whose other end a process that waits reads
         self._sandbox = sandbox
         self.on_close: Callable[[], None] = lambda: None
