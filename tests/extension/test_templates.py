@@ -53,15 +53,19 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXTHOST_HOME", str(tmp_path / "state"))
 
 
+def new_extension(*argv: str, method: str = "template", **settings: Any) -> Extension:
+    source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
+    return Extension(
+        spec_from_mapping({"name": "looks", "source": source, "start_method": method, **settings}),
+        SHORT_SHUTDOWN,
+    )
+
+
 @asynccontextmanager
 async def started(
     *argv: str, method: str = "template", **settings: Any
 ) -> AsyncIterator[Extension]:
-    source = {"type": "process", "command": argv[0], "args": list(argv[1:])}
-    extension = Extension(
-        spec_from_mapping({"name": "looks", "source": source, "start_method": method, **settings}),
-        SHORT_SHUTDOWN,
-    )
+    extension = new_extension(*argv, method=method, **settings)
     try:
         yield await extension.start()
     finally:
@@ -858,28 +862,33 @@ async def test_a_pool_is_forked_from_one_template() -> None:
 async def test_modules_are_not_read_before_the_process_that_records_them_is_ready(
     tmp_path: Path,
 ) -> None:
-    """The processes of a pool start at the same time, and only the first of them records."""
-    flag = tmp_path / "flag"
+    """The next start reads them, which in a pool may come at any time."""
+    begun, go_on = tmp_path / "begun", tmp_path / "go_on"
     program = tmp_path / "program.py"
     program.write_text(
         "import json, os, sys, time\n"
-        "is_first = not os.path.exists(sys.argv[1])\n"
         "open(sys.argv[1], 'w').close()\n"
-        "while is_first and os.path.exists(sys.argv[1]):\n"
+        "while not os.path.exists(sys.argv[2]):\n"
         "    time.sleep(0.01)\n"
         "import colorsys\n"
         "for line in sys.stdin:\n"
         "    print(json.dumps({'id': json.loads(line)['id'], 'result': []}), flush=True)\n"
     )
-    pool = {"min": 2, "max": 2}
-    async with started(sys.executable, str(program), str(flag), pool=pool) as extension:
+    extension = new_extension(sys.executable, str(program), str(begun), str(go_on))
+    starting = asyncio.create_task(extension.start())
+    try:
+        await wait_until(begun.exists)
         starter = templates(extension)
         starter._take_recorded()
         assert starter._learned is not None and not starter._learned.modules
-        flag.unlink()
-        await wait_until(lambda: extension.stats.processes == 2)
+        go_on.touch()
+        await starting
         starter._take_recorded()
         assert "colorsys" in starter._learned.modules
+    finally:
+        go_on.touch()
+        await asyncio.wait([starting])
+        await extension.close()
 
 
 async def test_modules_are_recorded_again_if_the_process_that_records_them_is_never_ready(
