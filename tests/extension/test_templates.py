@@ -89,8 +89,8 @@ async def restart_from_full_template(extension: Extension) -> None:
 
 
 def has_recorded_modules(starter: TemplateStarter) -> bool:
-    """Return whether the modules of the program are known, or are recorded: in a pool, the process
-    that records them may not be the first that is ready."""
+    """Return whether the modules of the program are known, or are recorded. In a pool, another
+    process can be ready before the one that records them."""
     return starter._is_recorded or (starter._learned is not None and bool(starter._learned.modules))
 
 

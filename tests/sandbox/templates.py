@@ -310,7 +310,7 @@ async def restart_from_template(extension: Extension) -> None:
     assert templates is not None
     learned = templates._learned
     assert learned is not None
-    # In a pool, the process that records its modules may not be the first that is ready.
+    # In a pool, another process can be ready before the one that records its modules.
     await wait_until(lambda: templates._is_recorded or bool(learned.modules))
     templates._learn(extension._starter.prepared().plan)  # now, not some time after the start
     await extension.restart()

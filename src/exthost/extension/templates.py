@@ -537,7 +537,8 @@ class TemplateStarter:
             self._failures = 0
         has_modules = template is not None and template.inputs.modules
         if start.records:
-            self._is_recorded = True
+            # The end of an earlier process may have closed the file.
+            self._is_recorded = self._record_fd >= 0
             if self._learn_timer is None:
                 self._learn_timer = self._loop.call_later(_LEARN_SECONDS, self._learn, plan)
         elif was_forked and template is not None and has_modules and not self._preparing:
