@@ -29,6 +29,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -38,6 +39,9 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 
+from exthost.dialects.base import Dialect
+from exthost.launch.limits import resolve_limits
+from exthost.model.spec import Limits, Spec
 from tests.extensions.clock import Clock, Uvloop, installed_clock
 from tests.extensions.proc import all_pids, our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, TrialKey, default_seed, summary
@@ -52,6 +56,11 @@ TESTS = Path(__file__).parent
 ASYNC_SECONDS = 200
 TEST_SECONDS = 540
 WORKER_SECONDS = 600
+
+# The least time that an extension in a test has to start and for its handshake, if its config sets
+# no other. The defaults of some dialects are 5 and 10 seconds, and on a busy machine the start of a
+# program can take longer.
+START_SECONDS = 60.0
 
 # How long processes, descriptors and threads that are about to end when the test returns may take.
 GRACE_SECONDS = 30.0
@@ -83,6 +92,28 @@ for _number, _handler in (
 ):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
+
+
+# -- slow machines ---------------------------------------------------------------------------
+
+
+def _resolve_patiently(spec: Spec, dialect: Dialect) -> Limits:
+    """Return the limits of an extension, with START_SECONDS in place of shorter defaults."""
+    limits = resolve_limits(spec, dialect)
+    longer = Limits(
+        start=max(limits.start or 0, START_SECONDS),
+        handshake=max(limits.handshake or 0, START_SECONDS),
+    )
+    chosen = spec.limits.over(longer)
+    return replace(limits, start=chosen.start, handshake=chosen.handshake)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def time_to_start() -> Iterator[None]:
+    """Give every extension that a test runs in its own process the time to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("exthost.extension.extension.resolve_limits", _resolve_patiently)
+        yield
 
 
 # -- asynchronous tests ----------------------------------------------------------------------
